@@ -1,0 +1,67 @@
+# Needs Python 3.11 or newer, make, and a package registry that pip can reach. Nothing else.
+# More words for a command go in ARGS:  make test ARGS="-k approve"
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help .venv run test check bench conformance docs clean
+
+# The first Python that is new enough; name another with  make PYTHON=/path/to/python
+new_enough := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do $$p -c '$(new_enough)' 2>/dev/null && echo $$p && exit; done; echo python3)
+
+# What the caller's environment says must not change what we build or run. Of pip's settings only
+# those that say where packages come from are kept.
+pip_may_keep := INDEX_URL EXTRA_INDEX_URL FIND_LINKS NO_INDEX CERT CLIENT_CERT PROXY TRUSTED_HOST DEFAULT_TIMEOUT TIMEOUT RETRIES CACHE_DIR NO_CACHE_DIR CONFIG_FILE KEYRING_PROVIDER
+unexport $(filter-out $(pip_may_keep:%=PIP_%),$(filter PIP_%,$(.VARIABLES)))
+unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONOPTIMIZE PYTHONWARNINGS
+unexport PYTEST_PLUGINS PYTEST_DISABLE_PLUGIN_AUTOLOAD MYPYPATH
+
+py := .venv/bin/python
+pip_install := $(py) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+help: ## show this list
+	@sed -n 's/^\([a-z.]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+.venv: .venv/.ready ## set up everything that running and testing need
+
+run: .venv ## start a small demo fleet and show what happens to it
+	$(py) examples/tour.py $(ARGS)
+
+test: .venv ## run the tests
+	$(py) -m pytest -n 2 $(ARGS)
+
+check: .venv ## lint, format, types, import rules
+	$(py) -m ruff check
+	$(py) -m ruff format --check
+	$(py) -m mypy
+	.venv/bin/lint-imports --no-logo
+
+bench: .venv ## measure, each figure beside a peer's
+	$(py) -m tests.bench $(ARGS)
+
+conformance: .venv ## every row of the contract with the tests that prove it
+	@$(py) -m tests.conformance $(ARGS)
+
+docs: .venv/.docs ## build the documentation into site/
+	$(py) -m zensical build --clean --strict $(ARGS)
+
+clean: ## remove whatever these commands made
+	rm -rf .venv site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Stamps, so that nothing is done twice: new pins empty the environment, a new pyproject.toml
+# installs what changed.
+.venv/.pinned: constraints.txt
+	@$(PYTHON) -c '$(new_enough)' 2>/dev/null || { echo "Fairwarning needs Python 3.11 or newer, and $(PYTHON) is not. Name one that is: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Setting up .venv (about a minute, once)"
+	@$(PYTHON) -m venv --clear .venv
+	@$(pip_install) --upgrade pip
+	@touch $@
+
+.venv/.ready: .venv/.pinned pyproject.toml
+	@$(pip_install) --build-constraint constraints.txt --group dev --editable '.[server]'
+	@touch $@
+
+.venv/.docs: .venv/.ready
+	@$(pip_install) --group docs
+	@touch $@

@@ -1,0 +1,1 @@
+"""Which tests prove which row of the contract."""

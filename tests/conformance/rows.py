@@ -1,0 +1,63 @@
+"""The rows of the contract, and which of them a test names in its `spec` marker."""
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROWS_FILE = Path(__file__).with_name("rows.toml")
+
+
+@functools.cache
+def chapters() -> dict[str, dict[str, str]]:
+    """Each chapter of the contract with its rows: id to title, in the contract's order."""
+    return tomllib.loads(ROWS_FILE.read_text(encoding="utf-8"))
+
+
+def all_rows() -> dict[str, str]:
+    """Every row: id to title, in the contract's order."""
+    return {row: title for rows in chapters().values() for row, title in rows.items()}
+
+
+def expand(text: str) -> list[str]:
+    """The ids that `E1,E3-E5` means; ValueError when it names a row that does not exist."""
+    known = all_rows()
+    ids = [row for part in text.split(",") if part.strip() for row in _expand_part(part.strip())]
+    unknown = [row for row in ids if row not in known]
+    if unknown:
+        raise ValueError(f"no such row: {', '.join(unknown)} (see {ROWS_FILE.name})")
+    return ids
+
+
+def _expand_part(part: str) -> list[str]:
+    match = re.fullmatch(r"([A-Z])(\d+)\s*-\s*([A-Z])(\d+)", part)
+    if match is None:
+        return [part]
+    letter, first, end_letter, last = match.groups()
+    if letter != end_letter or int(first) > int(last):
+        raise ValueError(f"not a range: {part} (a range stays in one chapter, as E1-E11 does)")
+    return [f"{letter}{number}" for number in range(int(first), int(last) + 1)]
+
+
+def rows_of(item: pytest.Item) -> list[str]:
+    """The rows a test says it proves, each once; the test's own marker, its class's, its file's."""
+    return list(dict.fromkeys(row for mark in item.iter_markers("spec") for row in mark.args))
+
+
+def check(item: pytest.Item) -> None:
+    """Refuse to collect a test that names a row that does not exist, or no row at all."""
+    known = all_rows()
+    faults = [fault for mark in item.iter_markers("spec") for fault in _faults(mark, known)]
+    if faults:
+        raise pytest.Collector.CollectError(f"{item.name}: {'; '.join(faults)}")
+
+
+def _faults(mark: pytest.Mark, known: dict[str, str]) -> Iterator[str]:
+    if not mark.args or mark.kwargs:
+        yield "spec() takes row ids and nothing else, at least one: spec('E2', 'M8')"
+    for row in mark.args:
+        if row not in known:
+            yield f"{row!r} is no row of the contract (see {ROWS_FILE.name})"

@@ -1,0 +1,38 @@
+"""What holds for every test: how examples are drawn, and that a test names only rows that exist.
+
+Fixtures do not live here: a test builds what it needs in its body.
+"""
+
+from collections.abc import Generator
+
+import pytest
+from hypothesis import settings
+
+from tests.conformance.rows import check
+
+MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
+
+# "fixed" draws the same examples in every run, so that red means a change and nothing else.
+# Look for new ones with  make test ARGS=--hypothesis-profile=explore
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile(
+    "explore", derandomize=False, max_examples=2_000, deadline=None, print_blob=True
+)
+settings.load_profile("fixed")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say how this run draws its examples; pytest-randomly says its seed by itself."""
+    name = config.getoption("--hypothesis-profile", default=None) or "fixed"
+    used = settings.get_profile(name)
+    return f"examples: profile {name}, derandomize={used.derandomize}, {used.max_examples} a test"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, MadeItems, MadeItems]:
+    """Refuse a test that claims to prove a row the contract does not have."""
+    made = yield
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Item):
+            check(item)
+    return made
