@@ -1,0 +1,235 @@
+"""One command and everything that follows from it: all of it in one transaction, or none of it.
+
+What follows may touch many scopes, sets and rollouts; they send each other messages.
+
+Still pure: entities come from a `get` that raises `Missing` for what must be loaded first; the
+caller loads and runs the command again from the start.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from fairwarning.core import engine, lifecycle, operation, rollout, scaleset
+from fairwarning.core.commands import (
+    Command,
+    LaneCommand,
+    Operate,
+    RolloutCommand,
+    ScopeCommand,
+    SetCommand,
+    SetOperation,
+    StartRollout,
+)
+from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
+from fairwarning.core.errors import Broken, NotFound
+from fairwarning.core.messages import Dissolve, Hit
+from fairwarning.core.model import (
+    Entity,
+    Impact,
+    Lane,
+    Operation,
+    Ref,
+    Rollout,
+    ScaleSet,
+    Scope,
+)
+from fairwarning.core.record import changed, short_record
+
+_MESSAGES_AT_MOST = 100_000  # a cascade that does not end is a bug, not a wait
+
+
+class Missing(Exception):
+    """The caller must load this entity (or learn that there is none) and run again."""
+
+    def __init__(self, ref: Ref) -> None:
+        super().__init__(ref)
+        self.ref = ref
+
+
+@short_record
+class Line:
+    """A line of the journal (IC7)."""
+
+    at: float
+    actor: str
+    entity: Ref
+    fact: Fact
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a command comes to: to be committed whole, then published, then carried out."""
+
+    changes: dict[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    impacts: list[Impact] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
+    operation: Operation | None = None
+
+
+def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Outcome:
+    """Decide a valid `command` to its end.
+
+    Raises `Refused` (nothing changes) or `Missing` (load that first).
+    """
+    desk = _Desk(command, now, get)
+    name = command.operation if isinstance(command, Operate | SetOperation) else None
+    if name is not None:
+        known = desk.get(Operation, name)
+        if known is not None:  # IC2: a repeat has the effect of one
+            return Outcome(operation=known)
+        desk.accept(name, type(command).__name__)
+    desk.work_off()
+    if name is not None:
+        desk.outcome.operation = desk.get(Operation, name)
+    return desk.outcome
+
+
+def due(entity: Entity) -> float | None:
+    """When the entity changes by the passing of time alone."""
+    if isinstance(entity, Scope):
+        return lifecycle.due(entity)
+    if isinstance(entity, Lane):
+        return entity.retry_at
+    return None
+
+
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
+
+
+class _Desk:
+    """Where one command is worked off: an overlay over what is stored."""
+
+    __slots__ = ("command", "now", "outcome", "stored", "touched", "waiting")
+
+    def __init__(
+        self, command: Command, now: float, stored: Callable[[Ref], Entity | None]
+    ) -> None:
+        self.command = command
+        self.now = now
+        self.stored = stored
+        self.outcome = Outcome()
+        self.waiting: deque[Command] = deque((command,))
+        self.touched: dict[str, None] = {}  # operations, in order
+
+    def get(self, kind: type[E], name: str) -> E | None:
+        """The entity as this command has left it so far."""
+        change = self.outcome.changes.get((kind, name))
+        entity = change[1] if change else self.stored((kind, name))
+        assert entity is None or isinstance(entity, kind)
+        return entity
+
+    def read(self, scope: str) -> Scope | None:
+        """A scope, for those that plan over several."""
+        return self.get(Scope, scope)
+
+    def put(self, kind: type[Entity], name: str, entity: Entity | None) -> None:
+        """Record a change; `before` stays what is stored, so that versions can be compared."""
+        ref = (kind, name)
+        change = self.outcome.changes.get(ref)
+        before = change[0] if change else self.stored(ref)
+        self.outcome.changes[ref] = (before, entity)
+
+    def note(self, kind: type[Entity], name: str, facts: tuple[Fact, ...]) -> None:
+        """Journal lines, under the name of whoever caused all this."""
+        self.outcome.lines.extend(
+            Line(self.now, self.command.actor, (kind, name), fact) for fact in facts
+        )
+
+    def work_off(self) -> None:
+        """The command, then whatever it sends, then the operations that ended by it."""
+        for _ in range(_MESSAGES_AT_MOST):
+            if self.waiting:
+                self._apply(self.waiting.popleft())
+            elif self.touched:
+                self._close(next(iter(self.touched)))
+            else:
+                self._count_versions()
+                return
+        raise Broken("Endless", f"{type(self.command).__name__} does not come to an end")
+
+    def _count_versions(self) -> None:
+        for ref, (before, after) in self.outcome.changes.items():
+            if after is not None:
+                version = before.version + 1 if before else 1
+                self.outcome.changes[ref] = (before, changed(after, version=version))
+
+    def _apply(self, command: Command) -> None:
+        kind, name = command.on, str(getattr(command, command.target))
+        if command.internal and not command.creates and not self.get(kind, name):  # type: ignore[type-var]
+            return  # whom it was for is gone, and nobody waits for an answer
+        if isinstance(command, Dissolve):
+            self.put(Scope, name, None)
+            self.note(Scope, name, (Fact(Did.SCOPE_REMOVED),))
+        elif isinstance(command, ScopeCommand):
+            self._decide(self.get(Scope, name), command)
+        else:
+            self._turn(kind, name, self._coordinate(command, name))
+
+    def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
+        decision: Decision = engine.decide(scope, command, self.now)
+        if decision.scope is scope:
+            return
+        self.put(Scope, command.scope, decision.scope)
+        self.note(Scope, command.scope, decision.facts)
+        self.outcome.impacts.extend(decision.impacts)
+        self.outcome.settled.extend(decision.settled)
+        self.waiting.extend(decision.sends)
+        lane = command.lane if isinstance(command, Hit) else ""
+        for progress in decision.progress:
+            self._count(progress, lane)
+
+    def _coordinate(self, command: Command, name: str) -> Turn:
+        """Those that plan over several scopes: sets, rollouts and their lanes."""
+        if isinstance(command, SetCommand):
+            scale_set = self.get(ScaleSet, name)
+            names = scale_set.groups if scale_set else ()
+            groups = {group: scope for group in names if (scope := self.read(group))}
+            return scaleset.decide(scale_set, command, groups)
+        if isinstance(command, StartRollout):
+            return rollout.start(self.get(Rollout, name), command, self.read, self.now)
+        if isinstance(command, RolloutCommand):
+            return rollout.decide(self.get(Rollout, name), command, self.now)
+        assert isinstance(command, LaneCommand)
+        lane = self.get(Lane, name)
+        if lane is None:
+            raise NotFound("UnknownLane", f"there is no lane {name!r} under way")
+        owner = self.get(Rollout, lane.rollout)
+        assert owner is not None
+        return rollout.decide_lane(lane, owner, command, self.read, self.now)
+
+    def _turn(self, kind: type[Entity], name: str, turn: Turn) -> None:
+        if turn.entity is None or turn.entity is not self.get(kind, name):  # type: ignore[type-var]
+            self.put(kind, name, turn.entity)
+        for entity in turn.others:
+            self.put(type(entity), entity.id, entity)
+        self.note(kind, name, turn.facts)
+        self.waiting.extend(turn.sends)
+
+    # --- Operations ---
+
+    def accept(self, name: str, kind: str, lane: str = "") -> Operation:
+        """A new operation, on record before anything of it is done (IC1)."""
+        accepted = Operation(
+            id=name, kind=kind, actor=self.command.actor, accepted_at=self.now, lane=lane
+        )
+        self.put(Operation, name, accepted)
+        self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))
+        self.touched[name] = None
+        return accepted
+
+    def _count(self, progress: Progress, lane: str) -> None:
+        name = progress.operation
+        standing = self.get(Operation, name) or self.accept(name, Rollout.__name__, lane)
+        self.put(Operation, name, operation.count(standing, progress))
+        self.touched[name] = None
+
+    def _close(self, name: str) -> None:
+        del self.touched[name]
+        standing = self.get(Operation, name)
+        assert standing is not None
+        turn = operation.close(standing, self.now)
+        if turn:
+            self._turn(Operation, name, turn)

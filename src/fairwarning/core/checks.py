@@ -1,0 +1,186 @@
+"""What the fields of commands may hold. A check says what is allowed when a value is not."""
+
+from enum import Enum
+
+from fairwarning.core import limits
+from fairwarning.core.model import EvictionPolicy, Machine, Power, Priority, Rules
+from fairwarning.core.record import Check
+
+
+def _is_name(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= limits.NAME_CHARACTERS
+        and value.isprintable()
+        and value == value.strip()
+    )
+
+
+def name(value: object) -> str | None:
+    """A resource name, an id."""
+    allowed = f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
+    return None if _is_name(value) else allowed
+
+
+def optional_name(value: object) -> str | None:
+    """A name, or nothing."""
+    return None if value == "" and isinstance(value, str) else name(value)
+
+
+def text(value: object) -> str | None:
+    """Free text, bounded."""
+    if isinstance(value, str) and len(value) <= limits.TEXT_CHARACTERS:
+        return None
+    return f"text of at most {limits.TEXT_CHARACTERS} characters"
+
+
+def names(most: int) -> Check:
+    """Some different names."""
+
+    def check(value: object) -> str | None:
+        if (
+            isinstance(value, tuple)
+            and 0 < len(value) <= most
+            and all(map(_is_name, value))
+            and len(set(value)) == len(value)
+        ):
+            return None
+        return f"1 to {most} different names"
+
+    return check
+
+
+def whole(least: int, most: int) -> Check:
+    """A whole number in a range."""
+
+    def check(value: object) -> str | None:
+        if type(value) is int and least <= value <= most:
+            return None
+        return f"a whole number from {least} to {most}"
+
+    return check
+
+
+def wholes(most_items: int, most: int) -> Check:
+    """Some different whole numbers from 0."""
+    one = whole(0, most)
+
+    def check(value: object) -> str | None:
+        if (
+            isinstance(value, tuple)
+            and 0 < len(value) <= most_items
+            and not any(map(one, value))
+            and len(set(value)) == len(value)
+        ):
+            return None
+        return f"1 to {most_items} different whole numbers from 0 to {most}"
+
+    return check
+
+
+def one_of(*allowed: object) -> Check:
+    """One of these very values."""
+
+    def check(value: object) -> str | None:
+        if any(value is one for one in allowed):
+            return None
+        return "one of " + ", ".join(str(a.value if isinstance(a, Enum) else a) for a in allowed)
+
+    return check
+
+
+def moment(value: object) -> str | None:
+    """A point in time, in seconds since the epoch."""
+    if type(value) in {int, float} and 0 <= value < _YEAR_10000:  # type: ignore[operator]
+        return None
+    return "seconds since the epoch"
+
+
+def or_none(inner: Check) -> Check:
+    """None, or what `inner` allows."""
+
+    def check(value: object) -> str | None:
+        return None if value is None else inner(value)
+
+    return check
+
+
+def terminate(value: object) -> str | None:
+    """Terminate notice in seconds, or none (T1)."""
+    least, most = limits.TERMINATE_MIN_SECONDS, limits.TERMINATE_MAX_SECONDS
+    if type(value) is int and (value == 0 or least <= value <= most):
+        return None
+    return f"0 (no notice) or {least} to {most} seconds (PT5M to PT15M)"
+
+
+boolean = one_of(False, True)  # noqa: FBT003  (the allowed values themselves)
+notice = whole(1, limits.NOTICE_MAX_SECONDS)
+duration = whole(limits.UNKNOWN_DURATION, limits.DURATION_MAX_SECONDS)
+_YEAR_10000 = 253_402_300_800
+
+date = whole(0, _YEAR_10000 - 1)
+
+_RULES: dict[str, Check] = {
+    "freeze_seconds": notice,
+    "reboot_seconds": notice,
+    "redeploy_seconds": notice,
+    "preempt_seconds": notice,
+    "recommend_seconds": notice,
+    "user_operations": whole(1, limits.SCOPE_EVENTS),
+    "enable_delay_seconds": whole(0, limits.ENABLE_DELAY_MAX_SECONDS),
+    "idle_seconds": whole(60, limits.IDLE_MAX_SECONDS),
+    "impact_limit_seconds": whole(1, limits.IMPACT_LIMIT_MAX_SECONDS),
+    "approve_reboot": boolean,
+    "approve_redeploy": boolean,
+}
+
+_MACHINE: dict[str, Check] = {
+    "name": name,
+    "host_name": optional_name,
+    "host": optional_name,
+    "address": optional_name,
+    "update_domain": whole(0, limits.UPDATE_DOMAINS_MAX - 1),
+    "fault_domain": whole(0, limits.FAULT_DOMAINS_MAX - 1),
+    "priority": one_of(*Priority),
+    "eviction": one_of(*EvictionPolicy),
+    "power": one_of(*Power),
+    "terminate_seconds": terminate,
+    "instance": one_of(-1),  # only a scale set hands out instances
+    "model": one_of(0),
+    "protected": boolean,
+}
+
+
+def parts(kind: type, checks: dict[str, Check]) -> Check:
+    """A value of this class whose parts pass their checks."""
+
+    def check(value: object) -> str | None:
+        if not isinstance(value, kind):
+            return f"a {kind.__name__}"
+        for part, inner in checks.items():
+            if allowed := inner(getattr(value, part)):
+                return f"a {kind.__name__} whose {part} is {allowed}"
+        return None
+
+    return check
+
+
+_machine = parts(Machine, _MACHINE)
+
+
+def machines(value: object) -> str | None:
+    """Machines for a scope."""
+    if not isinstance(value, tuple) or not 0 < len(value) <= limits.SCOPE_MACHINES:
+        return f"1 to {limits.SCOPE_MACHINES} machines"
+    for one in value:
+        if allowed := _machine(one):
+            return allowed
+    names = {one.name for one in value}
+    addresses = [one.address for one in value if one.address]
+    if len(names) < len(value) or len(set(addresses)) < len(addresses):
+        return "machines with different names and addresses"
+    return None
+
+
+instances = wholes(limits.SET_INSTANCES, 36**6 - 1)
+rules = parts(Rules, _RULES)

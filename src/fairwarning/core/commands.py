@@ -1,0 +1,352 @@
+"""Every command: an imperative each, from outside, checked at the door by `validate`."""
+
+from dataclasses import fields
+from typing import ClassVar
+
+from fairwarning.core import checks, limits
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import (
+    Entity,
+    EvictionPolicy,
+    ImpactKind,
+    Lane,
+    Machine,
+    Priority,
+    Rollout,
+    Rules,
+    ScaleInRule,
+    ScaleSet,
+    Scope,
+    ScopeKind,
+    UpgradeMode,
+)
+from fairwarning.core.record import Check, must, record
+
+
+@record
+class Command:
+    """Somebody wants something. `actor` says who, for the journal (IC7)."""
+
+    on: ClassVar[type[Entity]]
+    target: ClassVar[str]  # the field that names the entity the command is for
+    creates: ClassVar[bool] = False
+    internal: ClassVar[bool] = False
+    actor: str = must(checks.name, default="operator")
+
+
+@record
+class ScopeCommand(Command):
+    """For one scope."""
+
+    on = Scope
+    target = "scope"
+    scope: str = must(checks.name)
+
+
+@record
+class CreateScope(ScopeCommand):
+    """A standalone machine, an availability set or a cloud service comes to be."""
+
+    creates = True
+    kind: ScopeKind = must(
+        checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
+    )
+    machines: tuple[Machine, ...] = must(checks.machines)
+    group: str = must(checks.optional_name, default="")
+    rules: Rules = must(checks.rules, default_factory=Rules)
+
+
+@record
+class AddMachines(ScopeCommand):
+    """More machines for a scope (not for a scale set's: scale it instead)."""
+
+    machines: tuple[Machine, ...] = must(checks.machines)
+
+
+@record
+class Configure(ScopeCommand):
+    """New settings. They change no event that exists."""
+
+    rules: Rules = must(checks.rules)
+
+
+@record
+class Poll(ScopeCommand):
+    """A machine asked for its document; the first time enables the feature (M14)."""
+
+    at: float | None = must(checks.or_none(checks.moment), default=None)  # when, if not just now
+
+
+@record
+class Approve(ScopeCommand):
+    """Start these events now: all of them or, if one is unknown, none (M12, M13)."""
+
+    events: tuple[str, ...] = must(checks.names(limits.APPROVAL_EVENTS))
+
+
+@record
+class Cancel(ScopeCommand):
+    """This event will not happen after all."""
+
+    event: str = must(checks.name)
+
+
+@record
+class Elapse(ScopeCommand):
+    """Time has passed: do whatever is due."""
+
+    actor: str = must(checks.name, default="clock")
+
+
+@record
+class Finish(ScopeCommand):
+    """A driver reports that an impact was carried out, or why it could not be."""
+
+    actor: str = must(checks.name, default="driver")
+    machine: str = must(checks.name)
+    impact: str = must(checks.name)
+    error: str = must(checks.text, default="")
+
+
+@record
+class Operate(ScopeCommand):
+    """Something is to happen to machines. `operation` names it for ever: a repeat has no effect."""
+
+    operation: str = must(checks.name)
+    machines: tuple[str, ...] = must(checks.names(limits.SCOPE_MACHINES))
+
+
+@record
+class Restart(Operate):
+    """The user restarts machines: Reboot."""
+
+
+@record
+class Redeploy(Operate):
+    """The user moves machines to other hosts: Redeploy."""
+
+
+@record
+class Reimage(Operate):
+    """The user puts the image back: at once, no event (T4)."""
+
+
+@record
+class Stop(Operate):
+    """The user powers machines off: at once, no event (T4)."""
+
+
+@record
+class Deallocate(Operate):
+    """The user gives the hardware back: at once, no event (T4)."""
+
+
+@record
+class Start(Operate):
+    """The user powers machines on: at once, no event."""
+
+
+@record
+class Delete(Operate):
+    """The user deletes machines: Terminate where their model gives notice (T4)."""
+
+
+@record
+class Evict(Operate):
+    """The platform takes Spot machines back: Preempt."""
+
+
+@record
+class Recommend(Operate):
+    """The platform advises to leave Spot machines: no impact follows."""
+
+
+@record
+class Fail(Operate):
+    """Hardware failed without warning: straight to Started (E3)."""
+
+
+@record
+class Degrade(Operate):
+    """Hardware is going to fail: Redeploy, up to seven days ahead (E3)."""
+
+    not_before: int | None = must(checks.or_none(checks.date), default=None)
+
+
+@record
+class Maintain(Operate):
+    """The platform works on a host: Freeze by default; live migration is a short Freeze (E3)."""
+
+    kind: ImpactKind = must(
+        checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
+        default=ImpactKind.FREEZE,
+    )
+    migration: bool = must(checks.boolean, default=False)
+    duration_seconds: int = must(checks.duration, default=limits.UNKNOWN_DURATION)
+
+
+@record
+class SetCommand(Command):
+    """For one scale set."""
+
+    on = ScaleSet
+    target = "set"
+    set: str = must(checks.name)
+
+
+@record
+class CreateSet(SetCommand):
+    """A scale set comes to be, with its first instances."""
+
+    creates = True
+    capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
+    name: str = must(checks.optional_name, default="")  # the set's id, if not given
+    group: str = must(checks.optional_name, default="")
+    prefix: str = must(checks.optional_name, default="")  # of host names; the name, if not given
+    terminate_seconds: int = must(checks.terminate, default=0)
+    upgrade: UpgradeMode = must(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
+    scale_in: ScaleInRule = must(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
+    priority: Priority = must(checks.one_of(*Priority), default=Priority.REGULAR)
+    eviction: EvictionPolicy = must(
+        checks.one_of(*EvictionPolicy), default=EvictionPolicy.DEALLOCATE
+    )
+    update_domains: int = must(
+        checks.whole(1, limits.UPDATE_DOMAINS_MAX), default=limits.UPDATE_DOMAINS
+    )
+    fault_domains: int = must(
+        checks.whole(1, limits.FAULT_DOMAINS_MAX), default=limits.FAULT_DOMAINS
+    )
+    rules: Rules = must(checks.rules, default_factory=Rules)
+
+
+@record
+class UpdateSet(SetCommand):
+    """A new model, or new ways to treat instances; what is None stays."""
+
+    terminate_seconds: int | None = must(checks.or_none(checks.terminate), default=None)
+    upgrade: UpgradeMode | None = must(checks.or_none(checks.one_of(*UpgradeMode)), default=None)
+    scale_in: ScaleInRule | None = must(checks.or_none(checks.one_of(*ScaleInRule)), default=None)
+    rules: Rules | None = must(checks.or_none(checks.rules), default=None)
+
+
+@record
+class UpgradeInstances(SetCommand):
+    """Bring instances to the present model (`manualupgrade`); None is all (T3)."""
+
+    instances: tuple[int, ...] | None = must(checks.or_none(checks.instances), default=None)
+
+
+@record
+class ProtectInstances(SetCommand):
+    """Keep instances from being chosen when the set shrinks, or no longer."""
+
+    instances: tuple[int, ...] = must(checks.instances)
+    protected: bool = must(checks.boolean, default=True)
+
+
+@record
+class SetOperation(SetCommand):
+    """Something is to happen to instances of a set."""
+
+    operation: str = must(checks.name)
+
+
+@record
+class Scale(SetOperation):
+    """So many instances from now on."""
+
+    capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
+
+
+@record
+class OperateInstances(SetOperation):
+    """What `Restart`, `Delete` and the like do, for instances of a set; None is all."""
+
+    action: type[Operate] = must(
+        checks.one_of(Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
+    )
+    instances: tuple[int, ...] | None = must(checks.or_none(checks.instances), default=None)
+
+
+@record
+class DeleteSet(SetOperation):
+    """The whole set goes, each instance with its notice."""
+
+
+@record
+class RolloutCommand(Command):
+    """For one rollout."""
+
+    on = Rollout
+    target = "rollout"
+    rollout: str = must(checks.name)
+
+
+@record
+class StartRollout(RolloutCommand):
+    """Work through the machines of these scopes, a domain or a host at a time (E7)."""
+
+    creates = True
+    scopes: tuple[str, ...] = must(checks.names(limits.ROLLOUT_SCOPES))
+    kind: ImpactKind = must(
+        checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
+        default=ImpactKind.FREEZE,
+    )
+    by_host: bool = must(checks.boolean, default=False)
+    hosts: tuple[str, ...] | None = must(
+        checks.or_none(checks.names(limits.ROLLOUT_SCOPES)), default=None
+    )  # only machines on these
+    batch: int = must(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
+    duration_seconds: int = must(checks.duration, default=limits.UNKNOWN_DURATION)
+
+
+@record
+class PauseRollout(RolloutCommand):
+    """Begin nothing new; what was announced goes on."""
+
+
+@record
+class ResumeRollout(RolloutCommand):
+    """Go on where the pause stopped it."""
+
+
+@record
+class AbortRollout(RolloutCommand):
+    """End it: its Scheduled events are cancelled, Started ones run out."""
+
+
+@record
+class LaneCommand(Command):
+    """For one lane of a rollout."""
+
+    on = Lane
+    target = "lane"
+    lane: str = must(checks.name)
+
+
+@record
+class RetryLane(LaneCommand):
+    """Time has passed: try a step that found its machines busy again."""
+
+    actor: str = must(checks.name, default="clock")
+
+
+_CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {}
+
+
+def _checks(kind: type[Command]) -> tuple[tuple[str, Check], ...]:
+    if kind not in _CHECKS:
+        _CHECKS[kind] = tuple(
+            (f.name, f.metadata["check"]) for f in fields(kind) if "check" in f.metadata
+        )
+    return _CHECKS[kind]
+
+
+def validate(command: object) -> None:
+    """Refuse a command from outside that holds what it may not (the text says what it may)."""
+    if not isinstance(command, Command) or command.internal:
+        raise Refused("BadCommand", f"{type(command).__name__} is not a command; see core/commands")
+    for name, check in _checks(type(command)):
+        if allowed := check(getattr(command, name)):
+            kind = type(command).__name__
+            raise Refused("BadCommand", f"{kind}.{name} must be {allowed}")

@@ -1,0 +1,88 @@
+"""What comes out of a decision: facts for the journal, impacts for drivers, messages for others."""
+
+from enum import StrEnum
+
+from fairwarning.core.commands import Command
+from fairwarning.core.model import Entity, Impact, Scope
+from fairwarning.core.record import short_record
+
+
+class Did(StrEnum):
+    """What the journal tells: past tense, a line for each change (IC7)."""
+
+    SCOPE_CREATED = "ScopeCreated"
+    SCOPE_REMOVED = "ScopeRemoved"
+    CONFIGURED = "Configured"
+    MACHINE_ADDED = "MachineAdded"
+    MACHINE_CHANGED = "MachineChanged"
+    MACHINE_REMOVED = "MachineRemoved"
+    ENABLED = "Enabled"
+    DISABLED = "Disabled"
+    SCHEDULED = "Scheduled"
+    APPROVED = "Approved"
+    PEER_APPROVED = "PeerApproved"
+    STARTED = "Started"
+    CANCELLED = "Cancelled"
+    LAPSED = "Lapsed"
+    ENDED = "Ended"
+    BEGUN = "ImpactBegun"
+    CARRIED_OUT = "ImpactCarriedOut"
+    FAILED = "ImpactFailed"
+    SET_CREATED = "SetCreated"
+    SET_CHANGED = "SetChanged"
+    SET_REMOVED = "SetRemoved"
+    OPERATION_ACCEPTED = "OperationAccepted"
+    OPERATION_ENDED = "OperationEnded"
+    ROLLOUT_STARTED = "RolloutStarted"
+    ROLLOUT_PAUSED = "RolloutPaused"
+    ROLLOUT_RESUMED = "RolloutResumed"
+    ROLLOUT_ABORTED = "RolloutAborted"
+    ROLLOUT_ENDED = "RolloutEnded"
+    STEP_BEGUN = "StepBegun"
+    STEP_DEFERRED = "StepDeferred"
+    STEP_ENDED = "StepEnded"
+
+
+@short_record
+class Fact:
+    """One thing that came to pass, for the journal."""
+
+    did: Did
+    event: str = ""
+    machine: str = ""
+    operation: str = ""
+    why: str = ""
+
+
+@short_record
+class Progress:
+    """How much of an operation this decision planned or ended, in impacts."""
+
+    operation: str
+    planned: int = 0
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    why: str = ""
+
+
+@short_record
+class Decision:
+    """What follows from a command: commit all of it, publish the scope, then carry impacts out."""
+
+    scope: Scope | None  # None: the scope is gone
+    facts: tuple[Fact, ...] = ()
+    impacts: tuple[Impact, ...] = ()  # to be carried out from now on
+    settled: tuple[str, ...] = ()  # ids of impacts that are over
+    progress: tuple[Progress, ...] = ()
+    sends: tuple[Command, ...] = ()
+
+
+@short_record
+class Turn:
+    """What a set, a rollout or a lane answers: itself anew, facts, and what it sends to others."""
+
+    entity: Entity | None  # None: it is gone
+    facts: tuple[Fact, ...] = ()
+    sends: tuple[Command, ...] = ()
+    others: tuple[Entity, ...] = ()  # further entities that came to be

@@ -1,0 +1,215 @@
+"""`decide`: what a command does to one scope. The rules of SPEC's E rows, and of M14 to M16.
+
+Operations (restart, evict, ...) are `announce.py`'s; the moves themselves `lifecycle.py`'s.
+"""
+
+from collections.abc import Callable
+
+from fairwarning.core import limits
+from fairwarning.core.announce import announce
+from fairwarning.core.commands import (
+    AddMachines,
+    Approve,
+    Cancel,
+    Command,
+    Configure,
+    CreateScope,
+    Elapse,
+    Finish,
+    Poll,
+)
+from fairwarning.core.decision import Decision, Did, Fact
+from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.lifecycle import Draft
+from fairwarning.core.messages import Follow, Hit, Join, PeerApproved, Protect, Release, Withdraw
+from fairwarning.core.model import Event, EventStatus, Scope, ScopeKind
+from fairwarning.core.origins import ORIGINS
+from fairwarning.core.record import changed
+
+
+def decide(scope: Scope | None, command: Command, now: float) -> Decision:
+    """What `command` does to `scope` at `now`. Raises `Refused` and changes nothing, or decides."""
+    handler = _HANDLERS[type(command)]
+    if scope is None:
+        if isinstance(command, CreateScope | Join):
+            return _create(command, now)
+        raise NotFound("UnknownScope", f"there is no scope {_scope_name(command)!r}")
+    draft = Draft(scope, now)
+    handler(draft, command)
+    return draft.decision()
+
+
+# --- Scopes and machines -----------------------------------------------------------------------
+
+
+def _create(command: CreateScope | Join, now: float) -> Decision:
+    if isinstance(command, Join):
+        kind, owner = ScopeKind.PLACEMENT_GROUP, command.owner
+    else:
+        kind, owner = command.kind, ""
+        if kind is ScopeKind.STANDALONE and len(command.machines) != 1:
+            raise Refused("OneMachine", "a standalone scope holds exactly one machine")
+    empty = Scope(
+        id=command.scope, kind=kind, group=command.group, owner=owner, rules=command.rules
+    )
+    draft = Draft(empty, now)
+    draft.facts.append(Fact(Did.SCOPE_CREATED))
+    draft.add_machines(command.machines)
+    return draft.decision()
+
+
+def _create_again(draft: Draft, _: CreateScope | Join) -> None:
+    raise Conflict("ScopeExists", f"there is a scope {draft.scope.id!r} already; pick another name")
+
+
+def _join(draft: Draft, command: Join) -> None:
+    if draft.scope.owner != command.owner:
+        _create_again(draft, command)
+    draft.add_machines(command.machines)
+
+
+def _add_machines(draft: Draft, command: AddMachines) -> None:
+    scope = draft.scope
+    if scope.kind in {ScopeKind.STANDALONE, ScopeKind.PLACEMENT_GROUP}:
+        raise Refused(
+            "FixedScope",
+            f"{scope.id!r} is a {scope.kind}: add machines to an availability set or a cloud "
+            "service, or scale the set",
+        )
+    if len(scope.machines) + len(command.machines) > limits.SCOPE_MACHINES:
+        raise Conflict("ScopeFull", f"a scope holds at most {limits.SCOPE_MACHINES} machines")
+    for machine in command.machines:
+        if machine.name in scope.machines:
+            raise Conflict("MachineExists", f"{machine.name!r} is in {scope.id!r} already")
+    draft.add_machines(command.machines)
+
+
+def _configure(draft: Draft, command: Configure) -> None:
+    if command.rules != draft.rules:
+        draft.rules = command.rules
+        draft.facts.append(Fact(Did.CONFIGURED))
+
+
+def _follow(draft: Draft, command: Follow) -> None:
+    for name in command.machines:
+        machine = draft.machines[name]
+        if machine.model != command.model:
+            draft.machines[name] = changed(
+                machine, model=command.model, terminate_seconds=command.terminate_seconds
+            )
+            draft.facts.append(
+                Fact(Did.MACHINE_CHANGED, machine=name, why=f"follows model {command.model}")
+            )
+
+
+def _protect(draft: Draft, command: Protect) -> None:
+    for name in command.machines:
+        machine = draft.machines[name]
+        if machine.protected is not command.protected:
+            draft.machines[name] = changed(machine, protected=command.protected)
+            why = "protected from scale-in" if command.protected else "no longer protected"
+            draft.facts.append(Fact(Did.MACHINE_CHANGED, machine=name, why=why))
+
+
+# --- What machines and operators say of events ---------------------------------------------------
+
+
+def _poll(draft: Draft, command: Poll) -> None:
+    draft.poll(draft.now if command.at is None else min(command.at, draft.now))
+
+
+def _approve(draft: Draft, command: Approve) -> None:
+    ids = dict.fromkeys(name.upper() for name in command.events)
+    for name in ids:  # all known, or none approved (M13)
+        if name not in draft.events:
+            raise Refused("UnknownEvent", _unknown(name))
+    for name in ids:
+        draft.approve(draft.events[name], command.actor)
+
+
+def _cancel(draft: Draft, command: Cancel) -> None:
+    event = draft.events.get(command.event.upper())
+    if event is None:
+        raise NotFound("UnknownEvent", _unknown(command.event))
+    if event.status is EventStatus.STARTED:
+        raise Conflict(
+            "AlreadyStarted",
+            f"event {event.id} has started; only Scheduled events can be cancelled",
+        )
+    why = f"cancelled by {command.actor}"
+    draft.cancel(event, why)
+    # The machines of a wave are hit together or not at all.
+    draft.sends.extend(
+        Withdraw(scope=peer, operation=event.operation, reason=why) for peer in event.peers
+    )
+
+
+def _unknown(event: str) -> str:
+    return f"no event {event[:60]!r} is planned in this scope; read the document for those that are"
+
+
+# --- What the rest of the rules says --------------------------------------------------------------
+
+
+def _release(draft: Draft, command: Release) -> None:
+    event = draft.events.get(command.event)
+    if event and event.status is EventStatus.SCHEDULED:  # it may have timed out in the same breath
+        draft.start(event, "approved")
+
+
+def _peer_approved(draft: Draft, command: PeerApproved) -> None:
+    for event in _events_of(draft, command.operation):
+        if event.status is EventStatus.SCHEDULED:
+            draft.stop_awaiting(event, command.peer)
+
+
+def _withdraw(draft: Draft, command: Withdraw) -> None:
+    for event in _events_of(draft, command.operation):
+        if event.status is EventStatus.SCHEDULED:
+            draft.cancel(event, command.reason)
+
+
+def _events_of(draft: Draft, operation: str) -> list[Event]:
+    return [event for event in draft.events.values() if event.operation == operation]
+
+
+def _elapse(draft: Draft, _: Elapse) -> None:
+    for event in tuple(draft.events.values()):
+        if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
+            draft.time_out(event)
+    for impact in tuple(draft.impacts.values()):
+        if impact.deadline is not None and draft.now >= impact.deadline:
+            draft.finish(impact, "the driver did not report in time")
+    if draft.incarnation and draft.now >= draft.polled_at + draft.rules.idle_seconds:
+        draft.disable()
+
+
+def _finish(draft: Draft, command: Finish) -> None:
+    impact = draft.impacts.get(command.machine)
+    # A report for what is over already is a repeat: at least once is what drivers promise.
+    if impact and impact.id == command.impact and impact.deadline is not None:
+        draft.finish(impact, command.error)
+
+
+def _scope_name(command: Command) -> str:
+    return str(getattr(command, command.target))
+
+
+_HANDLERS: dict[type[Command], Callable[..., None]] = {
+    CreateScope: _create_again,
+    Join: _join,
+    AddMachines: _add_machines,
+    Configure: _configure,
+    Follow: _follow,
+    Protect: _protect,
+    Poll: _poll,
+    Approve: _approve,
+    Cancel: _cancel,
+    Release: _release,
+    PeerApproved: _peer_approved,
+    Withdraw: _withdraw,
+    Elapse: _elapse,
+    Finish: _finish,
+    Hit: announce,
+    **dict.fromkeys((kind for kind, _ in ORIGINS), announce),
+}

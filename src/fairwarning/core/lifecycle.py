@@ -1,0 +1,381 @@
+"""The life of events and impacts: the transition table, and the moves it allows on one scope.
+
+Everything that changes the state of an event or an impact is here; which command causes which
+move is `engine.py`'s.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from fairwarning.core import limits
+from fairwarning.core.commands import Command
+from fairwarning.core.decision import Decision, Did, Fact, Progress
+from fairwarning.core.errors import Broken
+from fairwarning.core.messages import ApproveDelete, Dequeue, Dwindle, Enqueue, PeerApproved
+from fairwarning.core.model import (
+    Event,
+    EventStatus,
+    EvictionPolicy,
+    Impact,
+    ImpactKind,
+    Machine,
+    PendingDelete,
+    Power,
+    Scope,
+    ScopeKind,
+    guid,
+)
+from fairwarning.core.record import changed
+
+
+class Move(StrEnum):
+    """What can happen to an event."""
+
+    ANNOUNCE = "announce"
+    STRIKE = "strike"  # sudden failure, or automatic approval: no notice
+    START = "start"
+    CANCEL = "cancel"
+    LAPSE = "lapse"  # advice without an impact is over
+    END = "end"
+
+
+TRANSITIONS: dict[EventStatus | None, dict[Move, EventStatus | None]] = {
+    None: {Move.ANNOUNCE: EventStatus.SCHEDULED, Move.STRIKE: EventStatus.STARTED},
+    EventStatus.SCHEDULED: {
+        Move.START: EventStatus.STARTED,
+        Move.CANCEL: None,
+        Move.LAPSE: None,
+    },
+    EventStatus.STARTED: {Move.END: None},
+}
+"""IL1, whole: what is not here cannot happen. None is "not in the document"."""
+
+POWER_AFTER = {
+    ImpactKind.REBOOT: Power.RUNNING,
+    ImpactKind.REDEPLOY: Power.RUNNING,
+    ImpactKind.START: Power.RUNNING,
+    ImpactKind.STOP: Power.STOPPED,
+    ImpactKind.DEALLOCATE: Power.DEALLOCATED,
+    ImpactKind.EVICT: Power.DEALLOCATED,
+}
+"""What an impact leaves behind; an impact not named here leaves the power as it was."""
+
+
+def due(scope: Scope) -> float | None:
+    """When the scope next changes by the passing of time alone."""
+    times: list[float] = [
+        event.not_before for event in scope.events.values() if event.status is EventStatus.SCHEDULED
+    ]
+    times.extend(i.deadline for i in scope.impacts.values() if i.deadline is not None)
+    if scope.enabled:
+        times.append(scope.polled_at + scope.rules.idle_seconds)
+    return min(times, default=None)
+
+
+class Draft:
+    """A scope while it is being decided. Copies on first change, so the scope itself stays."""
+
+    __slots__ = (
+        "enabled_anew", "events", "facts", "impacts", "incarnation", "machines", "new_impacts",
+        "now", "polled_at", "progress", "ready_at", "rules", "scope", "sends", "settled",
+    )  # fmt: skip
+
+    def __init__(self, scope: Scope, now: float) -> None:
+        self.scope = scope
+        self.now = now
+        self.machines = dict(scope.machines)
+        self.events = dict(scope.events)
+        self.impacts = dict(scope.impacts)
+        self.rules = scope.rules
+        self.incarnation = scope.incarnation
+        self.polled_at = scope.polled_at
+        self.ready_at = scope.ready_at
+        self.facts: list[Fact] = []
+        self.new_impacts: list[Impact] = []
+        self.settled: list[str] = []
+        self.progress: dict[str, Progress] = {}
+        self.sends: list[Command] = []
+        self.enabled_anew = False
+
+    # --- Events ---
+
+    def announce(self, event: Event) -> None:
+        """Give notice: the event is Scheduled and its machines' impacts wait for it."""
+        self._enter(event, Move.ANNOUNCE)
+        if event.queue:
+            entry = PendingDelete(event=event.id, scope=self.scope.id, not_before=event.not_before)
+            self.sends.append(Enqueue(set=event.queue, entry=entry))
+
+    def strike(self, event: Event) -> None:
+        """No notice: the event appears as Started."""
+        self._enter(event, Move.STRIKE)
+        self._begin(event)
+
+    def _enter(self, event: Event, move: Move) -> None:
+        if event.id in self.events:
+            raise Broken("EventTwice", f"event {event.id} exists already (ID3)")
+        if _next(None, move) is not event.status:
+            raise Broken("BadTransition", f"{move} does not make an event {event.status}")
+        self.events[event.id] = event
+        self._fact(Did.SCHEDULED if move is Move.ANNOUNCE else Did.STARTED, event, str(move))
+        if event.impact is not None:
+            for name in event.resources:
+                self.plan(name, event.impact, event.operation, event)
+
+    def approve(self, event: Event, actor: str) -> None:
+        """Count an approval; start unless others are awaited. Repeats change nothing (IL7)."""
+        if event.status is EventStatus.STARTED or event.approved_by:
+            return
+        self.events[event.id] = event = changed(event, approved_by=actor)
+        self._fact(Did.APPROVED, event, actor)
+        self._tell_peers(event)
+        if event.queue:
+            self.sends.append(ApproveDelete(set=event.queue, event=event.id))
+        elif not event.awaits:
+            self.start(event, "approved")
+
+    def stop_awaiting(self, event: Event, peer: str) -> None:
+        """Another scope of the wave has approved, or has dropped out of it (E10)."""
+        if peer not in event.awaits:
+            return
+        awaits = tuple(p for p in event.awaits if p != peer)
+        self.events[event.id] = event = changed(event, awaits=awaits)
+        self._fact(Did.PEER_APPROVED, event, peer)
+        if event.approved_by and not awaits:
+            self.start(event, "approved")
+
+    def start(self, event: Event, why: str) -> None:
+        """Scheduled becomes Started and the impacts may begin; advice simply lapses."""
+        if not event.approved_by and self.now < event.not_before:
+            raise Broken("StartedEarly", f"event {event.id} has neither approval nor time (IL2)")
+        if event.impact is None:
+            self._leave(event, Move.LAPSE, why)
+            return
+        status = _next(event.status, Move.START)
+        assert status is not None
+        self.events[event.id] = event = changed(event, status=status)
+        self._fact(Did.STARTED, event, why)
+        self._begin(event)
+
+    def time_out(self, event: Event) -> None:
+        """NotBefore is reached: start, whatever is still awaited."""
+        self._let_go(event)
+        self.start(event, "NotBefore")
+
+    def cancel(self, event: Event, why: str) -> None:
+        """It will not happen: the event goes and so do its waiting impacts."""
+        self._drop_impacts(event)
+        self._count(event.operation, cancelled=len(event.resources), why=why)
+        self._let_go(event)
+        self._leave(event, Move.CANCEL, why)
+
+    def displace(self, event: Event, names: set[str], why: str) -> None:
+        """Cancel an event because some of its machines go; the rest get a new notice (E5)."""
+        rest = tuple(r for r in event.resources if r not in names)
+        if not rest:
+            self.cancel(event, why)
+            return
+        self._drop_impacts(event)
+        gone = len(event.resources) - len(rest)
+        self._count(event.operation, planned=-len(rest), cancelled=gone, why=why)
+        self._leave(event, Move.CANCEL, why)
+        again = changed(
+            event,
+            id=guid(f"{event.id}/{','.join(rest)}"),
+            resources=rest,
+            created_at=self.now,
+            not_before=whole_seconds(self.now + event.not_before - event.created_at),
+            approved_by="",
+        )
+        self.announce(again)
+
+    def _drop_impacts(self, event: Event) -> None:
+        if event.impact is not None:
+            for name in event.resources:
+                del self.impacts[name]
+
+    def _let_go(self, event: Event) -> None:
+        """Nobody need wait for this event any longer: not the queue, not the wave."""
+        self._tell_peers(event)
+        if event.queue:
+            self.sends.append(Dequeue(set=event.queue, event=event.id))
+
+    def _tell_peers(self, event: Event) -> None:
+        self.sends.extend(
+            PeerApproved(scope=peer, operation=event.operation, peer=self.scope.id)
+            for peer in event.peers
+        )
+
+    def _leave(self, event: Event, move: Move, why: str) -> None:
+        if _next(event.status, move) is not None:
+            raise Broken("BadTransition", f"{move} does not end event {event.id}")
+        del self.events[event.id]
+        self._fact(_LEFT[move], event, why)
+
+    # --- Impacts ---
+
+    def plan(self, name: str, kind: ImpactKind, operation: str, event: Event | None) -> None:
+        """Put an impact on a machine: to wait for its event, or (without one) to begin at once."""
+        if name in self.impacts:
+            raise Broken("ImpactTwice", f"{name} has an unfinished impact already (E5)")
+        impact = Impact(
+            id=f"{event.id if event else operation}:{name}",
+            scope=self.scope.id,
+            machine=name,
+            kind=kind,
+            operation=operation,
+            event=event.id if event else "",
+            duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
+        )
+        self.impacts[name] = impact
+        self._count(operation, planned=1)
+        if event is None:
+            self._carry_out(impact)
+
+    def _begin(self, event: Event) -> None:
+        for name in event.resources:
+            self._carry_out(self.impacts[name])
+
+    def _carry_out(self, impact: Impact) -> None:
+        deadline = self.now + self.rules.impact_limit_seconds
+        impact = changed(impact, deadline=deadline)
+        self.impacts[impact.machine] = impact
+        self.new_impacts.append(impact)
+        self.facts.append(
+            Fact(Did.BEGUN, impact.event, impact.machine, impact.operation, impact.kind)
+        )
+
+    def finish(self, impact: Impact, error: str) -> None:
+        """An impact is over: the machine is as it leaves it, and perhaps the event has ended."""
+        del self.impacts[impact.machine]
+        self.settled.append(impact.id)
+        done, failed = (0, 1) if error else (1, 0)
+        self._count(impact.operation, done=done, failed=failed, why=error)
+        did = Did.FAILED if error else Did.CARRIED_OUT
+        self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
+        if not error:
+            self._leave_behind(self.machines[impact.machine], impact.kind)
+        event = self.events.get(impact.event)
+        if event and not any(self._holds(event, name) for name in event.resources):
+            self._leave(event, Move.END, "carried out")
+
+    def _holds(self, event: Event, name: str) -> bool:
+        impact = self.impacts.get(name)
+        return impact is not None and impact.event == event.id
+
+    def _leave_behind(self, machine: Machine, kind: ImpactKind) -> None:
+        deleted = kind is ImpactKind.DELETE or (
+            kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
+        )
+        if deleted:  # IL11: its identity answers no more
+            del self.machines[machine.name]
+            self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
+            if self.scope.owner:
+                self.sends.append(Dwindle(set=self.scope.owner))
+        else:
+            power = POWER_AFTER.get(kind, machine.power)
+            if power is not machine.power:
+                self.machines[machine.name] = changed(machine, power=power)
+
+    def _count(
+        self,
+        operation: str,
+        *,
+        planned: int = 0,
+        done: int = 0,
+        failed: int = 0,
+        cancelled: int = 0,
+        why: str = "",
+    ) -> None:
+        so_far = self.progress.get(operation) or Progress(operation)
+        self.progress[operation] = Progress(
+            operation,
+            so_far.planned + planned,
+            so_far.done + done,
+            so_far.failed + failed,
+            so_far.cancelled + cancelled,
+            so_far.why or why,
+        )
+
+    # --- The feature itself ---
+
+    def poll(self, at: float) -> None:
+        """A machine asked: on, if it was off (M14)."""
+        if self.incarnation:
+            self.polled_at = max(self.polled_at, at)
+            return
+        self.polled_at = at
+        self.incarnation = 1
+        self.enabled_anew = True
+        self.ready_at = self.now + self.rules.enable_delay_seconds
+        self.facts.append(Fact(Did.ENABLED))
+
+    def disable(self) -> None:
+        """Nobody asked for a day: off. Events that exist run out (M15)."""
+        self.incarnation = 0
+        self.facts.append(Fact(Did.DISABLED))
+
+    # --- The outcome ---
+
+    def add_machines(self, machines: Iterable[Machine]) -> None:
+        """New machines."""
+        for machine in machines:
+            self.machines[machine.name] = changed(machine, created_at=self.now)
+            self.facts.append(Fact(Did.MACHINE_ADDED, machine=machine.name))
+
+    def _fact(self, did: Did, event: Event, why: str) -> None:
+        self.facts.append(Fact(did, event.id, ",".join(event.resources), event.operation, why))
+
+    def _visible_change(self) -> bool:
+        before = self.scope.events
+        return len(before) != len(self.events) or any(
+            before.get(e.id) is not e and _shown(before.get(e.id)) != _shown(e)
+            for e in self.events.values()
+        )
+
+    def decision(self) -> Decision:
+        """Close the draft: incarnation (M11), and the whole bundle."""
+        if not self.facts and self.polled_at == self.scope.polled_at:
+            return Decision(self.scope)
+        if self.incarnation and not self.enabled_anew and self._visible_change():
+            self.incarnation += 1
+        scope: Scope | None = changed(
+            self.scope,
+            machines=self.machines,
+            events=self.events,
+            impacts=self.impacts,
+            rules=self.rules,
+            incarnation=self.incarnation,
+            polled_at=self.polled_at,
+            ready_at=self.ready_at,
+        )
+        if self.scope.kind is ScopeKind.STANDALONE and not self.machines:
+            self.facts.append(Fact(Did.SCOPE_REMOVED))
+            scope = None
+        return Decision(
+            scope,
+            tuple(self.facts),
+            tuple(self.new_impacts),
+            tuple(self.settled),
+            tuple(self.progress.values()),
+            tuple(self.sends),
+        )
+
+
+_LEFT = {Move.CANCEL: Did.CANCELLED, Move.LAPSE: Did.LAPSED, Move.END: Did.ENDED}
+
+
+def _next(status: EventStatus | None, move: Move) -> EventStatus | None:
+    try:
+        return TRANSITIONS[status][move]
+    except KeyError:
+        raise Broken("BadTransition", f"an event that is {status} cannot {move} (IL1)") from None
+
+
+def _shown(event: Event | None) -> EventStatus | None:
+    return event.status if event else None
+
+
+def whole_seconds(moment: float) -> int:
+    """Rounded up, so that notice is never short (IL3)."""
+    return -int(-moment // 1)

@@ -1,0 +1,53 @@
+"""Every number of the contract, with its unit and where it comes from."""
+
+# Notice: the time between an event's creation and its NotBefore (E1).
+FREEZE_SECONDS = 15 * 60
+REBOOT_SECONDS = 15 * 60
+REDEPLOY_SECONDS = 10 * 60
+PREEMPT_SECONDS = 30
+# Advice without an impact; Azure has published no figure, so it stands as long as a reboot's.
+RECOMMEND_SECONDS = 15 * 60
+# Terminate is configured on the scale set, within these bounds (T1).
+TERMINATE_MIN_SECONDS = 5 * 60
+TERMINATE_MAX_SECONDS = 15 * 60
+TERMINATE_DEFAULT_SECONDS = 5 * 60
+# A predicted hardware failure may be announced this far ahead (E3).
+DEGRADE_MAX_SECONDS = 7 * 24 * 3600
+# No notice is longer than that either; a bound for settings.
+NOTICE_MAX_SECONDS = DEGRADE_MAX_SECONDS
+
+# Durations of impacts, as the real service shows them in DurationInSeconds.
+UNKNOWN_DURATION = -1
+FREEZE_DURATION_SECONDS = 9
+DURATION_MAX_SECONDS = 24 * 3600
+
+# A driver that has not reported by then has failed (IL6).
+IMPACT_LIMIT_SECONDS = 3600
+IMPACT_LIMIT_MAX_SECONDS = 7 * 24 * 3600
+
+# Enabling: the first answer may take this long; a day of silence switches the feature off (M14).
+ENABLE_DELAY_MAX_SECONDS = 120
+IDLE_SECONDS = 24 * 3600
+IDLE_MAX_SECONDS = 365 * 24 * 3600
+# When a scope was last polled is written at most this often; a restart may forget that much.
+POLL_WRITE_SECONDS = 5 * 60
+
+# Sizes. They bound the document (ID8), a transaction, and the cost of a command.
+USER_OPERATIONS = 100  # scheduled at once in a scope (E6; the preview's was 10)
+PLACEMENT_GROUP_MACHINES = 100
+SCOPE_MACHINES = 200
+SCOPE_EVENTS = 256
+APPROVAL_EVENTS = 100  # ids in one approval
+SET_INSTANCES = 1000
+UPDATE_DOMAINS = 5
+UPDATE_DOMAINS_MAX = 20
+FAULT_DOMAINS = 5
+FAULT_DOMAINS_MAX = 20
+NAME_CHARACTERS = 200
+TEXT_CHARACTERS = 1000
+
+# Rollouts.
+ROLLOUT_SCOPES = 1000
+ROLLOUT_BATCH = 10
+ROLLOUT_BATCH_MAX = 100
+ROLLOUT_RETRY_SECONDS = 30  # a step whose machines are busy is tried again after this

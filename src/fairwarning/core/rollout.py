@@ -1,0 +1,357 @@
+"""Host rollouts: update domains (or hosts) in order, pause, resume, abort, progress (E7, E10, IC6).
+
+A rollout is planned once into lanes. Steps of one lane share scopes and follow one another; lanes
+share none, so they run side by side. A step over several scopes is a wave.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    AbortRollout,
+    Command,
+    PauseRollout,
+    ResumeRollout,
+    RetryLane,
+    StartRollout,
+)
+from fairwarning.core.decision import Did, Fact, Turn
+from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.lifecycle import whole_seconds
+from fairwarning.core.messages import (
+    AbortLane,
+    AdvanceLane,
+    CountStep,
+    EndStep,
+    Hit,
+    ParkLane,
+    Withdraw,
+)
+from fairwarning.core.model import (
+    Lane,
+    Machine,
+    Power,
+    Rollout,
+    RolloutStatus,
+    Scope,
+)
+from fairwarning.core.origins import event_type, notice_seconds
+from fairwarning.core.record import changed
+
+Read = Callable[[str], Scope | None]
+Step = Mapping[str, tuple[str, ...]]
+
+# --- Planning ----------------------------------------------------------------------------------
+
+
+def plan(
+    scopes: Iterable[Scope], *, by_host: bool, hosts: tuple[str, ...] | None
+) -> list[list[Step]]:
+    """The lanes, each a list of steps: by update domain, or by host."""
+    groups: dict[tuple[str, ...], dict[str, list[Machine]]] = {}
+    for scope in scopes:
+        for machine in scope.machines.values():
+            if machine.power is Power.DEALLOCATED or (hosts and machine.host not in hosts):
+                continue
+            key: tuple[str, ...] = (
+                (machine.host,) if by_host else (scope.id, f"{machine.update_domain:03d}")
+            )
+            if not all(key):
+                raise Refused("NoHost", f"{machine.name!r} has no host; roll out by domain instead")
+            groups.setdefault(key, {}).setdefault(scope.id, []).append(machine)
+    for key, members in groups.items():
+        _check_one_domain(key[0], members)
+    return _lanes([groups[key] for key in sorted(groups)])
+
+
+def _check_one_domain(host: str, members: Mapping[str, list[Machine]]) -> None:
+    """IC6: a host must not carry two update domains of one scope."""
+    for scope, machines in members.items():
+        if len({machine.update_domain for machine in machines}) > 1:
+            raise Refused(
+                "HostSpansDomains",
+                f"host {host!r} carries machines of {scope!r} in several update domains; "
+                "roll out by domain instead",
+            )
+
+
+def _lanes(steps: list[dict[str, list[Machine]]]) -> list[list[Step]]:
+    """Steps that share a scope, directly or through others, go into one lane."""
+    leader: dict[str, str] = {}
+
+    def find(scope: str) -> str:
+        while leader.setdefault(scope, scope) != scope:
+            leader[scope] = scope = leader[leader[scope]]
+        return scope
+
+    for step in steps:
+        first, *rest = step
+        for scope in rest:
+            leader[find(scope)] = find(first)
+    lanes: dict[str, list[Step]] = {}
+    for step in steps:
+        named = {scope: tuple(m.name for m in machines) for scope, machines in step.items()}
+        lanes.setdefault(find(next(iter(step))), []).append(named)
+    return list(lanes.values())
+
+
+# --- The rollout ---------------------------------------------------------------------------------
+
+
+def start(rollout: Rollout | None, command: StartRollout, read: Read, now: float) -> Turn:
+    """Plan it and set the first lanes going."""
+    if rollout is not None:
+        raise Conflict("RolloutExists", f"there is a rollout {rollout.id!r} already")
+    lanes = plan(
+        [_known(read, scope) for scope in command.scopes],
+        by_host=command.by_host,
+        hosts=command.hosts,
+    )
+    if not lanes:
+        raise Refused("NothingToDo", "none of these scopes has a machine on a host to work on")
+    born = Rollout(
+        id=command.rollout,
+        kind=command.kind,
+        actor=command.actor,
+        started_at=now,
+        batch=command.batch,
+        lanes=len(lanes),
+        machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
+        duration_seconds=command.duration_seconds,
+    )
+    entities = tuple(
+        Lane(id=_lane_id(born.id, n), rollout=born.id, number=n, steps=tuple(steps))
+        for n, steps in zip(count(), lanes, strict=False)
+    )
+    going, sends = _fill(born)
+    return Turn(going, (Fact(Did.ROLLOUT_STARTED),), sends, entities)
+
+
+def decide(rollout: Rollout | None, command: Command, now: float) -> Turn:
+    """What `command` does to the rollout itself; its lanes do the work."""
+    if rollout is None:
+        raise NotFound("UnknownRollout", f"there is no rollout {getattr(command, 'rollout', '')!r}")
+    match command:
+        case PauseRollout():
+            return _pause(rollout)
+        case ResumeRollout():
+            return _resume(rollout)
+        case AbortRollout():
+            return _abort(rollout)
+        case ParkLane():
+            return Turn(changed(rollout, waiting=(*rollout.waiting, command.lane)))
+        case CountStep():
+            return _count(rollout, command, now)
+        case _:
+            raise AssertionError(command)
+
+
+def _pause(rollout: Rollout) -> Turn:
+    _check_status(rollout, RolloutStatus.RUNNING, "paused")
+    return Turn(changed(rollout, status=RolloutStatus.PAUSED), (Fact(Did.ROLLOUT_PAUSED),))
+
+
+def _resume(rollout: Rollout) -> Turn:
+    _check_status(rollout, RolloutStatus.PAUSED, "resumed")
+    waiting = rollout.waiting
+    going, sends = _fill(changed(rollout, status=RolloutStatus.RUNNING, waiting=()))
+    woken = tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in waiting)
+    return Turn(going, (Fact(Did.ROLLOUT_RESUMED),), woken + sends)
+
+
+def _abort(rollout: Rollout) -> Turn:
+    if rollout.status not in {RolloutStatus.RUNNING, RolloutStatus.PAUSED}:
+        _check_status(rollout, RolloutStatus.RUNNING, "aborted")
+    sends = tuple(AbortLane(lane=_lane_id(rollout.id, n)) for n in rollout.running)
+    aborted = changed(rollout, status=RolloutStatus.ABORTED, waiting=())
+    return Turn(aborted, (Fact(Did.ROLLOUT_ABORTED),), sends)
+
+
+def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:
+    if rollout.status is not status:
+        raise Conflict(
+            "RolloutState", f"rollout {rollout.id!r} is {rollout.status} and cannot be {wish}"
+        )
+
+
+def _count(rollout: Rollout, command: CountStep, now: float) -> Turn:
+    rollout = changed(
+        rollout,
+        done=rollout.done + command.done,
+        failed=rollout.failed + command.failed,
+        skipped=rollout.skipped + command.skipped,
+    )
+    if not command.ended:
+        return Turn(rollout)
+    running = tuple(n for n in rollout.running if n != command.lane)
+    rollout, sends = _fill(changed(rollout, running=running))
+    if rollout.running or (
+        rollout.next_lane < rollout.lanes and rollout.status is not RolloutStatus.ABORTED
+    ):
+        return Turn(rollout, (), sends)
+    over = RolloutStatus.DONE if rollout.next_lane == rollout.lanes else rollout.status
+    status = rollout.status if rollout.status is RolloutStatus.ABORTED else over
+    ended = changed(rollout, status=status, ended_at=now)
+    return Turn(ended, (Fact(Did.ROLLOUT_ENDED, why=status),))
+
+
+def _fill(rollout: Rollout) -> tuple[Rollout, tuple[Command, ...]]:
+    """Set lanes going until `batch` of them are under way."""
+    if rollout.status is not RolloutStatus.RUNNING:
+        return rollout, ()
+    room = rollout.batch - len(rollout.running)
+    last = min(rollout.next_lane + room, rollout.lanes)
+    fresh = tuple(range(rollout.next_lane, last))
+    going = changed(rollout, running=rollout.running + fresh, next_lane=last)
+    return going, tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in fresh)
+
+
+def _lane_id(rollout: str, number: int) -> str:
+    return f"{rollout}/{number}"
+
+
+def _known(read: Read, scope: str) -> Scope:
+    found = read(scope)
+    if found is None:
+        raise NotFound("UnknownScope", f"there is no scope {scope!r}")
+    return found
+
+
+# --- Its lanes -----------------------------------------------------------------------------------
+
+
+def decide_lane(lane: Lane, rollout: Rollout, command: Command, read: Read, now: float) -> Turn:
+    """What `command` does to a lane: at most one of its steps is under way at any time."""
+    match command:
+        case AdvanceLane():
+            return _advance(lane, rollout, read, now)
+        case RetryLane():
+            if lane.retry_at is None or now < lane.retry_at:
+                return Turn(lane)
+            return _advance(changed(lane, retry_at=None), rollout, read, now)
+        case EndStep():
+            return _end_step(lane, rollout, command)
+        case AbortLane():
+            return _abort_lane(lane, rollout)
+        case _:
+            raise AssertionError(command)
+
+
+def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> Turn:
+    if rollout.status is RolloutStatus.ABORTED:
+        return _end_lane(lane, rollout, skipped=0)
+    if rollout.status is RolloutStatus.PAUSED:
+        return Turn(lane, (), (ParkLane(rollout=rollout.id, lane=lane.number),))
+    skipped = 0
+    for position in range(lane.position, len(lane.steps)):
+        planned = lane.steps[position]
+        step = _present(planned, read)
+        if step:
+            there = changed(lane, position=position)
+            turn = _take(there, rollout, step, read, now)
+            if turn.sends:  # not deferred: whoever is absent now will not be hit any more
+                skipped += _size(planned) - _size(step)
+            return changed(turn, sends=(*turn.sends, *_skip(lane, rollout, skipped)))
+        skipped += _size(planned)
+    return _end_lane(lane, rollout, skipped)
+
+
+def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
+    if not skipped:
+        return ()
+    return (CountStep(rollout=rollout.id, lane=lane.number, skipped=skipped),)
+
+
+def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Turn:
+    busy = [
+        name
+        for scope, names in step.items()
+        for name in names
+        if name in _known(read, scope).impacts
+    ]
+    if busy:
+        deferred = changed(lane, retry_at=now + limits.ROLLOUT_RETRY_SECONDS)
+        return Turn(deferred, (Fact(Did.STEP_DEFERRED, machine=",".join(busy)),))
+    fact = Fact(Did.STEP_BEGUN, operation=_step_id(lane))
+    return Turn(changed(lane, hitting=True), (fact,), tuple(_hits(lane, rollout, step, read, now)))
+
+
+def _hits(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Iterable[Hit]:
+    """E10: all scopes of a wave share one NotBefore, so the longest notice counts."""
+    scopes = [_known(read, scope) for scope in step]
+    wave = len(scopes) > 1 and any(scope.enabled for scope in scopes)
+    notices = [
+        notice_seconds(scope.rules, event_type(rollout.kind), scope.machines[name])
+        for scope in scopes
+        for name in step[scope.id]
+    ]
+    for scope in scopes:
+        yield Hit(
+            scope=scope.id,
+            machines=step[scope.id],
+            operation=_step_id(lane),
+            lane=lane.id,
+            kind=rollout.kind,
+            duration_seconds=rollout.duration_seconds,
+            peers=tuple(other for other in step if other != scope.id) if wave else (),
+            not_before=whole_seconds(now + max(notices)) if wave else None,
+        )
+
+
+def _present(step: Step, read: Read) -> Step:
+    """The machines of a step that are still there to be hit."""
+    present = {}
+    for scope_id, names in step.items():
+        scope = read(scope_id)
+        there = tuple(
+            name
+            for name in names
+            if scope
+            and (machine := scope.machines.get(name))
+            and machine.power is not Power.DEALLOCATED
+        )
+        if there:
+            present[scope_id] = there
+    return present
+
+
+def _end_step(lane: Lane, rollout: Rollout, command: EndStep) -> Turn:
+    counted = CountStep(
+        rollout=rollout.id,
+        lane=lane.number,
+        done=command.done,
+        failed=command.failed,
+        skipped=command.cancelled,
+    )
+    after = changed(lane, position=lane.position + 1, hitting=False)
+    fact = Fact(Did.STEP_ENDED, operation=_step_id(lane))
+    return Turn(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
+
+
+def _abort_lane(lane: Lane, rollout: Rollout) -> Turn:
+    if not lane.hitting:
+        return _end_lane(lane, rollout, skipped=0)
+    sends = tuple(
+        Withdraw(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
+        for scope in lane.steps[lane.position]
+    )
+    return Turn(lane, (), sends)
+
+
+def _end_lane(lane: Lane, rollout: Rollout, skipped: int) -> Turn:
+    counted = CountStep(rollout=rollout.id, lane=lane.number, skipped=skipped, ended=True)
+    return Turn(None, (), (counted,))
+
+
+def _step_id(lane: Lane) -> str:
+    return f"{lane.id}/{lane.position}"
+
+
+def _size(step: Step) -> int:
+    return sum(len(names) for names in step.values())
+
+
+def progress(rollout: Rollout) -> float:
+    """The share of its machines that are behind us, from 0 to 1."""
+    return (rollout.done + rollout.failed + rollout.skipped) / rollout.machines

@@ -1,0 +1,363 @@
+"""Scale sets: which commands for which placement groups, and the terminate queue (T1 to T7)."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    Command,
+    Configure,
+    CreateSet,
+    Delete,
+    DeleteSet,
+    OperateInstances,
+    ProtectInstances,
+    Scale,
+    UpdateSet,
+    UpgradeInstances,
+)
+from fairwarning.core.decision import Did, Fact, Turn
+from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.core.messages import (
+    ApproveDelete,
+    Dequeue,
+    Dissolve,
+    Dwindle,
+    Enqueue,
+    Follow,
+    Join,
+    Protect,
+    Release,
+)
+from fairwarning.core.model import (
+    ImpactKind,
+    Machine,
+    PendingDelete,
+    ScaleInRule,
+    ScaleSet,
+    Scope,
+    UpgradeMode,
+)
+from fairwarning.core.record import changed
+
+Groups = Mapping[str, Scope]
+Pick = tuple[str, Machine]
+"""An instance: the scope it is in, and the machine."""
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def host_name(prefix: str, instance: int) -> str:
+    """`web` and 85 give `web00002D`: the id in base 36, six places (T7)."""
+    digits = ""
+    for _ in range(6):
+        instance, digit = divmod(instance, 36)
+        digits = _DIGITS[digit] + digits
+    return prefix + digits
+
+
+def decide(scale_set: ScaleSet | None, command: Command, groups: Groups) -> Turn:
+    """What `command` does to the set; `groups` holds the scopes of its placement groups."""
+    if isinstance(command, CreateSet):
+        return _create(scale_set, command)
+    if scale_set is None:
+        raise NotFound("UnknownSet", f"there is no scale set {getattr(command, 'set', '')!r}")
+    return _HANDLERS[type(command)](scale_set, command, groups)
+
+
+# --- The set and its model --------------------------------------------------------------------
+
+
+def _create(scale_set: ScaleSet | None, command: CreateSet) -> Turn:
+    if scale_set is not None:
+        raise Conflict("SetExists", f"there is a scale set {scale_set.id!r} already")
+    name = command.name or command.set
+    born = ScaleSet(
+        id=command.set,
+        name=name,
+        group=command.group,
+        prefix=command.prefix or name,
+        terminate_seconds=command.terminate_seconds,
+        upgrade=command.upgrade,
+        scale_in=command.scale_in,
+        priority=command.priority,
+        eviction=command.eviction,
+        update_domains=command.update_domains,
+        fault_domains=command.fault_domains,
+        rules=command.rules,
+    )
+    grown, sends = _grow(born, command.capacity, {})
+    return Turn(grown, (Fact(Did.SET_CREATED),), sends)
+
+
+def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> Turn:
+    _check_not_deleting(scale_set)
+    updated = changed(
+        scale_set,
+        upgrade=command.upgrade or scale_set.upgrade,
+        scale_in=command.scale_in or scale_set.scale_in,
+        rules=command.rules or scale_set.rules,
+    )
+    seconds = command.terminate_seconds
+    if seconds is not None and seconds != scale_set.terminate_seconds:
+        updated = changed(updated, terminate_seconds=seconds, model=scale_set.model + 1)
+    sends: list[Command] = []
+    if command.rules is not None:
+        sends += [Configure(scope=scope, rules=command.rules) for scope in scale_set.groups]
+    if updated.upgrade is UpgradeMode.AUTOMATIC:
+        sends += _follow(updated, _instances(groups))
+    return Turn(updated, (Fact(Did.SET_CHANGED, why=f"model {updated.model}"),), tuple(sends))
+
+
+def _upgrade(scale_set: ScaleSet, command: UpgradeInstances, groups: Groups) -> Turn:
+    picks = _named(scale_set, command.instances, groups)
+    return Turn(scale_set, (), tuple(_follow(scale_set, picks)))
+
+
+def _follow(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
+    return [
+        Follow(
+            scope=scope,
+            machines=names,
+            model=scale_set.model,
+            terminate_seconds=scale_set.terminate_seconds,
+        )
+        for scope, names in _by_scope(picks).items()
+    ]
+
+
+def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> Turn:
+    picks = _named(scale_set, command.instances, groups)
+    sends = tuple(
+        Protect(scope=scope, machines=names, protected=command.protected)
+        for scope, names in _by_scope(picks).items()
+    )
+    return Turn(scale_set, (), sends)
+
+
+# --- Instances come and go -----------------------------------------------------------------------
+
+
+def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> Turn:
+    _check_not_deleting(scale_set)
+    staying = _staying(groups)
+    fact = Fact(Did.SET_CHANGED, operation=command.operation, why=f"capacity {command.capacity}")
+    if command.capacity >= len(staying):
+        grown, sends = _grow(scale_set, command.capacity - len(staying), groups)
+        return Turn(grown, (fact,), sends)
+    leaving = _choose(scale_set.scale_in, staying, len(staying) - command.capacity, groups)
+    return Turn(scale_set, (fact,), _deletes(command, leaving))
+
+
+def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> Turn:
+    picks = _named(scale_set, command.instances, groups)
+    if command.action is Delete:
+        fact = Fact(Did.SET_CHANGED, operation=command.operation, why=f"{len(picks)} fewer")
+        return Turn(scale_set, (fact,), _deletes(command, picks))
+    sends = tuple(
+        command.action(
+            scope=scope, machines=names, operation=command.operation, actor=command.actor
+        )
+        for scope, names in _by_scope(picks).items()
+    )
+    return Turn(scale_set, (), sends)
+
+
+def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> Turn:
+    _check_not_deleting(scale_set)
+    doomed = changed(scale_set, deleting=True)
+    fact = Fact(Did.SET_CHANGED, operation=command.operation, why="being deleted")
+    if not _instances(groups):
+        return _remove(doomed, (fact,))
+    return Turn(doomed, (fact,), _deletes(command, _staying(groups)))
+
+
+def _dwindle(scale_set: ScaleSet, _: Dwindle, groups: Groups) -> Turn:
+    if scale_set.deleting and not _instances(groups):
+        return _remove(scale_set, ())
+    return Turn(scale_set)
+
+
+def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...]) -> Turn:
+    sends = tuple(Dissolve(scope=scope) for scope in scale_set.groups)
+    return Turn(None, (*facts, Fact(Did.SET_REMOVED)), sends)
+
+
+def _deletes(
+    command: Scale | OperateInstances | DeleteSet, picks: Iterable[Pick]
+) -> tuple[Command, ...]:
+    return tuple(
+        Delete(scope=scope, machines=names, operation=command.operation, actor=command.actor)
+        for scope, names in _by_scope(picks).items()
+    )
+
+
+def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tuple[Command, ...]]:
+    """New instances: into the first group with room, or a new one; ids are never reused (T7)."""
+    first = scale_set.next_instance
+    domains = {
+        scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
+    }
+    born: dict[str, list[Machine]] = {}
+    for instance in range(first, first + count):
+        scope = next(
+            (s for s, used in domains.items() if len(used) < limits.PLACEMENT_GROUP_MACHINES), None
+        )
+        if scope is None:
+            scope = f"{scale_set.id}/{len(domains)}"
+            domains[scope] = []
+        used = domains[scope]
+        domain = min(range(scale_set.update_domains), key=used.count)
+        used.append(domain)
+        born.setdefault(scope, []).append(_instance(scale_set, instance, domain))
+    grown = changed(scale_set, next_instance=first + count, groups=tuple(domains))
+    sends = tuple(
+        Join(
+            scope=scope,
+            machines=tuple(machines),
+            owner=scale_set.id,
+            group=scale_set.group,
+            rules=scale_set.rules,
+        )
+        for scope, machines in born.items()
+    )
+    return grown, sends
+
+
+def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
+    return Machine(
+        name=f"{scale_set.name}_{instance}",
+        host_name=host_name(scale_set.prefix, instance),
+        update_domain=domain,
+        fault_domain=instance % scale_set.fault_domains,
+        priority=scale_set.priority,
+        eviction=scale_set.eviction,
+        terminate_seconds=scale_set.terminate_seconds,
+        instance=instance,
+        model=scale_set.model,
+    )
+
+
+# --- Choosing -----------------------------------------------------------------------------------
+
+
+def _instances(groups: Groups) -> list[Pick]:
+    return [(scope.id, m) for scope in groups.values() for m in scope.machines.values()]
+
+
+def _staying(groups: Groups) -> list[Pick]:
+    """The instances that are not on their way out."""
+    return [
+        (scope, machine)
+        for scope, machine in _instances(groups)
+        if (impact := groups[scope].impacts.get(machine.name)) is None
+        or impact.kind is not ImpactKind.DELETE
+    ]
+
+
+def _named(scale_set: ScaleSet, ids: tuple[int, ...] | None, groups: Groups) -> list[Pick]:
+    picks = _instances(groups)
+    if ids is None:
+        return picks
+    known = {machine.instance: (scope, machine) for scope, machine in picks}
+    for instance in ids:
+        if instance not in known:
+            raise NotFound(
+                "UnknownInstance", f"scale set {scale_set.id!r} has no instance {instance}"
+            )
+    return [known[instance] for instance in ids]
+
+
+def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) -> list[Pick]:
+    """Who leaves when the set shrinks. Protected instances and those being hit are passed over."""
+    free = [
+        (scope, machine)
+        for scope, machine in picks
+        if not machine.protected
+        and ((impact := groups[scope].impacts.get(machine.name)) is None or not impact.deadline)
+    ]
+    if len(free) < count:
+        raise Conflict(
+            "NotEnoughInstances",
+            f"{count} instances would have to go, but only {len(free)} are neither protected "
+            "nor being worked on",
+        )
+    if rule is ScaleInRule.NEWEST:
+        free.sort(key=lambda pick: (-pick[1].created_at, -pick[1].instance))
+    elif rule is ScaleInRule.OLDEST:
+        free.sort(key=lambda pick: (pick[1].created_at, pick[1].instance))
+    else:
+        return _balanced(free, count)
+    return free[:count]
+
+
+def _balanced(free: list[Pick], count: int) -> list[Pick]:
+    """Default: from the fullest fault domain each time, and there the highest id."""
+    domains: dict[int, list[Pick]] = {}
+    for pick in sorted(free, key=lambda pick: pick[1].instance):
+        domains.setdefault(pick[1].fault_domain, []).append(pick)
+    chosen = []
+    for _ in range(count):
+        fullest = max(domains.values(), key=lambda picks: (len(picks), picks[-1][1].instance))
+        chosen.append(fullest.pop())
+        domains = {domain: picks for domain, picks in domains.items() if picks}
+    return chosen
+
+
+def _by_scope(picks: Iterable[Pick]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, list[str]] = {}
+    for scope, machine in picks:
+        names.setdefault(scope, []).append(machine.name)
+    return {scope: tuple(machines) for scope, machines in names.items()}
+
+
+def _check_not_deleting(scale_set: ScaleSet) -> None:
+    if scale_set.deleting:
+        raise Conflict("SetDeleting", f"scale set {scale_set.id!r} is being deleted")
+
+
+# --- The terminate queue (T6) ---------------------------------------------------------------------
+
+
+def _enqueue(scale_set: ScaleSet, command: Enqueue, _: Groups) -> Turn:
+    return Turn(changed(scale_set, queue=(*scale_set.queue, command.entry)))
+
+
+def _approve_delete(scale_set: ScaleSet, command: ApproveDelete, _: Groups) -> Turn:
+    queue = tuple(
+        changed(entry, approved=True) if entry.event == command.event else entry
+        for entry in scale_set.queue
+    )
+    return _release(scale_set, queue)
+
+
+def _dequeue(scale_set: ScaleSet, command: Dequeue, _: Groups) -> Turn:
+    return _release(scale_set, tuple(e for e in scale_set.queue if e.event != command.event))
+
+
+def _release(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Turn:
+    """Let go what waits for nobody: neither for an earlier delete nor for one of the same time."""
+    same_time = {entry.not_before for entry in queue if not entry.approved}
+    kept: list[PendingDelete] = []
+    released: list[Command] = []
+    behind = False
+    for entry in queue:
+        if entry.approved and not behind and entry.not_before not in same_time:
+            released.append(Release(scope=entry.scope, event=entry.event))
+        else:
+            kept.append(entry)
+            behind = behind or not entry.approved
+    return Turn(changed(scale_set, queue=tuple(kept)), (), tuple(released))
+
+
+_HANDLERS: dict[type[Command], Callable[..., Turn]] = {
+    UpdateSet: _update,
+    UpgradeInstances: _upgrade,
+    ProtectInstances: _protect,
+    Scale: _scale,
+    OperateInstances: _operate,
+    DeleteSet: _delete,
+    Dwindle: _dwindle,
+    Enqueue: _enqueue,
+    ApproveDelete: _approve_delete,
+    Dequeue: _dequeue,
+}

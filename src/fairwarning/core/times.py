@@ -1,0 +1,83 @@
+"""Durations and dates in the spellings of the wire. Shared with the guest side."""
+
+import re
+from datetime import UTC, datetime
+from time import gmtime
+
+from fairwarning.core.errors import Refused
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DURATION = re.compile(
+    r"P(?:(?P<days>[0-9]{1,5})D)?"
+    r"(?:T(?:(?P<hours>[0-9]{1,5})H)?(?:(?P<minutes>[0-9]{1,6})M)?(?:(?P<seconds>[0-9]{1,7})S)?)?",
+    re.ASCII,
+)
+_RFC1123 = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) "
+    r"([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT",
+    re.ASCII,
+)
+
+
+def rfc1123(epoch_seconds: int) -> str:
+    """The date as HTTP writes it: `Mon, 19 Sep 2016 18:29:47 GMT`, whatever the locale."""
+    t = gmtime(epoch_seconds)
+    return (
+        f"{_DAYS[t.tm_wday]}, {t.tm_mday:02d} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04d} "
+        f"{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d} GMT"
+    )
+
+
+def iso(epoch_seconds: int) -> str:
+    """The date as ISO 8601 writes it: `2016-09-19T18:29:47Z`."""
+    t = gmtime(epoch_seconds)
+    return (
+        f"{t.tm_year:04d}-{t.tm_mon:02d}-{t.tm_mday:02d}"
+        f"T{t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d}Z"
+    )
+
+
+def parse_date(text: str) -> int:
+    """Epoch seconds of a date in either spelling; `Refused` when it is neither."""
+    try:
+        found = _RFC1123.fullmatch(text)
+        if found:
+            day, month, year, hour, minute, second = found.groups()
+            when = datetime(
+                int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second),
+                tzinfo=UTC,
+            )  # fmt: skip
+        else:
+            when = datetime.fromisoformat(text)
+            if when.tzinfo is None:
+                when = when.replace(tzinfo=UTC)
+    except ValueError:
+        raise Refused(
+            "BadDate",
+            f"{text[:60]!r} is not a date: write '2016-09-19T18:29:47Z' "
+            "or 'Mon, 19 Sep 2016 18:29:47 GMT'",
+        ) from None
+    return int(when.timestamp())
+
+
+def parse_duration(text: str) -> int:
+    """Whole seconds of an ISO 8601 duration of days and smaller (`PT5M`, `P1DT12H`)."""
+    found = _DURATION.fullmatch(text)
+    parts = found.groupdict() if found else {}
+    given = {unit: int(value) for unit, value in parts.items() if value is not None}
+    if not given or text.endswith("T"):
+        raise Refused(
+            "BadDuration",
+            f"{text[:60]!r} is not a duration: write ISO 8601, for example 'PT5M' or 'PT1H30M'",
+        )
+    days, hours = given.get("days", 0), given.get("hours", 0)
+    return ((days * 24 + hours) * 60 + given.get("minutes", 0)) * 60 + given.get("seconds", 0)
+
+
+def format_duration(seconds: int) -> str:
+    """The ISO 8601 duration of whole seconds: `PT5M`, `PT1H30M`, `PT0S`."""
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    text = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if n)
+    return f"PT{text or '0S'}"
