@@ -32,7 +32,7 @@ def announce(draft: Draft, command: Operate) -> None:
     wave = command.peers if isinstance(command, Hit) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, origin, wave)]
     events = [_event(draft, command, origin, *part) for part in _parts(noticed, apart=origin.apart)]
-    _check_limits(draft, command, origin, len(events))
+    _check_limits(draft, command, origin, events)
     for event_id, names in yielding.items():
         draft.displace(draft.events[event_id], names, f"replaced by {origin.impact}")
     for event in events:
@@ -102,12 +102,13 @@ def _check_advice(draft: Draft, machine: Machine, origin: Origin) -> None:
             raise Conflict("AlreadyAdvised", f"{machine.name!r} has event {event.id} already")
 
 
-def _check_limits(draft: Draft, command: Operate, origin: Origin, fresh: int) -> None:
-    if len(draft.events) + fresh > limits.SCOPE_EVENTS:
+def _check_limits(draft: Draft, command: Operate, origin: Origin, fresh: Sequence[Event]) -> None:
+    if len(draft.events) + len(fresh) > limits.SCOPE_EVENTS:
         raise Conflict(
             "TooManyEvents", f"a scope holds at most {limits.SCOPE_EVENTS} events at once"
         )
-    if not fresh or origin.source is not Source.USER:
+    scheduled = any(event.status is EventStatus.SCHEDULED for event in fresh)
+    if not scheduled or origin.source is not Source.USER:
         return
     standing = {
         event.operation
@@ -150,7 +151,7 @@ def _event(
     approved = _approved_by_policy(draft.rules, origin)
     wave = command.peers if isinstance(command, Hit) else ()
     return Event(
-        id=guid(f"{command.operation}/{draft.scope.id}/{key}"),
+        id=guid(command.operation, draft.scope.id, key),
         type=origin.event,
         status=EventStatus.STARTED if origin.sudden or approved else EventStatus.SCHEDULED,
         source=origin.source,

@@ -20,10 +20,9 @@ from fairwarning.core.commands import (
     ScopeCommand,
     SetCommand,
     SetOperation,
-    StartRollout,
 )
 from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
-from fairwarning.core.errors import Broken, NotFound
+from fairwarning.core.errors import Broken
 from fairwarning.core.messages import Dissolve, Hit
 from fairwarning.core.model import (
     Entity,
@@ -35,7 +34,7 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
 )
-from fairwarning.core.record import changed, short_record
+from fairwarning.core.record import short_record
 
 _MESSAGES_AT_MOST = 100_000  # a cascade that does not end is a bug, not a wait
 
@@ -102,7 +101,7 @@ E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
 class _Desk:
     """Where one command is worked off: an overlay over what is stored."""
 
-    __slots__ = ("command", "now", "outcome", "stored", "touched", "waiting")
+    __slots__ = ("before", "command", "now", "outcome", "present", "stored", "touched", "waiting")
 
     def __init__(
         self, command: Command, now: float, stored: Callable[[Ref], Entity | None]
@@ -111,32 +110,33 @@ class _Desk:
         self.now = now
         self.stored = stored
         self.outcome = Outcome()
+        self.present: dict[Ref, Entity | None] = {}  # as this command has left it so far
+        self.before: dict[Ref, Entity | None] = {}  # of those that changed
         self.waiting: deque[Command] = deque((command,))
         self.touched: dict[str, None] = {}  # operations, in order
 
     def get(self, kind: type[E], name: str) -> E | None:
         """The entity as this command has left it so far."""
-        change = self.outcome.changes.get((kind, name))
-        entity = change[1] if change else self.stored((kind, name))
-        assert entity is None or isinstance(entity, kind)
-        return entity
+        ref = (kind, name)
+        if ref not in self.present:
+            self.present[ref] = self.stored(ref)
+        return self.present[ref]  # type: ignore[return-value]  # the kind is in the ref
 
     def read(self, scope: str) -> Scope | None:
         """A scope, for those that plan over several."""
         return self.get(Scope, scope)
 
-    def put(self, kind: type[Entity], name: str, entity: Entity | None) -> None:
+    def put(self, kind: type[E], name: str, entity: E | None) -> None:
         """Record a change; `before` stays what is stored, so that versions can be compared."""
         ref = (kind, name)
-        change = self.outcome.changes.get(ref)
-        before = change[0] if change else self.stored(ref)
-        self.outcome.changes[ref] = (before, entity)
+        if ref not in self.before:
+            self.before[ref] = self.get(kind, name)
+        self.present[ref] = entity
 
     def note(self, kind: type[Entity], name: str, facts: tuple[Fact, ...]) -> None:
         """Journal lines, under the name of whoever caused all this."""
-        self.outcome.lines.extend(
-            Line(self.now, self.command.actor, (kind, name), fact) for fact in facts
-        )
+        now, actor, ref = self.now, self.command.actor, (kind, name)
+        self.outcome.lines += [Line(now, actor, ref, fact) for fact in facts]
 
     def work_off(self) -> None:
         """The command, then whatever it sends, then the operations that ended by it."""
@@ -146,27 +146,30 @@ class _Desk:
             elif self.touched:
                 self._close(next(iter(self.touched)))
             else:
-                self._count_versions()
+                self._collect()
                 return
         raise Broken("Endless", f"{type(self.command).__name__} does not come to an end")
 
-    def _count_versions(self) -> None:
-        for ref, (before, after) in self.outcome.changes.items():
+    def _collect(self) -> None:
+        for ref, before in self.before.items():
+            after = self.present[ref]
             if after is not None:
-                version = before.version + 1 if before else 1
-                self.outcome.changes[ref] = (before, changed(after, version=version))
+                # Nobody else holds `after` yet, so it may be finished in place.
+                object.__setattr__(after, "version", before.version + 1 if before else 1)
+            self.outcome.changes[ref] = (before, after)
 
     def _apply(self, command: Command) -> None:
-        kind, name = command.on, str(getattr(command, command.target))
-        if command.internal and not command.creates and not self.get(kind, name):  # type: ignore[type-var]
+        kind, name = command.on, getattr(command, command.target)
+        standing = self.get(kind, name)  # type: ignore[type-var]
+        if standing is None and command.internal and not command.creates:
             return  # whom it was for is gone, and nobody waits for an answer
         if isinstance(command, Dissolve):
             self.put(Scope, name, None)
             self.note(Scope, name, (Fact(Did.SCOPE_REMOVED),))
         elif isinstance(command, ScopeCommand):
-            self._decide(self.get(Scope, name), command)
+            self._decide(standing, command)  # type: ignore[arg-type]
         else:
-            self._turn(kind, name, self._coordinate(command, name))
+            self._turn(kind, name, self._coordinate(command, standing))
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
         decision: Decision = engine.decide(scope, command, self.now)
@@ -181,32 +184,28 @@ class _Desk:
         for progress in decision.progress:
             self._count(progress, lane)
 
-    def _coordinate(self, command: Command, name: str) -> Turn:
+    def _coordinate(self, command: Command, standing: Entity | None) -> Turn:
         """Those that plan over several scopes: sets, rollouts and their lanes."""
         if isinstance(command, SetCommand):
-            scale_set = self.get(ScaleSet, name)
-            names = scale_set.groups if scale_set else ()
-            groups = {group: scope for group in names if (scope := self.read(group))}
-            return scaleset.decide(scale_set, command, groups)
-        if isinstance(command, StartRollout):
-            return rollout.start(self.get(Rollout, name), command, self.read, self.now)
+            assert standing is None or isinstance(standing, ScaleSet)
+            return scaleset.decide(standing, command, self.read)
         if isinstance(command, RolloutCommand):
-            return rollout.decide(self.get(Rollout, name), command, self.now)
+            assert standing is None or isinstance(standing, Rollout)
+            return rollout.decide(standing, command, self.read, self.now)
         assert isinstance(command, LaneCommand)
-        lane = self.get(Lane, name)
-        if lane is None:
-            raise NotFound("UnknownLane", f"there is no lane {name!r} under way")
-        owner = self.get(Rollout, lane.rollout)
-        assert owner is not None
-        return rollout.decide_lane(lane, owner, command, self.read, self.now)
+        assert standing is None or isinstance(standing, Lane)
+        owner = self.get(Rollout, standing.rollout) if standing else None
+        return rollout.decide_lane(standing, owner, command, self.read, self.now)
 
     def _turn(self, kind: type[Entity], name: str, turn: Turn) -> None:
-        if turn.entity is None or turn.entity is not self.get(kind, name):  # type: ignore[type-var]
-            self.put(kind, name, turn.entity)
+        if turn.entity is None or turn.entity is not self.present[kind, name]:
+            self.put(kind, name, turn.entity)  # type: ignore[type-var]
         for entity in turn.others:
-            self.put(type(entity), entity.id, entity)
+            self.put(type(entity), entity.id, entity)  # type: ignore[type-var]
         self.note(kind, name, turn.facts)
         self.waiting.extend(turn.sends)
+        for progress in turn.progress:
+            self._count(progress, "")
 
     # --- Operations ---
 

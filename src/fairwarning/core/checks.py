@@ -7,19 +7,41 @@ from fairwarning.core.model import EvictionPolicy, Machine, Power, Priority, Rul
 from fairwarning.core.record import Check
 
 
-def _is_name(value: object) -> bool:
+def _is_unicode(value: str) -> bool:
+    """Lone surrogates cannot be stored."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_id(value: object) -> bool:
     return (
         isinstance(value, str)
-        and 0 < len(value) <= limits.NAME_CHARACTERS
+        and 0 < len(value) <= limits.ID_CHARACTERS
         and value.isprintable()
         and value == value.strip()
     )
 
 
+def known(value: object) -> str | None:
+    """The name or id of something that exists."""
+    allowed = f"an id of 1 to {limits.ID_CHARACTERS} printable characters, no space at its ends"
+    return None if _is_id(value) else allowed
+
+
 def name(value: object) -> str | None:
-    """A resource name, an id."""
-    allowed = f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
-    return None if _is_name(value) else allowed
+    """A name for something new."""
+    if _is_id(value) and len(str(value)) <= limits.NAME_CHARACTERS:
+        return None
+    return f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
+
+
+def plain(value: object) -> str | None:
+    """A name for something new that others are named after: no slash, which parts such names."""
+    allowed = name(value)
+    return allowed or ("a name without '/'" if "/" in str(value) else None)
 
 
 def optional_name(value: object) -> str | None:
@@ -29,9 +51,9 @@ def optional_name(value: object) -> str | None:
 
 def text(value: object) -> str | None:
     """Free text, bounded."""
-    if isinstance(value, str) and len(value) <= limits.TEXT_CHARACTERS:
+    if isinstance(value, str) and len(value) <= limits.TEXT_CHARACTERS and _is_unicode(value):
         return None
-    return f"text of at most {limits.TEXT_CHARACTERS} characters"
+    return f"Unicode text of at most {limits.TEXT_CHARACTERS} characters"
 
 
 def names(most: int) -> Check:
@@ -41,7 +63,7 @@ def names(most: int) -> Check:
         if (
             isinstance(value, tuple)
             and 0 < len(value) <= most
-            and all(map(_is_name, value))
+            and all(map(_is_id, value))
             and len(set(value)) == len(value)
         ):
             return None

@@ -40,7 +40,7 @@ class ScopeCommand(Command):
 
     on = Scope
     target = "scope"
-    scope: str = must(checks.name)
+    scope: str = must(checks.known)
 
 
 @record
@@ -48,6 +48,7 @@ class CreateScope(ScopeCommand):
     """A standalone machine, an availability set or a cloud service comes to be."""
 
     creates = True
+    scope: str = must(checks.name)
     kind: ScopeKind = must(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
     )
@@ -88,7 +89,7 @@ class Approve(ScopeCommand):
 class Cancel(ScopeCommand):
     """This event will not happen after all."""
 
-    event: str = must(checks.name)
+    event: str = must(checks.known)
 
 
 @record
@@ -103,8 +104,8 @@ class Finish(ScopeCommand):
     """A driver reports that an impact was carried out, or why it could not be."""
 
     actor: str = must(checks.name, default="driver")
-    machine: str = must(checks.name)
-    impact: str = must(checks.name)
+    machine: str = must(checks.known)
+    impact: str = must(checks.known)
     error: str = must(checks.text, default="")
 
 
@@ -112,7 +113,7 @@ class Finish(ScopeCommand):
 class Operate(ScopeCommand):
     """Something is to happen to machines. `operation` names it for ever: a repeat has no effect."""
 
-    operation: str = must(checks.name)
+    operation: str = must(checks.plain)
     machines: tuple[str, ...] = must(checks.names(limits.SCOPE_MACHINES))
 
 
@@ -248,7 +249,7 @@ class ProtectInstances(SetCommand):
 class SetOperation(SetCommand):
     """Something is to happen to instances of a set."""
 
-    operation: str = must(checks.name)
+    operation: str = must(checks.plain)
 
 
 @record
@@ -279,7 +280,7 @@ class RolloutCommand(Command):
 
     on = Rollout
     target = "rollout"
-    rollout: str = must(checks.name)
+    rollout: str = must(checks.plain)
 
 
 @record
@@ -321,7 +322,7 @@ class LaneCommand(Command):
 
     on = Lane
     target = "lane"
-    lane: str = must(checks.name)
+    lane: str = must(checks.known)
 
 
 @record
@@ -331,6 +332,9 @@ class RetryLane(LaneCommand):
     actor: str = must(checks.name, default="clock")
 
 
+_ABSTRACT = frozenset(
+    {Command, ScopeCommand, Operate, SetCommand, SetOperation, RolloutCommand, LaneCommand}
+)
 _CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {}
 
 
@@ -344,7 +348,7 @@ def _checks(kind: type[Command]) -> tuple[tuple[str, Check], ...]:
 
 def validate(command: object) -> None:
     """Refuse a command from outside that holds what it may not (the text says what it may)."""
-    if not isinstance(command, Command) or command.internal:
+    if not isinstance(command, Command) or command.internal or type(command) in _ABSTRACT:
         raise Refused("BadCommand", f"{type(command).__name__} is not a command; see core/commands")
     for name, check in _checks(type(command)):
         if allowed := check(getattr(command, name)):

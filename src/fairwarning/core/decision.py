@@ -86,3 +86,4 @@ class Turn:
     facts: tuple[Fact, ...] = ()
     sends: tuple[Command, ...] = ()
     others: tuple[Entity, ...] = ()  # further entities that came to be
+    progress: tuple[Progress, ...] = ()

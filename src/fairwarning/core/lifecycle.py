@@ -11,7 +11,7 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import Decision, Did, Fact, Progress
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import ApproveDelete, Dequeue, Dwindle, Enqueue, PeerApproved
+from fairwarning.core.messages import ApproveDelete, Dequeue, Dwindle, Enqueue, PeerApproved, Remain
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -159,14 +159,17 @@ class Draft:
 
     def time_out(self, event: Event) -> None:
         """NotBefore is reached: start, whatever is still awaited."""
-        self._let_go(event)
+        self._tell_peers(event)
+        self._dequeue(event)
         self.start(event, "NotBefore")
 
     def cancel(self, event: Event, why: str) -> None:
         """It will not happen: the event goes and so do its waiting impacts."""
-        self._drop_impacts(event)
-        self._count(event.operation, cancelled=len(event.resources), why=why)
-        self._let_go(event)
+        if event.impact is not None:
+            self._drop_impacts(event)
+            self._count(event.operation, cancelled=len(event.resources), why=why)
+            self._tell_owner(event.impact, why)
+        self._dequeue(event)
         self._leave(event, Move.CANCEL, why)
 
     def displace(self, event: Event, names: set[str], why: str) -> None:
@@ -174,6 +177,7 @@ class Draft:
         rest = tuple(r for r in event.resources if r not in names)
         if not rest:
             self.cancel(event, why)
+            self._tell_peers(event)
             return
         self._drop_impacts(event)
         gone = len(event.resources) - len(rest)
@@ -181,22 +185,21 @@ class Draft:
         self._leave(event, Move.CANCEL, why)
         again = changed(
             event,
-            id=guid(f"{event.id}/{','.join(rest)}"),
+            id=guid(event.id, *rest),
             resources=rest,
             created_at=self.now,
             not_before=whole_seconds(self.now + event.not_before - event.created_at),
             approved_by="",
         )
         self.announce(again)
+        if event.approved_by:  # and still awaiting its wave; what was approved stays approved
+            self.approve(again, event.approved_by)
 
     def _drop_impacts(self, event: Event) -> None:
-        if event.impact is not None:
-            for name in event.resources:
-                del self.impacts[name]
+        for name in event.resources:
+            del self.impacts[name]
 
-    def _let_go(self, event: Event) -> None:
-        """Nobody need wait for this event any longer: not the queue, not the wave."""
-        self._tell_peers(event)
+    def _dequeue(self, event: Event) -> None:
         if event.queue:
             self.sends.append(Dequeue(set=event.queue, event=event.id))
 
@@ -219,7 +222,7 @@ class Draft:
         if name in self.impacts:
             raise Broken("ImpactTwice", f"{name} has an unfinished impact already (E5)")
         impact = Impact(
-            id=f"{event.id if event else operation}:{name}",
+            id=f"{event.id if event else guid(operation, self.scope.id)}:{name}",
             scope=self.scope.id,
             machine=name,
             kind=kind,
@@ -253,11 +256,17 @@ class Draft:
         self._count(impact.operation, done=done, failed=failed, why=error)
         did = Did.FAILED if error else Did.CARRIED_OUT
         self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
-        if not error:
+        if error:
+            self._tell_owner(impact.kind, error)
+        else:
             self._leave_behind(self.machines[impact.machine], impact.kind)
         event = self.events.get(impact.event)
         if event and not any(self._holds(event, name) for name in event.resources):
             self._leave(event, Move.END, "carried out")
+
+    def _tell_owner(self, kind: ImpactKind, why: str) -> None:
+        if kind is ImpactKind.DELETE and self.scope.owner:
+            self.sends.append(Remain(set=self.scope.owner, why=why))
 
     def _holds(self, event: Event, name: str) -> bool:
         impact = self.impacts.get(name)
@@ -269,6 +278,7 @@ class Draft:
         )
         if deleted:  # IL11: its identity answers no more
             del self.machines[machine.name]
+            self._drop_advice(machine.name)
             self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
             if self.scope.owner:
                 self.sends.append(Dwindle(set=self.scope.owner))
@@ -296,6 +306,12 @@ class Draft:
             so_far.cancelled + cancelled,
             so_far.why or why,
         )
+
+    def _drop_advice(self, name: str) -> None:
+        """Advice is for a machine that can still leave."""
+        for event in tuple(self.events.values()):
+            if event.impact is None and name in event.resources:
+                self._leave(event, Move.LAPSE, "the machine is gone")
 
     # --- The feature itself ---
 

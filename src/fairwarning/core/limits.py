@@ -43,11 +43,14 @@ UPDATE_DOMAINS = 5
 UPDATE_DOMAINS_MAX = 20
 FAULT_DOMAINS = 5
 FAULT_DOMAINS_MAX = 20
-NAME_CHARACTERS = 200
+NAME_CHARACTERS = 200  # of what is created
+ID_CHARACTERS = 250  # of what is named: instances and impacts add to the names they come from
 TEXT_CHARACTERS = 1000
 
 # Rollouts.
 ROLLOUT_SCOPES = 1000
 ROLLOUT_BATCH = 10
 ROLLOUT_BATCH_MAX = 100
-ROLLOUT_RETRY_SECONDS = 30  # a step whose machines are busy is tried again after this
+# A step whose machines are busy is tried again after this, then after twice as long, and so on.
+ROLLOUT_RETRY_SECONDS = 30
+ROLLOUT_RETRY_MAX_SECONDS = 15 * 60

@@ -115,6 +115,14 @@ class Dequeue(SetCommand):
 
 
 @record
+class Remain(SetCommand):
+    """An instance that was to be deleted stays: it failed, or was cancelled."""
+
+    internal = True
+    why: str
+
+
+@record
 class Dwindle(SetCommand):
     """An instance is gone for good."""
 

@@ -254,7 +254,7 @@ class ScaleSet:
     groups: tuple[str, ...] = ()  # scope ids
     next_instance: int = 0  # T7: ids only ever grow
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
-    deleting: bool = False
+    deleting: str = ""  # the operation that deletes the whole set
     version: int = 0
 
 
@@ -303,6 +303,7 @@ class Lane:
     steps: tuple[Mapping[str, tuple[str, ...]], ...]
     position: int = 0
     hitting: bool = False  # the step at `position` is under way
+    deferred: int = 0  # how often that step found its machines busy
     retry_at: float | None = None
     version: int = 0
 
@@ -314,7 +315,7 @@ Ref = tuple[type[Entity], str]
 """Names an entity."""
 
 
-def guid(text: str) -> str:
-    """An upper-case GUID that depends on the text alone: same text, same id (ID3, IC2)."""
-    h = sha256(text.encode()).hexdigest().upper()
+def guid(*parts: str) -> str:
+    """An upper-case GUID that depends on its parts alone: same parts, same id (ID3, IC2)."""
+    h = sha256("\0".join(parts).encode()).hexdigest().upper()
     return f"{h[:8]}-{h[8:12]}-8{h[13:16]}-{'89AB'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:32]}"

@@ -28,7 +28,7 @@ def close(operation: Operation, now: float) -> Turn | None:
         return None
     if operation.failed:
         status = OperationStatus.FAILED
-    elif operation.cancelled:
+    elif operation.cancelled and not operation.done:
         status = OperationStatus.CANCELED
     else:
         status = OperationStatus.SUCCEEDED

@@ -99,7 +99,7 @@ def _lanes(steps: list[dict[str, list[Machine]]]) -> list[list[Step]]:
 # --- The rollout ---------------------------------------------------------------------------------
 
 
-def start(rollout: Rollout | None, command: StartRollout, read: Read, now: float) -> Turn:
+def _start(rollout: Rollout | None, command: StartRollout, read: Read, now: float) -> Turn:
     """Plan it and set the first lanes going."""
     if rollout is not None:
         raise Conflict("RolloutExists", f"there is a rollout {rollout.id!r} already")
@@ -128,8 +128,10 @@ def start(rollout: Rollout | None, command: StartRollout, read: Read, now: float
     return Turn(going, (Fact(Did.ROLLOUT_STARTED),), sends, entities)
 
 
-def decide(rollout: Rollout | None, command: Command, now: float) -> Turn:
+def decide(rollout: Rollout | None, command: Command, read: Read, now: float) -> Turn:
     """What `command` does to the rollout itself; its lanes do the work."""
+    if isinstance(command, StartRollout):
+        return _start(rollout, command, read, now)
     if rollout is None:
         raise NotFound("UnknownRollout", f"there is no rollout {getattr(command, 'rollout', '')!r}")
     match command:
@@ -221,8 +223,13 @@ def _known(read: Read, scope: str) -> Scope:
 # --- Its lanes -----------------------------------------------------------------------------------
 
 
-def decide_lane(lane: Lane, rollout: Rollout, command: Command, read: Read, now: float) -> Turn:
+def decide_lane(
+    lane: Lane | None, rollout: Rollout | None, command: Command, read: Read, now: float
+) -> Turn:
     """What `command` does to a lane: at most one of its steps is under way at any time."""
+    if lane is None or rollout is None:
+        name = getattr(command, "lane", "")
+        raise NotFound("UnknownLane", f"there is no lane {name!r} under way")
     match command:
         case AdvanceLane():
             return _advance(lane, rollout, read, now)
@@ -264,17 +271,29 @@ def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
 
 
 def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Turn:
-    busy = [
-        name
-        for scope, names in step.items()
-        for name in names
-        if name in _known(read, scope).impacts
-    ]
+    busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
-        deferred = changed(lane, retry_at=now + limits.ROLLOUT_RETRY_SECONDS)
-        return Turn(deferred, (Fact(Did.STEP_DEFERRED, machine=",".join(busy)),))
+        return _defer(lane, busy, now)
     fact = Fact(Did.STEP_BEGUN, operation=_step_id(lane))
-    return Turn(changed(lane, hitting=True), (fact,), tuple(_hits(lane, rollout, step, read, now)))
+    return Turn(
+        changed(lane, hitting=True, deferred=0),
+        (fact,),
+        tuple(_hits(lane, rollout, step, read, now)),
+    )
+
+
+def _defer(lane: Lane, busy: list[str], now: float) -> Turn:
+    wait = limits.ROLLOUT_RETRY_SECONDS * 2 ** min(lane.deferred, 10)
+    retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
+    # Journal the first time only: the rest is more of the same.
+    facts = () if lane.deferred else (Fact(Did.STEP_DEFERRED, machine=",".join(busy)),)
+    return Turn(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
+
+
+def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
+    if len(scope.events) >= limits.SCOPE_EVENTS:  # no room for one more
+        return names
+    return (name for name in names if name in scope.impacts)
 
 
 def _hits(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Iterable[Hit]:

@@ -15,7 +15,7 @@ from fairwarning.core.commands import (
     UpdateSet,
     UpgradeInstances,
 )
-from fairwarning.core.decision import Did, Fact, Turn
+from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import (
     ApproveDelete,
@@ -27,8 +27,10 @@ from fairwarning.core.messages import (
     Join,
     Protect,
     Release,
+    Remain,
 )
 from fairwarning.core.model import (
+    Impact,
     ImpactKind,
     Machine,
     PendingDelete,
@@ -37,8 +39,10 @@ from fairwarning.core.model import (
     Scope,
     UpgradeMode,
 )
+from fairwarning.core.origins import ORIGINS
 from fairwarning.core.record import changed
 
+Read = Callable[[str], Scope | None]
 Groups = Mapping[str, Scope]
 Pick = tuple[str, Machine]
 """An instance: the scope it is in, and the machine."""
@@ -55,12 +59,15 @@ def host_name(prefix: str, instance: int) -> str:
     return prefix + digits
 
 
-def decide(scale_set: ScaleSet | None, command: Command, groups: Groups) -> Turn:
-    """What `command` does to the set; `groups` holds the scopes of its placement groups."""
+def decide(scale_set: ScaleSet | None, command: Command, read: Read) -> Turn:
+    """What `command` does to the set; `read` gives the scopes of its placement groups."""
     if isinstance(command, CreateSet):
         return _create(scale_set, command)
     if scale_set is None:
         raise NotFound("UnknownSet", f"there is no scale set {getattr(command, 'set', '')!r}")
+    if handler := _QUEUE_HANDLERS.get(type(command)):
+        return handler(scale_set, command)
+    groups = {name: scope for name in scale_set.groups if (scope := read(name))}
     return _HANDLERS[type(command)](scale_set, command, groups)
 
 
@@ -163,23 +170,34 @@ def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> 
 
 
 def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> Turn:
+    """The set itself counts as one thing to be done, so the operation ends when it is gone."""
     _check_not_deleting(scale_set)
-    doomed = changed(scale_set, deleting=True)
+    doomed = changed(scale_set, deleting=command.operation)
     fact = Fact(Did.SET_CHANGED, operation=command.operation, why="being deleted")
+    planned = Progress(command.operation, planned=1)
     if not _instances(groups):
-        return _remove(doomed, (fact,))
-    return Turn(doomed, (fact,), _deletes(command, _staying(groups)))
+        return _remove(doomed, (fact,), (planned,))
+    return Turn(doomed, (fact,), _deletes(command, _staying(groups)), progress=(planned,))
 
 
 def _dwindle(scale_set: ScaleSet, _: Dwindle, groups: Groups) -> Turn:
     if scale_set.deleting and not _instances(groups):
-        return _remove(scale_set, ())
+        return _remove(scale_set, (), ())
     return Turn(scale_set)
 
 
-def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...]) -> Turn:
+def _remain(scale_set: ScaleSet, command: Remain) -> Turn:
+    """The set cannot go while an instance stays: it may be deleted anew."""
+    if not scale_set.deleting:
+        return Turn(scale_set)
+    failed = Progress(scale_set.deleting, failed=1, why=command.why)
+    return Turn(changed(scale_set, deleting=""), progress=(failed,))
+
+
+def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...], progress: tuple[Progress, ...]) -> Turn:
     sends = tuple(Dissolve(scope=scope) for scope in scale_set.groups)
-    return Turn(None, (*facts, Fact(Did.SET_REMOVED)), sends)
+    done = Progress(scale_set.deleting, done=1)
+    return Turn(None, (*facts, Fact(Did.SET_REMOVED)), sends, progress=(*progress, done))
 
 
 def _deletes(
@@ -272,8 +290,7 @@ def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) ->
     free = [
         (scope, machine)
         for scope, machine in picks
-        if not machine.protected
-        and ((impact := groups[scope].impacts.get(machine.name)) is None or not impact.deadline)
+        if not machine.protected and _may_go(groups[scope].impacts.get(machine.name))
     ]
     if len(free) < count:
         raise Conflict(
@@ -288,6 +305,13 @@ def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) ->
     else:
         return _balanced(free, count)
     return free[:count]
+
+
+def _may_go(impact: Impact | None) -> bool:
+    """Whether a delete may replace what stands (E5)."""
+    return impact is None or (
+        impact.deadline is None and impact.kind in ORIGINS[Delete, None].replaces
+    )
 
 
 def _balanced(free: list[Pick], count: int) -> list[Pick]:
@@ -318,11 +342,11 @@ def _check_not_deleting(scale_set: ScaleSet) -> None:
 # --- The terminate queue (T6) ---------------------------------------------------------------------
 
 
-def _enqueue(scale_set: ScaleSet, command: Enqueue, _: Groups) -> Turn:
+def _enqueue(scale_set: ScaleSet, command: Enqueue) -> Turn:
     return Turn(changed(scale_set, queue=(*scale_set.queue, command.entry)))
 
 
-def _approve_delete(scale_set: ScaleSet, command: ApproveDelete, _: Groups) -> Turn:
+def _approve_delete(scale_set: ScaleSet, command: ApproveDelete) -> Turn:
     queue = tuple(
         changed(entry, approved=True) if entry.event == command.event else entry
         for entry in scale_set.queue
@@ -330,7 +354,7 @@ def _approve_delete(scale_set: ScaleSet, command: ApproveDelete, _: Groups) -> T
     return _release(scale_set, queue)
 
 
-def _dequeue(scale_set: ScaleSet, command: Dequeue, _: Groups) -> Turn:
+def _dequeue(scale_set: ScaleSet, command: Dequeue) -> Turn:
     return _release(scale_set, tuple(e for e in scale_set.queue if e.event != command.event))
 
 
@@ -357,7 +381,11 @@ _HANDLERS: dict[type[Command], Callable[..., Turn]] = {
     OperateInstances: _operate,
     DeleteSet: _delete,
     Dwindle: _dwindle,
+}
+_QUEUE_HANDLERS: dict[type[Command], Callable[..., Turn]] = {
+    Remain: _remain,
     Enqueue: _enqueue,
     ApproveDelete: _approve_delete,
     Dequeue: _dequeue,
 }
+"""Those that need no placement group."""

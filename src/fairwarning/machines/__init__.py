@@ -1,0 +1,1 @@
+"""Drivers: what "reboot" really does."""

@@ -1,0 +1,64 @@
+"""Commands that wait, and what those decided together come to."""
+
+import asyncio
+
+from fairwarning.core.cascade import Line, Outcome
+from fairwarning.core.commands import Command
+from fairwarning.core.errors import FairwarningError
+from fairwarning.core.model import Entity, Impact, Operation, Ref, Scope
+from fairwarning.store.store import Batch
+
+
+class Waiting:
+    """A command on its way, and where its answer goes."""
+
+    __slots__ = ("command", "error", "future", "operation")
+
+    def __init__(self, command: Command, future: "asyncio.Future[Operation | None] | None") -> None:
+        self.command = command
+        self.future = future
+        self.operation: Operation | None = None
+        self.error: FairwarningError | None = None
+
+    def answer(self) -> None:
+        """Tell whoever waits."""
+        if self.future is None or self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.operation)
+
+
+class Work:
+    """The outcomes of one batch, laid over each other; nothing of it is visible yet."""
+
+    __slots__ = ("changes", "impacts", "lines", "loaded", "settled")
+
+    def __init__(self) -> None:
+        self.loaded: dict[Ref, Entity | None] = {}
+        self.changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
+        self.lines: list[Line] = []
+        self.impacts: list[Impact] = []
+        self.settled: list[str] = []
+
+    def add(self, outcome: Outcome) -> None:
+        """One more command was decided, on top of those before it."""
+        for ref, (before, after) in outcome.changes.items():
+            earlier = self.changes.get(ref)
+            self.changes[ref] = (earlier[0] if earlier else before, after)
+        self.lines += outcome.lines
+        self.impacts += outcome.impacts
+        self.settled += outcome.settled
+
+    def scopes(self) -> list[tuple[str, Scope | None]]:
+        """The scopes that changed, as they are now."""
+        return [
+            (ref[1], after)
+            for ref, (_, after) in self.changes.items()
+            if ref[0] is Scope and (after is None or isinstance(after, Scope))
+        ]
+
+    def batch(self, at: float, notes: dict[str, str]) -> Batch:
+        """What the store is to commit."""
+        return Batch(at, self.changes, self.lines, self.impacts, self.settled, notes)

@@ -1,0 +1,96 @@
+"""The documents machines read, ready to send. A reader never waits for the store or a lock.
+
+Only scopes that somebody reads are kept; the fleet publishes here what it has committed, and only
+then (durable before visible).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from fairwarning.core.document import document
+from fairwarning.core.errors import NotFound
+from fairwarning.core.model import Scope
+
+
+class Published:
+    """A scope as its machines see it: bodies are rendered once for each change and version."""
+
+    __slots__ = ("_bodies", "_waiting", "scope")
+
+    def __init__(self) -> None:
+        self.scope: Scope | None = None
+        self._bodies: dict[str, bytes] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def incarnation(self) -> int:
+        """0 while the feature is off or the scope is gone."""
+        return self.scope.incarnation if self.scope else 0
+
+    def body(self, api_version: str) -> bytes:
+        """The document at an api-version."""
+        body = self._bodies.get(api_version)
+        if body is None:
+            if self.scope is None:
+                raise NotFound("UnknownScope", "this machine is gone")
+            body = self._bodies[api_version] = document(self.scope, api_version)
+        return body
+
+    def replace(self, scope: Scope | None) -> None:
+        """A new state is durable: show it, and wake who waits if the document is another."""
+        changed = self.incarnation != (scope.incarnation if scope else 0)
+        self.scope = scope
+        if changed or scope is None:
+            self._bodies = {}
+            for future in self._waiting:
+                if not future.done():
+                    future.set_result(None)
+            self._waiting = []
+
+    async def change(self, incarnation: int) -> None:
+        """Return once the incarnation is no longer this one (M18)."""
+        if self.incarnation != incarnation:
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        finally:
+            if future in self._waiting:  # given up: a held request must leave nothing behind
+                self._waiting.remove(future)
+
+
+class Documents:
+    """All documents somebody reads, by scope."""
+
+    def __init__(self, load: Callable[[str], Awaitable[Scope | None]]) -> None:
+        self._load = load
+        self._published: dict[str, Published] = {}
+
+    def get(self, scope: str) -> Published | None:
+        """What is ready to be sent, if anybody asked before. A dictionary look-up, nothing more."""
+        return self._published.get(scope)
+
+    async def fetch(self, scope: str) -> Published:
+        """The same, loading the scope the first time."""
+        published = self._published.get(scope)
+        if published is None or published.scope is None:
+            # On record before loading, so that a commit in the meantime is not missed.
+            published = self._published.setdefault(scope, Published())
+            loaded = await self._load(scope)
+            gone_meanwhile = self._published.get(scope) is not published
+            if loaded is None or gone_meanwhile:
+                if not gone_meanwhile:
+                    del self._published[scope]
+                raise NotFound("UnknownScope", f"there is no scope {scope!r}")
+            if published.scope is None or published.scope.version < loaded.version:
+                published.replace(loaded)
+        return published
+
+    def publish(self, scope: str, state: Scope | None) -> None:
+        """A change is durable."""
+        published = self._published.get(scope)
+        if published is not None:
+            published.replace(state)
+            if state is None:
+                del self._published[scope]

@@ -1,0 +1,39 @@
+"""Who asked, and when: kept in memory, written seldom (M14)."""
+
+from collections.abc import Callable
+
+from fairwarning.core import limits
+from fairwarning.core.commands import Poll
+
+
+class Polls:
+    """The last poll of each scope. A poll costs two dictionary look-ups."""
+
+    def __init__(self, post: Callable[[Poll], None]) -> None:
+        self._post = post
+        self._last: dict[str, float] = {}
+        self._written: dict[str, float] = {}
+
+    def seen(self, scope: str, now: float) -> None:
+        """A machine of this enabled scope asked."""
+        self._last[scope] = now
+        if now - self._written.get(scope, 0.0) >= limits.POLL_WRITE_SECONDS:
+            self._written[scope] = now
+            self._post(Poll(scope=scope, at=now, actor="machine"))
+
+    def last(self, scope: str) -> float:
+        """When the scope was last asked for, as far as this process knows."""
+        return self._last.get(scope, 0.0)
+
+    def forget(self, scope: str) -> None:
+        """The scope is gone, or off."""
+        self._last.pop(scope, None)
+        self._written.pop(scope, None)
+
+    def unwritten(self) -> list[Poll]:
+        """What a clean stop still has to write."""
+        return [
+            Poll(scope=scope, at=last, actor="machine")
+            for scope, last in self._last.items()
+            if last > self._written.get(scope, 0.0)
+        ]

@@ -1,0 +1,1 @@
+"""Durability. The only place with SQL."""

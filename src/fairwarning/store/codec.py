@@ -1,0 +1,56 @@
+"""Entities as JSON that a person can read in the database's own shell.
+
+A field that is new in the code and has a default decodes from rows that were written before it.
+"""
+
+from dataclasses import fields
+from operator import attrgetter
+
+import msgspec
+
+from fairwarning.core.model import (
+    Entity,
+    Impact,
+    Lane,
+    Machine,
+    Operation,
+    Rollout,
+    ScaleSet,
+    Scope,
+)
+
+KINDS: dict[str, type[Entity]] = {
+    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane)
+}
+"""The kinds of entities by the name they are stored under."""
+
+_encode = msgspec.json.Encoder().encode
+_entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
+_machine = msgspec.json.Decoder(Machine)
+_impact = msgspec.json.Decoder(Impact)
+
+# A scope's machines are rows of their own.
+_SCOPE_FIELDS = tuple(field.name for field in fields(Scope) if field.name != "machines")
+_scope_values = attrgetter(*_SCOPE_FIELDS)
+
+
+def text(value: Entity | Machine | Impact) -> str:
+    """The value as JSON; a scope without its machines."""
+    if isinstance(value, Scope):
+        return _encode(dict(zip(_SCOPE_FIELDS, _scope_values(value), strict=True))).decode()
+    return _encode(value).decode()
+
+
+def entity(kind: str, body: str) -> Entity:
+    """The entity again; a scope without its machines."""
+    return _entities[kind].decode(body)
+
+
+def machine(body: str) -> Machine:
+    """The machine again."""
+    return _machine.decode(body)
+
+
+def impact(body: str) -> Impact:
+    """The impact again."""
+    return _impact.decode(body)

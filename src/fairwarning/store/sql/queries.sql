@@ -1,0 +1,150 @@
+-- Every statement by its name. Those that write take many rows at once: their (?, ...) is repeated,
+-- so that a batch is a handful of statements however many commands it holds.
+
+-- name: head
+SELECT position, line FROM head;
+
+-- name: move_head
+UPDATE head SET position = ?, line = ?;
+
+-- name: put_entities
+-- `previous` carries the version that must be there (-1: none) in; where another is there, nothing
+-- happens and the changes are too few (IK1). A row that must be there comes as number -1, which
+-- only stays, as a stray, if it was not.
+INSERT INTO entity (number, kind, id, version, due, changed, line, previous, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, id) DO UPDATE SET
+    version = excluded.version,
+    due = excluded.due,
+    changed = excluded.changed,
+    line = max(entity.line, excluded.line),
+    previous = entity.line,
+    body = excluded.body
+WHERE entity.version = excluded.previous;
+
+-- name: stray
+SELECT number FROM entity WHERE number < 0;
+
+-- name: tell_of_entities
+-- Those that have lines in the batch but no change.
+INSERT INTO entity (kind, id, version, line, previous)
+VALUES (?, ?, -1, ?, 0)
+ON CONFLICT (kind, id) DO UPDATE SET line = excluded.line, previous = entity.line;
+
+-- name: version
+SELECT version FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
+
+-- name: entity
+SELECT body FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
+
+-- name: due
+SELECT kind, id FROM entity WHERE due <= ? ORDER BY due, number LIMIT ?;
+
+-- name: next_due
+SELECT min(due) FROM entity WHERE due IS NOT NULL;
+
+-- name: names
+SELECT id FROM entity WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY id LIMIT ?;
+
+-- name: changed
+SELECT changed, id FROM entity WHERE changed > ? ORDER BY changed LIMIT ?;
+
+-- name: remove_machines
+WITH old (scope, name) AS (
+    VALUES (?, ?)
+)
+DELETE FROM machine WHERE number IN (
+    SELECT machine.number FROM old CROSS JOIN machine USING (scope, name)
+);
+
+-- name: free_addresses
+-- Before the new ones are written, so that machines may exchange theirs.
+WITH old (scope, name) AS (
+    VALUES (?, ?)
+)
+UPDATE machine SET address = '' WHERE number IN (
+    SELECT machine.number FROM old CROSS JOIN machine USING (scope, name)
+);
+
+-- name: put_machines
+INSERT INTO machine (scope, name, address, body)
+VALUES (?, ?, ?, ?)
+ON CONFLICT (scope, name) DO UPDATE SET address = excluded.address, body = excluded.body;
+
+-- name: machines
+SELECT body FROM machine WHERE scope = ? ORDER BY number;
+
+-- name: machines_named
+SELECT scope, body FROM machine WHERE name = ? ORDER BY scope;
+
+-- name: machines_at
+SELECT scope, body FROM machine WHERE address = ? AND address <> '';
+
+-- name: put_impacts
+INSERT INTO impact (id, body)
+VALUES (?, ?)
+ON CONFLICT (id) DO UPDATE SET body = excluded.body;
+
+-- name: settle_impacts
+WITH old (id) AS (
+    VALUES (?)
+)
+DELETE FROM impact WHERE id IN old;
+
+-- name: impacts
+SELECT body FROM impact WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: add_lines
+INSERT INTO journal (number, before, at, actor, kind, id, did, event, machine, operation, why)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: add_first_lines
+-- The first line of a batch about an entity follows the last one before the batch.
+WITH new (number, at, actor, kind, id, did, event, machine, operation, why) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
+INSERT INTO journal (number, before, at, actor, kind, id, did, event, machine, operation, why)
+SELECT
+    new.number, entity.previous, new.at, new.actor, new.kind, new.id,
+    new.did, new.event, new.machine, new.operation, new.why
+FROM new CROSS JOIN entity USING (kind, id);
+
+-- name: add_events
+INSERT OR IGNORE INTO event (id, kind, entity, line)
+VALUES (?, ?, ?, ?);
+
+-- name: lines
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE number > :after ORDER BY number LIMIT :limit;
+
+-- name: lines_of_entity
+WITH RECURSIVE chain (number) AS (
+    SELECT line FROM entity WHERE kind = :kind AND id = :id AND line > :after
+    UNION ALL
+    SELECT journal.before FROM chain CROSS JOIN journal USING (number)
+    WHERE journal.before > :after
+)
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM chain CROSS JOIN journal USING (number)
+WHERE :event IN ('', event) ORDER BY number LIMIT :limit;
+
+-- name: lines_of_event
+WITH RECURSIVE chain (number, after) AS (
+    SELECT entity.line, max(:after, event.line - 1)
+    FROM event CROSS JOIN entity ON entity.kind = event.kind AND entity.id = event.entity
+    WHERE event.id = :event AND entity.line > :after
+    UNION ALL
+    SELECT journal.before, chain.after FROM chain CROSS JOIN journal USING (number)
+    WHERE journal.before > chain.after
+)
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM chain CROSS JOIN journal USING (number)
+WHERE event = :event ORDER BY number LIMIT :limit;
+
+-- name: put_notes
+INSERT INTO note (name, value)
+VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: note
+SELECT value FROM note WHERE name = ?;

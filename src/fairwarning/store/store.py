@@ -1,0 +1,95 @@
+"""What a store promises. Three keep it: memory, SQLite, PostgreSQL.
+
+A store keeps entities by kind and id, each with a version; the machines of a scope can be found by
+name and address; impacts under way; the journal; and which scopes changed, in order. One commit is
+one transaction: all of a batch or none of it, durable when `commit` returns.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fairwarning.core.cascade import Line
+from fairwarning.core.model import Entity, Impact, Machine, Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is committed together. `changes` maps each entity to its value before and after."""
+
+    at: float
+    changes: Mapping[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
+    lines: Sequence[Line] = ()
+    impacts: Sequence[Impact] = ()  # begun
+    settled: Sequence[str] = ()  # ids of impacts that are over
+    notes: Mapping[str, str] = field(default_factory=dict)  # small values kept beside, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a machine is."""
+
+    scope: str
+    machine: Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A scope's newest change. Positions only grow; a scope appears once, at its newest."""
+
+    position: int
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A journal line with its number."""
+
+    number: int
+    line: Line
+
+
+class Store(Protocol):
+    """Where a fleet is kept. Methods raise `Unavailable` when they cannot be served just now."""
+
+    async def open(self) -> None:
+        """Make ready; raises `Unavailable` when another process has the data."""
+
+    async def close(self) -> None:
+        """Let go of everything; a closed store may be opened again."""
+
+    async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
+        """These entities, whole; None for those that do not exist."""
+
+    async def commit(self, batch: Batch) -> float | None:
+        """Make the batch durable, all or nothing; the earliest due time of all entities after it.
+
+        Raises `Conflict("Stale")` when an entity's stored version is not the one in `before`
+        (IK1), `Conflict("AddressTaken")` when a machine's address is another's; nothing is changed.
+        """
+
+    async def due(self, now: float, limit: int) -> list[Ref]:
+        """Entities whose due time is `now` or earlier, the longest due first."""
+
+    async def next_due(self) -> float | None:
+        """The earliest due time of all entities."""
+
+    async def find(self, *, name: str = "", address: str = "") -> list[Place]:
+        """Machines of this name (several scopes may have one) or with this address."""
+
+    async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
+        """Ids of entities of a kind, in order, from the first past `after`."""
+
+    async def unfinished(self, after: str, limit: int) -> list[Impact]:
+        """Impacts begun and not settled, in order of id, from the first past `after`."""
+
+    async def changed(self, after: int, limit: int) -> list[Change]:
+        """The change feed: scopes that changed past a position, in order."""
+
+    async def journal(
+        self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
+    ) -> list[Entry]:
+        """Journal lines in order, from the first past `after`; of one entity or event if given."""
+
+    async def note(self, name: str) -> str | None:
+        """A small value kept beside the fleet."""

@@ -1,0 +1,249 @@
+"""Batches to rows and rows to values, on an SQLite connection. No transactions, no policy.
+
+For every step of a statement Python lets go of its global lock, and must win it back from a busy
+event loop. So rows are written many at a time: a handful of steps a batch, not one a row.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import cast
+
+from fairwarning.core import cascade
+from fairwarning.core.cascade import Line
+from fairwarning.core.decision import Did, Fact
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import Entity, Impact, Ref, Scope
+from fairwarning.core.record import changed as with_changes
+from fairwarning.store import codec, schema
+from fairwarning.store.codec import KINDS
+from fairwarning.store.differences import Differences, address_taken, came, differences, stale
+from fairwarning.store.files import Connection
+from fairwarning.store.store import Batch, Change, Entry, Place
+
+Row = tuple[object, ...]
+Head = tuple[int, int]
+"""The last position of the change feed, the last number of the journal."""
+
+_NO_VERSION = -1  # of an entity that is not there
+_SIZES = (64, 16, 4, 1)  # rows a statement; few sizes, so that prepared statements are used again
+_SQL = schema.queries()
+_ROW = re.compile(r"(?<=VALUES )\([^)]*\)")
+
+
+def _repeated(sql: str, times: int) -> str:
+    return _ROW.sub(lambda row: ", ".join([row[0]] * times), sql)
+
+
+_MANY = {(name, size): _repeated(sql, size) for name, sql in _SQL.items() for size in _SIZES}
+
+
+class Rows:
+    """A batch as rows, encoded before its transaction begins."""
+
+    def __init__(self, batch: Batch, head: Head) -> None:
+        self.batch = batch
+        self._position, self._line = head
+        self.entities: list[Row] = []
+        self.moves: list[Differences] = []
+        self.first_lines: list[Row] = []
+        self.lines: list[Row] = []
+        self._newest: dict[Ref, int] = {}  # lines, by the entity they are about
+        self._events: dict[tuple[str, str, str], int] = {}
+        for line in batch.lines:
+            self._add_line(line)
+        for ref, (before, after) in batch.changes.items():
+            if before is not after:
+                self._put_entity(ref, before, after)
+        self.told = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
+        self.events = [(*key, line) for key, line in self._events.items()]
+        self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
+        self.head: Head = (max(self._position, head[0] + 1), self._line)
+
+    def _add_line(self, line: Line) -> None:
+        self._line += 1
+        fact, kind, name = line.fact, line.entity[0].__name__, line.entity[1]
+        row = (
+            line.at, line.actor, kind, name,
+            fact.did.value, fact.event, fact.machine, fact.operation, fact.why,
+        )  # fmt: skip
+        before = self._newest.get(line.entity)
+        if before is None:
+            self.first_lines.append((self._line, *row))
+        else:
+            self.lines.append((self._line, before, *row))
+        self._newest[line.entity] = self._line
+        if fact.event:
+            self._events.setdefault((fact.event, kind, name), self._line)
+
+    def _put_entity(self, ref: Ref, before: Entity | None, after: Entity | None) -> None:
+        position = None
+        if ref[0] is Scope:
+            self._position = position = self._position + 1
+            if move := differences(ref, before, after):
+                self.moves.append(move)
+        number, was = (None, _NO_VERSION) if before is None else (-1, before.version)
+        line = self._newest.pop(ref, 0)
+        version, due, body = _NO_VERSION, None, None
+        if after is not None:
+            version, due, body = after.version, cascade.due(after), codec.text(after)
+        self.entities.append(
+            (number, ref[0].__name__, ref[1], version, due, position, line, was, body)
+        )
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+class Clash(Exception):
+    """The batch does not fit what is stored. After the rollback `explain` says why."""
+
+
+def write(connection: Connection, rows: Rows) -> float | None:
+    """Write a batch; the earliest due time after it. Raises `Clash` in the middle of it."""
+    try:
+        found = _many(connection, "put_entities", rows.entities)
+        if found < len(rows.entities) or connection.execute(_SQL["stray"]).fetchone():
+            raise Clash
+        _move_machines(connection, rows.moves)
+    except sqlite3.IntegrityError as error:  # an address of another machine, or two strays
+        raise Clash from error
+    _many(connection, "tell_of_entities", rows.told)
+    _many(connection, "add_first_lines", rows.first_lines)
+    _many(connection, "add_lines", rows.lines)
+    _many(connection, "add_events", rows.events)
+    _many(connection, "put_impacts", rows.impacts)
+    _many(connection, "settle_impacts", [(name,) for name in rows.batch.settled])
+    _many(connection, "put_notes", list(rows.batch.notes.items()))
+    connection.execute(_SQL["move_head"], rows.head)
+    return next_due(connection)
+
+
+def _move_machines(connection: Connection, moves: Sequence[Differences]) -> None:
+    gone = [(move.scope, machine.name) for move in moves for machine in move.gone]
+    freed = [
+        (move.scope, before.name)
+        for move in moves
+        for before, after in move.changed
+        if before.address != after.address
+    ]
+    put = [(scope, one.name, one.address, codec.text(one)) for scope, one in came(moves)]
+    _many(connection, "remove_machines", gone)
+    _many(connection, "free_addresses", freed)
+    _many(connection, "put_machines", put)
+
+
+def _many(connection: Connection, name: str, rows: Sequence[Row]) -> int:
+    """Run a writing statement over all rows; how many it changed."""
+    if not rows:
+        return 0
+    changes = connection.total_changes
+    at = 0
+    for size in _SIZES:
+        while len(rows) - at >= size:
+            values = tuple(chain.from_iterable(rows[at : at + size]))
+            connection.execute(_MANY[name, size], values)
+            at += size
+    return connection.total_changes - changes
+
+
+def explain(connection: Connection, rows: Rows) -> Conflict:
+    """Why a batch did not fit."""
+    for ref, (before, _) in rows.batch.changes.items():
+        row = connection.execute(_SQL["version"], (ref[0].__name__, ref[1])).fetchone()
+        if (row[0] if row else None) != (before.version if before else None):
+            return stale(ref)
+    claims = [(scope, one.name, one.address) for scope, one in came(rows.moves) if one.address]
+    for scope, name, address in claims:
+        for place in find(connection, "", address):
+            if (place.scope, place.machine.name) != (scope, name):
+                return address_taken(address)
+    return address_taken(claims[-1][2])  # by a machine of the same batch
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def head(connection: Connection) -> Head:
+    """How far the database is."""
+    return cast("Head", connection.execute(_SQL["head"]).fetchone())
+
+
+def load(connection: Connection, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
+    """Entities, whole."""
+    return {ref: _load(connection, ref) for ref in refs}
+
+
+def _load(connection: Connection, ref: Ref) -> Entity | None:
+    kind, name = ref[0].__name__, ref[1]
+    row = connection.execute(_SQL["entity"], (kind, name)).fetchone()
+    if row is None:
+        return None
+    entity = codec.entity(kind, row[0])
+    if not isinstance(entity, Scope):
+        return entity
+    bodies = connection.execute(_SQL["machines"], (name,)).fetchall()
+    machines = [codec.machine(body) for (body,) in bodies]
+    return with_changes(entity, machines={machine.name: machine for machine in machines})
+
+
+def due(connection: Connection, now: float, limit: int) -> list[Ref]:
+    """Entities that are due, the longest due first."""
+    rows = connection.execute(_SQL["due"], (now, limit)).fetchall()
+    return [(KINDS[kind], name) for kind, name in rows]
+
+
+def next_due(connection: Connection) -> float | None:
+    """The earliest due time."""
+    return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
+
+
+def find(connection: Connection, name: str, address: str) -> list[Place]:
+    """Machines by name, else by address."""
+    query, value = ("machines_named", name) if name else ("machines_at", address)
+    rows = connection.execute(_SQL[query], (value,)).fetchall()
+    return [Place(scope, codec.machine(body)) for scope, body in rows]
+
+
+def names(connection: Connection, kind: type[Entity], after: str, limit: int) -> list[str]:
+    """Ids of a kind, in order."""
+    rows = connection.execute(_SQL["names"], (kind.__name__, after, limit)).fetchall()
+    return [name for (name,) in rows]
+
+
+def unfinished(connection: Connection, after: str, limit: int) -> list[Impact]:
+    """Impacts begun and not settled."""
+    rows = connection.execute(_SQL["impacts"], (after, limit)).fetchall()
+    return [codec.impact(body) for (body,) in rows]
+
+
+def changed(connection: Connection, after: int, limit: int) -> list[Change]:
+    """The change feed."""
+    rows = connection.execute(_SQL["changed"], (after, limit)).fetchall()
+    return [Change(position, scope) for position, scope in rows]
+
+
+def journal(
+    connection: Connection, after: int, limit: int, entity: Ref | None, event: str
+) -> list[Entry]:
+    """Lines in order. Those of an entity or event cost a step for each newer one of the entity."""
+    values: dict[str, object] = {"after": max(after, 0), "limit": limit, "event": event}
+    if entity is not None:
+        query = "lines_of_entity"
+        values |= {"kind": entity[0].__name__, "id": entity[1]}
+    else:
+        query = "lines_of_event" if event else "lines"
+    return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
+
+
+def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> Entry:
+    did, event, machine, operation, why = fact
+    told = Fact(Did(did), event, machine, operation, why)
+    return Entry(number, Line(at, actor, (KINDS[kind], name), told))
+
+
+def note(connection: Connection, name: str) -> str | None:
+    """A small value."""
+    row = connection.execute(_SQL["note"], (name,)).fetchone()
+    return row[0] if row else None

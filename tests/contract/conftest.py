@@ -1,0 +1,10 @@
+"""`pytest tests/contract --rewrite` writes the transcripts anew; review them as a diff."""
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the flag."""
+    parser.addoption(
+        "--rewrite", action="store_true", help="write what transcripts produce into their files"
+    )

@@ -1,0 +1,255 @@
+"""Operations from acceptance to their one end, also when things go wrong (E2, E9, IC1, IC2)."""
+
+import pytest
+
+from fairwarning.core.commands import (
+    Deallocate,
+    Delete,
+    Evict,
+    Finish,
+    Operate,
+    OperateInstances,
+    Recommend,
+    Redeploy,
+    Reimage,
+    Restart,
+    Scale,
+    Start,
+    Stop,
+)
+from fairwarning.core.decision import Did
+from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
+from tests.bed import NOON, Bed
+from tests.contract.stage import (
+    HOUR,
+    approve,
+    cancel,
+    hit,
+    hits,
+    only,
+    operate,
+    polled,
+    set_of,
+    shown,
+    succeeded,
+    told,
+)
+
+
+@pytest.mark.spec("E2")
+def test_an_impact_that_fails() -> None:
+    """The operation ends Failed and says why; the event is gone all the same."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm")
+        bed.driver.fail = "the host does not answer"
+        approve(bed, "vm")
+        bed.advance(60)
+        operation = bed.operation("op")
+        assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
+        assert operation.error == "the host does not answer"
+        assert bed.events("vm") == []
+        bed.driver.fail = ""
+        operate(bed, Restart, "vm", "vm", name="again")  # the machine is free
+
+
+@pytest.mark.spec("E2")
+def test_one_of_two_impacts_fails() -> None:
+    """The event stays until both are over; one failure is enough to fail the operation."""
+    with Bed() as bed:
+        bed.availability_set(machines=2, domains=1)
+        bed.poll("av")
+        operate(bed, Restart, "av", "av0", "av1")
+        approve(bed, "av")
+        first = bed.scope("av").impacts["av0"]
+        bed.do(Finish(scope="av", machine="av0", impact=first.id, error="no"))
+        assert len(bed.events("av")) == 1
+        assert bed.operation("op").status is OperationStatus.RUNNING
+        bed.advance(60)
+        operation = bed.operation("op")
+        assert (operation.status, operation.done, operation.failed) == ("Failed", 1, 1)
+        assert bed.events("av") == []
+
+
+@pytest.mark.spec("E2")
+def test_a_driver_that_never_reports() -> None:
+    """Past the limit the operation has Failed and the event is gone; a late report is ignored."""
+    with Bed() as bed:
+        bed.standalone(rules=Rules(impact_limit_seconds=30))
+        bed.poll("vm")
+        operate(bed, Restart, "vm", "vm")
+        approve(bed, "vm")
+        bed.advance(29)
+        assert len(bed.events("vm")) == 1
+        bed.advance(1)
+        assert bed.events("vm") == []
+        assert bed.operation("op").status is OperationStatus.FAILED
+        assert "did not report" in bed.operation("op").error
+        before = bed.scope("vm"), bed.journal()
+        bed.advance(30)  # the simulated reboot ends after a minute
+        assert (bed.scope("vm"), bed.journal()) == before
+
+
+@pytest.mark.spec("E2", "E9")
+def test_reports_that_make_no_sense_are_ignored() -> None:
+    """A report for an impact that has not begun, is over, or never was, changes nothing."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm")
+        waiting = bed.scope("vm").impacts["vm"].id
+        before = bed.scope("vm"), bed.journal()
+        for impact in (waiting, "no such impact"):
+            bed.do(Finish(scope="vm", machine="vm", impact=impact))
+        bed.do(Finish(scope="vm", machine="nobody", impact=waiting))
+        assert (bed.scope("vm"), bed.journal()) == before
+        approve(bed, "vm")
+        bed.do(Finish(scope="vm", machine="vm", impact=waiting))
+        assert bed.events("vm") == []
+        bed.do(Finish(scope="vm", machine="vm", impact=waiting, error="late"))
+        assert succeeded(bed, "op")
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("when", ["scheduled", "started", "over"])
+def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
+    """The same operation id again changes nothing and returns the operation as it stands."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        wish = Restart(scope="vm", operation="op", machines=("vm",))
+        bed.do(wish)
+        if when != "scheduled":
+            approve(bed, "vm")
+        if when == "over":
+            bed.advance(60)
+        before = bed.scope("vm"), bed.journal()
+        assert bed.do(wish) == bed.operation("op")
+        assert (bed.scope("vm"), bed.journal()) == before
+
+
+@pytest.mark.spec("E9")
+def test_a_repeated_scale_has_the_effect_of_one() -> None:
+    """A set that was scaled does not grow again by a repeat, whatever happened in between."""
+    with Bed() as bed:
+        set_of(bed, 1)
+        bed.do(Scale(set="web", operation="grow", capacity=3))
+        bed.do(Scale(set="web", operation="shrink", capacity=2))
+        bed.do(Scale(set="web", operation="grow", capacity=3))
+        assert len(bed.machines("web/0")) == 3
+        assert len(bed.events("web/0")) == 1
+
+
+@pytest.mark.spec("E9")
+def test_a_refused_operation_leaves_its_id_free() -> None:
+    """What was refused was never accepted: the same id may be used again."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        assert bed.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
+        operate(bed, Restart, "vm", "vm")
+        assert len(bed.events("vm")) == 1
+
+
+@pytest.mark.spec("T4")
+@pytest.mark.parametrize(
+    ("action", "kind", "power"),
+    [
+        (Reimage, ImpactKind.REIMAGE, Power.RUNNING),
+        (Stop, ImpactKind.STOP, Power.STOPPED),
+        (Deallocate, ImpactKind.DEALLOCATE, Power.DEALLOCATED),
+        (Start, ImpactKind.START, Power.RUNNING),
+    ],
+)
+def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Power) -> None:
+    """Reimage, stop, deallocate and start give no notice, and leave the power as they say."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, action, "vm", "vm")
+        assert bed.events("vm") == []
+        assert hits(bed) == [("vm", kind)]
+        bed.advance(HOUR)
+        assert succeeded(bed, "op")
+        assert bed.machines("vm")["vm"].power is power
+        assert bed.poll("vm")["DocumentIncarnation"] == 1
+
+
+@pytest.mark.spec("E3")
+@pytest.mark.parametrize("action", [Restart, Redeploy, Stop, Evict, Recommend])
+def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> None:
+    """What is deallocated can be neither restarted nor evicted; it says so."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Deallocate, "vm", "vm", name="away")
+        bed.advance(60)
+        error = bed.refusal(action(scope="vm", operation="op", machines=("vm",)))
+        assert (error.code, error.status) == ("NotRunning", 409)
+        operate(bed, Start, "vm", "vm", name="back")
+        bed.advance(60)
+        operate(bed, Restart, "vm", "vm", name="now")
+
+
+@pytest.mark.spec("E2")
+def test_an_operation_over_groups_ends_once() -> None:
+    """An operation on a set of two groups is one operation, and ends when all of it is over."""
+    with Bed() as bed:
+        set_of(bed, 120)
+        bed.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
+        approve(bed, "web/0")
+        bed.advance(60)
+        assert bed.operation("op").status is OperationStatus.RUNNING
+        approve(bed, "web/1")
+        bed.advance(60)
+        operation = bed.operation("op")
+        assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
+        assert operation.ended_at == NOON + 120
+        assert told(bed, Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
+
+
+@pytest.mark.spec("E2")
+def test_part_of_an_operation_cancelled() -> None:
+    """Cancelling one of its events spares those machines; the rest is carried out, and counts."""
+    with Bed() as bed:
+        bed.availability_set(machines=2, domains=2)
+        bed.poll("av")
+        operate(bed, Restart, "av", "av0", "av1")
+        cancel(bed, "av", "av0")
+        assert bed.operation("op").status is OperationStatus.RUNNING
+        approve(bed, "av")
+        bed.advance(60)
+        operation = bed.operation("op")
+        assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
+        assert hit(bed) == ["av1"]
+
+
+@pytest.mark.spec("E2", "E9")
+def test_the_journal_tells_the_whole_story() -> None:
+    """Each change of an event has one line, in order, with who caused it (IC7)."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm", actor="alice")
+        event = only(bed, "vm").id
+        approve(bed, "vm")
+        bed.advance(60)
+        lines = [entry.line for entry in bed.journal(event)]
+        assert [(line.fact.did, line.actor, line.at - NOON) for line in lines] == [
+            (Did.SCHEDULED, "alice", 0),
+            (Did.APPROVED, "machine", 0),
+            (Did.STARTED, "machine", 0),
+            (Did.BEGUN, "machine", 0),
+            (Did.CARRIED_OUT, "driver", 60),
+            (Did.ENDED, "driver", 60),
+        ]
+        numbers = [entry.number for entry in bed.journal()]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.spec("M16", "E4")
+@pytest.mark.parametrize("action", [Restart, Delete, Stop])
+def test_unknown_machines_and_scopes(action: type[Operate]) -> None:
+    """A machine of another scope is unknown here, and the whole operation is refused."""
+    with Bed() as bed:
+        polled(bed, "a", "b")
+        error = bed.refusal(action(scope="a", operation="op", machines=("a", "b")))
+        assert (error.code, error.status) == ("UnknownMachine", 404)
+        error = bed.refusal(action(scope="c", operation="op", machines=("c",)))
+        assert (error.code, error.status) == ("UnknownScope", 404)
+        assert shown(bed, "a") == {}
+        assert hits(bed) == []

@@ -1,0 +1,139 @@
+"""All time comes from one clock, and it may be virtual (E11)."""
+
+import asyncio
+
+import pytest
+
+from fairwarning.core.commands import Restart
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import EventStatus
+from fairwarning.machines.simulated import SimulatedDriver
+from fairwarning.service.clock import RealClock
+from fairwarning.service.fleet import Fleet
+from fairwarning.store.memory import MemoryStore
+from tests.bed import NOON, Bed
+from tests.contract.stage import (
+    MINUTE,
+    approve,
+    begun,
+    hit,
+    only,
+    operate,
+    polled,
+    shown,
+    until,
+)
+
+pytestmark = pytest.mark.spec("E11")
+
+
+def test_frozen_time_stands_still() -> None:
+    """Nothing comes due while time is frozen, however long a test takes."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm")
+        assert bed.clock.now() == NOON
+        assert shown(bed, "vm") == {"vm": EventStatus.SCHEDULED}
+
+
+@pytest.mark.parametrize("step", [1, 7, 60, 3600])
+def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
+    """Time advanced in many steps or in one: everything happens at the same moments."""
+    with Bed() as bed:
+        bed.availability_set(machines=2, domains=2)
+        bed.poll("av")
+        operate(bed, Restart, "av", "av0", name="first")
+        bed.advance(10.5)
+        operate(bed, Restart, "av", "av1", name="second")
+        while bed.clock.now() < NOON + 1200:
+            bed.advance(step)
+        assert begun(bed) == {"av0": 900, "av1": 911}
+        assert bed.operation("first").ended_at == NOON + 960
+        assert bed.operation("second").ended_at == NOON + 971
+
+
+def test_every_date_is_the_clocks() -> None:
+    """Events, operations, machines and the journal are dated by virtual time alone."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        bed.advance(100)
+        operate(bed, Restart, "vm", "vm")
+        assert only(bed, "vm").created_at == NOON + 100
+        assert bed.operation("op").accepted_at == NOON + 100
+        assert bed.machines("vm")["vm"].created_at == NOON
+        assert {entry.line.at for entry in bed.journal()} == {NOON, NOON + 100}
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
+def test_time_runs_forwards_and_in_measure(seconds: float) -> None:
+    """No advance into the past, none without end."""
+    with Bed() as bed:
+        with pytest.raises(Refused, match="BadAdvance"):
+            bed.advance(seconds)
+        assert bed.clock.now() == NOON
+
+
+def test_running_at_a_multiple() -> None:
+    """At 10,000 times real time a fifteen-minute notice is over within a real second."""
+
+    async def run(bed: Bed) -> None:
+        await bed.fleet.run_clock(10_000)
+        await until(lambda: bool(bed.driver.given))
+        await bed.fleet.run_clock(0)
+
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm")
+        bed._runner.run(run(bed))
+        frozen = bed.clock.now()
+        assert begun(bed)["vm"] >= 15 * MINUTE
+        assert frozen == bed.clock.now()
+
+
+def test_virtual_time_is_not_lost_by_a_restart() -> None:
+    """It goes on from where it was."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        bed.advance(1234.5)
+        bed.restart()
+        assert bed.clock.now() == NOON + 1234.5
+
+
+def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
+    """Real time is nobody's to move."""
+
+    async def run() -> None:
+        driver = SimulatedDriver(lambda _, call: call())
+        fleet = Fleet(MemoryStore(), RealClock(), driver)
+        await fleet.start()
+        with pytest.raises(Refused, match="RealTime"):
+            await fleet.advance(1)
+        with pytest.raises(Refused, match="RealTime"):
+            await fleet.run_clock(2)
+        await fleet.stop()
+
+    asyncio.run(run())
+
+
+def test_what_an_alarm_causes_comes_before_the_next() -> None:
+    """Advancing over several moments keeps their order: an end comes before a later start."""
+    with Bed() as bed:
+        bed.availability_set(machines=2, domains=2)
+        bed.poll("av")
+        operate(bed, Restart, "av", "av0", name="first")
+        bed.advance(30)
+        operate(bed, Restart, "av", "av1", name="second")
+        approve(bed, "av", "av0")
+        bed.advance(3600)
+        order = [
+            (entry.line.fact.did, entry.line.at - NOON)
+            for entry in bed.journal()
+            if entry.line.fact.did in {"ImpactBegun", "ImpactCarriedOut"}
+        ]
+        assert order == [
+            ("ImpactBegun", 30),
+            ("ImpactCarriedOut", 90),
+            ("ImpactBegun", 930),
+            ("ImpactCarriedOut", 990),
+        ]
+        assert hit(bed) == ["av0", "av1"]

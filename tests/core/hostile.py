@@ -1,0 +1,147 @@
+"""Values that commands must stand: right ones, wrong ones, and hostile ones, for every field."""
+
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fairwarning.core import commands
+from fairwarning.core.commands import Command, CreateScope
+from fairwarning.core.model import (
+    EvictionPolicy,
+    ImpactKind,
+    Machine,
+    Power,
+    Priority,
+    Rules,
+    ScaleInRule,
+    ScopeKind,
+    UpgradeMode,
+)
+from tests.bed import NOON
+
+Value = st.SearchStrategy[Any]
+
+_STRANGE_TEXT = [
+    "", " ", "a ", "\ta", "a\0b", "a\nb", "\ud800", "\u202e", "\N{SNOWMAN}", "x" * 200, "x" * 201,
+    "x" * 10_000, "../../etc", "a/b", "a:b", "web/0", "up/0", "'; drop table scope; --", "None",
+]  # fmt: skip
+_STRANGE_NUMBERS = [
+    0, -1, 1, 2**31, 2**63, 10**30, -(10**30), True, False, 0.0, -0.0, 1.5, 1e308,
+    float("nan"), float("inf"), float("-inf"), 300, 299, 901, 10**400,
+]  # fmt: skip
+_STRANGE_THINGS: list[object] = [
+    None, (), ("",), (None,), ("a", "a"), ((("a",),),), [], ["av0"], {}, {"av0": 1}, set(), b"av0",
+    object(), type, Command, ImpactKind.DELETE, "freeze", ScopeKind.PLACEMENT_GROUP, Rules(),
+    Machine(name="m"), range(3), lambda: None, ("x" * 10_000,), tuple(str(n) for n in range(300)),
+    (0, 0), (1.5,), (True,), (-1,), (10**30,), (float("nan"),),
+]  # fmt: skip
+
+hostile: Value = st.one_of(
+    st.sampled_from(_STRANGE_TEXT),
+    st.sampled_from(_STRANGE_NUMBERS),
+    st.sampled_from(_STRANGE_THINGS),
+    st.text(max_size=20),
+    st.integers(),
+    st.floats(),
+    st.recursive(st.none() | st.integers() | st.text(max_size=5), st.lists, max_leaves=5).map(
+        lambda value: tuple(value) if isinstance(value, list) else value
+    ),
+)
+
+_SCOPES = st.sampled_from(["av", "vm", "spot", "cloud", "web/0", "nowhere"])
+_NAMES = [*(f"av{n}" for n in range(6)), "vm", "spot", "web_0", "web_1", "web_2", "role_IN_0", "no"]
+
+
+def _some(strategy: Value, most: int = 4) -> Value:
+    return st.lists(strategy, min_size=1, max_size=most, unique=True).map(tuple)
+
+
+def _parts(kind: type[Machine] | type[Rules], **right: Value) -> Value:
+    given = st.fixed_dictionaries(
+        right,
+        optional={f.name: hostile for f in fields(kind) if f.name != "name"},
+    )
+    return given.map(lambda some: kind(**some))
+
+
+_MACHINE_NAMES = st.sampled_from(["new", "newer", "newest", "av0"])
+_MACHINES = (
+    _MACHINE_NAMES.map(lambda name: Machine(name=name))
+    | _parts(Machine, name=_MACHINE_NAMES | hostile)
+)  # fmt: skip
+_RULES = st.just(Rules()) | _parts(Rules)
+
+_RIGHT: dict[str, Value] = {
+    "actor": st.just("somebody"),
+    "scope": _SCOPES,
+    "set": st.sampled_from(["web", "none"]),
+    "rollout": st.sampled_from(["up", "down"]),
+    "lane": st.sampled_from(["up/0", "up/1", "down/0"]),
+    "operation": st.sampled_from(["one", "two", "used", "ended"]),
+    "machines": _some(st.sampled_from(_NAMES)),
+    "rules": _RULES,
+    "group": st.sampled_from(["", "rg"]),
+    "at": st.none() | st.sampled_from([0.0, NOON, NOON + 1e6]),
+    "event": st.sampled_from(["{first}", "{last}", "0" * 36]),
+    "events": st.sampled_from([("{first}",), ("{first}", "{last}"), ("{last}", "0" * 36)]),
+    "machine": st.sampled_from(["av0", "vm", "no"]),
+    "impact": st.sampled_from(["{impact}", "no"]),
+    "error": st.sampled_from(["", "it broke", "caf\udce9", "a\0b"]),
+    "not_before": st.none() | st.sampled_from([0, int(NOON) + 700, int(NOON) + 10**6]),
+    "kind": st.sampled_from([ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY]),
+    "migration": st.booleans(),
+    "duration_seconds": st.sampled_from([-1, 0, 5, 86_400]),
+    "capacity": st.sampled_from([0, 1, 5, 120]),
+    "name": st.sampled_from(["", "shown"]),
+    "prefix": st.sampled_from(["", "host"]),
+    "terminate_seconds": st.sampled_from([0, 300, 900]),
+    "upgrade": st.sampled_from(UpgradeMode),
+    "scale_in": st.sampled_from(ScaleInRule),
+    "priority": st.sampled_from(Priority),
+    "eviction": st.sampled_from(EvictionPolicy),
+    "update_domains": st.sampled_from([1, 5, 20]),
+    "fault_domains": st.sampled_from([1, 5, 20]),
+    "instances": st.none() | _some(st.sampled_from([0, 1, 2, 7])),
+    "protected": st.booleans(),
+    "action": st.sampled_from([commands.Restart, commands.Delete, commands.Evict]),
+    "scopes": _some(_SCOPES),
+    "by_host": st.booleans(),
+    "hosts": st.none() | _some(st.sampled_from(["av-host0", "av-host1", "h"])),
+    "batch": st.sampled_from([1, 2, 100]),
+    "power": st.sampled_from(Power),
+}
+
+
+def _right(kind: type[Command], one: "Field[Any]") -> Value:
+    if one.name == "machines" and kind in {CreateScope, commands.AddMachines}:
+        return _some_machines
+    if one.name == "kind" and kind is CreateScope:
+        return st.sampled_from(ScopeKind)
+    return _RIGHT[one.name]
+
+
+_some_machines = st.lists(_MACHINES, min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def commands_of(draw: st.DrawFn, kind: type[Command]) -> Command:
+    """A command of a kind: right in most fields, anything at all in some of them."""
+    known = fields(kind)
+    wrong = draw(st.sets(st.sampled_from([one.name for one in known]), max_size=2))
+    given = {}
+    for one in known:
+        if one.name in wrong:
+            given[one.name] = draw(hostile)
+        elif _needed(one) or draw(st.booleans()):
+            given[one.name] = draw(_right(kind, one))
+    return kind(**given)
+
+
+def _needed(one: "Field[Any]") -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def every(kind: type[Command] = Command) -> list[type[Command]]:
+    """All classes of commands and messages there are."""
+    return [kind, *(below for child in kind.__subclasses__() for below in every(child))]

@@ -1,0 +1,196 @@
+"""Values that do not change, and commands checked at the door."""
+
+from typing import Any
+
+import pytest
+
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    AddMachines,
+    Approve,
+    Command,
+    Configure,
+    CreateScope,
+    CreateSet,
+    Degrade,
+    Maintain,
+    OperateInstances,
+    Poll,
+    Restart,
+    Scale,
+    StartRollout,
+    UpdateSet,
+    validate,
+)
+from fairwarning.core.errors import Refused
+from fairwarning.core.messages import Follow, Hit
+from fairwarning.core.model import (
+    Event,
+    ImpactKind,
+    Machine,
+    Priority,
+    Rules,
+    Scope,
+    ScopeKind,
+    guid,
+)
+from fairwarning.core.record import changed
+
+
+def test_changed_is_a_copy() -> None:
+    """The value itself stays as it was, and what is not named is shared."""
+    machine = Machine(name="a", host="h")
+    other = changed(machine, host="i", update_domain=3)
+    assert (machine.host, machine.update_domain) == ("h", 0)
+    assert (other.name, other.host, other.update_domain) == ("a", "i", 3)
+    assert changed(machine) == machine
+    assert changed(machine) is not machine
+
+
+def test_changed_refuses_what_is_no_field() -> None:
+    """A misspelt field is an error, not a new one."""
+    with pytest.raises(AttributeError):
+        changed(Machine(name="a"), hots="h")
+    with pytest.raises(AttributeError):
+        changed(Rules(), reboot_second=1)
+
+
+def test_changed_keeps_the_class() -> None:
+    """A copy of a command is a command of the same kind."""
+    hit = Hit(scope="s", operation="o", machines=("m",), lane="l")
+    other = changed(hit, lane="k")
+    assert type(other) is Hit
+    assert other.lane == "k"
+
+
+def test_records_are_given_by_name() -> None:
+    """No value is made by position, where two names are easily swapped."""
+    with pytest.raises(TypeError):
+        Machine("a")  # type: ignore[call-arg]
+
+
+def test_ids_depend_on_their_parts() -> None:
+    """The same parts give the same id; the same letters parted differently give another."""
+    assert guid("a", "b") == guid("a", "b")
+    assert len({guid("a", "b", "c"), guid("ab", "c"), guid("a", "bc"), guid("abc")}) == 4
+
+
+RIGHT: list[Command] = [
+    Restart(scope="s", operation="o", machines=("m",)),
+    Restart(scope="s" * 200, operation="o" * 200, machines=("m" * 200,)),
+    Restart(scope="s", operation="o", machines=("N\u00e4me \N{SNOWMAN}",)),
+    CreateScope(scope="s", kind=ScopeKind.STANDALONE, machines=(Machine(name="m"),)),
+    CreateSet(set="s", capacity=0),
+    CreateSet(set="s", capacity=limits.SET_INSTANCES, terminate_seconds=300),
+    Poll(scope="s", at=None),
+    Poll(scope="s", at=5),
+    Degrade(scope="s", operation="o", machines=("m",), not_before=None),
+    Maintain(scope="s", operation="o", machines=("m",), duration_seconds=0),
+    Configure(scope="s", rules=Rules(enable_delay_seconds=120, idle_seconds=60)),
+    StartRollout(rollout="r", scopes=("a", "b"), hosts=("h",), batch=100),
+]
+
+
+@pytest.mark.parametrize("command", RIGHT, ids=lambda command: type(command).__name__)
+def test_what_is_allowed(command: Command) -> None:
+    """The ends of each range, and names in any script."""
+    validate(command)
+
+
+def _machine(**parts: Any) -> AddMachines:  # noqa: ANN401  (wrong on purpose)
+    return AddMachines(scope="s", machines=(Machine(**{"name": "m", **parts}),))
+
+
+def _rules(**parts: Any) -> Configure:  # noqa: ANN401  (wrong on purpose)
+    return Configure(scope="s", rules=Rules(**parts))
+
+
+def _restart(**parts: Any) -> Restart:  # noqa: ANN401  (wrong on purpose)
+    return Restart(**{"scope": "s", "operation": "o", "machines": ("m",), **parts})
+
+
+NAN = float("nan")
+WRONG: list[tuple[Command, str]] = [
+    (_restart(scope=""), "Restart.scope"),
+    (_restart(scope=None), "Restart.scope"),
+    (_restart(scope=" s"), "Restart.scope"),
+    (_restart(scope="a\nb"), "Restart.scope"),
+    (_restart(scope="\ud800"), "Restart.scope"),
+    (_restart(scope="s" * 1000), "Restart.scope"),
+    (_restart(operation="a/b"), "without '/'"),
+    (_restart(actor=""), "Restart.actor"),
+    (_restart(machines=()), "1 to 200 different names"),
+    (_restart(machines=("m", "m")), "different names"),
+    (_restart(machines=["m"]), "Restart.machines"),
+    (_restart(machines=("m", None)), "Restart.machines"),
+    (_restart(machines=tuple(map(str, range(201)))), "Restart.machines"),
+    (_restart(machines="m"), "Restart.machines"),
+    (Approve(scope="s", events=tuple(map(str, range(101)))), "1 to 100"),
+    (Poll(scope="s", at=NAN), "Poll.at"),
+    (Poll(scope="s", at=-1.0), "Poll.at"),
+    (Poll(scope="s", at=float("inf")), "Poll.at"),
+    (Poll(scope="s", at=True), "Poll.at"),
+    (CreateSet(set="s", capacity=-1), "0 to 1000"),
+    (CreateSet(set="s", capacity=1001), "0 to 1000"),
+    (CreateSet(set="s", capacity=True), "CreateSet.capacity"),
+    (CreateSet(set="s", capacity=1.0), "CreateSet.capacity"),  # type: ignore[arg-type]
+    (CreateSet(set="s", capacity=1, priority="Spot"), "Regular, Spot"),  # type: ignore[arg-type]
+    (CreateSet(set="s", capacity=1, terminate_seconds=299), "PT5M to PT15M"),
+    (UpdateSet(set="s", terminate_seconds=901), "PT5M to PT15M"),
+    (CreateSet(set="s", capacity=1, update_domains=0), "1 to 20"),
+    (Scale(set="s", operation="o", capacity=10**30), "Scale.capacity"),
+    (OperateInstances(set="s", operation="o", action=Degrade), "OperateInstances.action"),
+    (OperateInstances(set="s", operation="o", action=Restart, instances=()), "different whole"),
+    (OperateInstances(set="s", operation="o", action=Restart, instances=(1, 1)), "different"),
+    (Maintain(scope="s", operation="o", machines=("m",), kind=ImpactKind.DELETE), "freeze"),
+    (StartRollout(rollout="r", scopes=("a",), batch=0), "1 to 100"),
+    (CreateScope(scope="s", kind=ScopeKind.PLACEMENT_GROUP, machines=(Machine(name="m"),)),
+     "Standalone, AvailabilitySet, CloudService"),
+    (CreateScope(scope="s", kind=ScopeKind.STANDALONE, machines=()), "1 to 200 machines"),
+    (_machine(name=""), "whose name is"),
+    (_machine(update_domain=20), "whose update_domain is"),
+    (_machine(update_domain=NAN), "whose update_domain is"),
+    (_machine(instance=0), "whose instance is"),
+    (_machine(model=1), "whose model is"),
+    (_machine(power="running"), "whose power is"),
+    (_machine(protected=1), "whose protected is"),
+    (_machine(priority=Priority), "whose priority is"),
+    (_rules(reboot_seconds=0), "whose reboot_seconds is"),
+    (_rules(reboot_seconds=604_801), "whose reboot_seconds is"),
+    (_rules(idle_seconds=59), "whose idle_seconds is"),
+    (_rules(enable_delay_seconds=121), "0 to 120"),
+    (_rules(user_operations=0), "whose user_operations is"),
+    (_rules(approve_reboot="yes"), "whose approve_reboot is"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "said"), WRONG)
+def test_what_is_not_allowed(command: Command, said: str) -> None:
+    """It is refused, and the text says which field, and what it may hold."""
+    with pytest.raises(Refused) as refused:
+        validate(command)
+    assert (refused.value.code, refused.value.status) == ("BadCommand", 400)
+    assert said in refused.value.message
+
+
+def test_machines_of_one_command_differ() -> None:
+    """Two machines of one name, or of one address, are refused together."""
+    for twins in (
+        (Machine(name="a"), Machine(name="a")),
+        (Machine(name="a", address="10.0.0.1"), Machine(name="b", address="10.0.0.1")),
+    ):
+        with pytest.raises(Refused, match="different names and addresses"):
+            validate(AddMachines(scope="s", machines=twins))
+    validate(AddMachines(scope="s", machines=(Machine(name="a"), Machine(name="b"))))
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [None, "Restart", 5, Restart, Scope(id="s", kind=ScopeKind.STANDALONE), Event, object(),
+     Follow(scope="s", machines=("m",), model=1, terminate_seconds=0)],
+)  # fmt: skip
+def test_what_is_no_command_from_outside(thing: object) -> None:
+    """Neither a value that is no command, nor a message that only we may send."""
+    with pytest.raises(Refused) as refused:
+        validate(thing)
+    assert refused.value.code == "BadCommand"

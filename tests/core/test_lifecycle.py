@@ -1,0 +1,152 @@
+"""The transition table holds: what is not in it cannot happen (IL1)."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core import lifecycle
+from fairwarning.core.errors import Broken
+from fairwarning.core.lifecycle import TRANSITIONS, Draft, Move, due, whole_seconds
+from fairwarning.core.model import (
+    Event,
+    EventStatus,
+    EventType,
+    ImpactKind,
+    Machine,
+    Scope,
+    ScopeKind,
+    Source,
+)
+from fairwarning.core.record import changed
+from tests.bed import NOON
+
+SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
+PAIRS = list(product([None, SCHEDULED, STARTED], Move))
+
+pytestmark = pytest.mark.spec("E2")
+
+
+def _event(status: EventStatus = SCHEDULED) -> Event:
+    return Event(
+        id="E",
+        type=EventType.REBOOT,
+        status=status,
+        source=Source.USER,
+        resources=("a", "b"),
+        created_at=NOON,
+        not_before=int(NOON) + 900,
+        operation="op",
+        impact=ImpactKind.REBOOT,
+    )
+
+
+def _draft(now: float = NOON) -> Draft:
+    machines = {name: Machine(name=name) for name in "ab"}
+    return Draft(Scope(id="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines), now)
+
+
+def _with(status: EventStatus) -> tuple[Draft, Event]:
+    draft = _draft()
+    if status is SCHEDULED:
+        draft.announce(_event())
+    else:
+        draft.strike(_event(STARTED))
+    return draft, draft.events["E"]
+
+
+def test_the_table_is_the_contracts() -> None:
+    """Six moves and no other: notice, no notice, start, cancel, lapse, end."""
+    allowed = {
+        (state, move): to for state, moves in TRANSITIONS.items() for move, to in moves.items()
+    }
+    assert allowed == {
+        (None, Move.ANNOUNCE): SCHEDULED,
+        (None, Move.STRIKE): STARTED,
+        (SCHEDULED, Move.START): STARTED,
+        (SCHEDULED, Move.CANCEL): None,
+        (SCHEDULED, Move.LAPSE): None,
+        (STARTED, Move.END): None,
+    }
+
+
+@pytest.mark.parametrize(("status", "move"), PAIRS)
+def test_every_other_move_is_broken(status: EventStatus | None, move: Move) -> None:
+    """A pair that is not in the table raises, and names both."""
+    if move in TRANSITIONS[status]:
+        assert lifecycle._next(status, move) is TRANSITIONS[status][move]
+        return
+    with pytest.raises(Broken) as broken:
+        lifecycle._next(status, move)
+    assert broken.value.code == "BadTransition"
+    assert str(move) in broken.value.message
+    assert str(status) in broken.value.message
+
+
+MISUSES: dict[str, Callable[[], object]] = {
+    "announce as Started": lambda: _draft().announce(_event(STARTED)),
+    "strike as Scheduled": lambda: _draft().strike(_event()),
+    "announce twice": lambda: _with(SCHEDULED)[0].announce(_event()),
+    "strike one that is there": lambda: _with(STARTED)[0].strike(_event(STARTED)),
+    "start too early": lambda: _with(SCHEDULED)[0].start(_with(SCHEDULED)[1], "why"),
+    "time out too early": lambda: _with(SCHEDULED)[0].time_out(_with(SCHEDULED)[1]),
+    "start again": lambda: _with(STARTED)[0].start(
+        changed(_with(STARTED)[1], approved_by="m"), "why"
+    ),
+    "cancel one that has started": lambda: _with(STARTED)[0].cancel(_with(STARTED)[1], "why"),
+    "a second impact": lambda: _with(SCHEDULED)[0].plan("a", ImpactKind.STOP, "other", None),
+}
+
+
+@pytest.mark.parametrize("misuse", MISUSES)
+def test_misuse_is_broken(misuse: str) -> None:
+    """The moves check themselves, whoever calls them: an invariant that fails stops the writer."""
+    with pytest.raises(Broken):
+        MISUSES[misuse]()
+
+
+def test_a_draft_leaves_the_scope_alone() -> None:
+    """Deciding changes no value that exists; a decision can be thrown away."""
+    draft, event = _with(SCHEDULED)
+    scope = draft.decision().scope
+    assert scope is not None
+    before = (dict(scope.events), dict(scope.impacts), scope.incarnation)
+    second = Draft(scope, NOON)
+    second.approve(event, "m")
+    second.finish(second.impacts["a"], "")
+    after = second.decision().scope
+    assert after is not None
+    assert (dict(scope.events), dict(scope.impacts), scope.incarnation) == before
+    assert after.events["E"].status is STARTED
+    assert "a" not in after.impacts
+
+
+def test_nothing_changed_is_the_scope_itself() -> None:
+    """A decision that decides nothing returns the very scope, so nothing is written."""
+    scope = Scope(id="s", kind=ScopeKind.AVAILABILITY_SET)
+    decision = Draft(scope, NOON).decision()
+    assert decision.scope is scope
+    assert decision.facts == ()
+
+
+@given(st.floats(min_value=0, max_value=4e9))
+def test_whole_seconds_round_up(moment: float) -> None:
+    """Never earlier than the moment, never a whole second later."""
+    assert whole_seconds(moment) - 1 < moment <= whole_seconds(moment)
+
+
+def test_when_a_scope_is_due() -> None:
+    """The earliest of NotBefore, an impact's limit, and the end of the silence allowed."""
+    draft, event = _with(SCHEDULED)
+    scope = draft.decision().scope
+    assert scope is not None
+    assert due(scope) == NOON + 900
+    started = Draft(scope, NOON + 5)
+    started.approve(event, "m")
+    scope = started.decision().scope
+    assert scope is not None
+    assert due(scope) == NOON + 5 + 3600
+    assert due(changed(scope, incarnation=1, polled_at=NOON - 86_000)) == NOON + 400
+    assert due(Scope(id="s", kind=ScopeKind.STANDALONE)) is None

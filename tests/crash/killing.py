@@ -1,0 +1,236 @@
+"""Kills a real service at named places or at random, and holds what is left against its promises.
+
+`python -m tests.crash.killing --kills 200` kills at random under load.
+"""
+
+import argparse
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 60.0
+SCOPES = tuple(f"scope{n}" for n in range(6))
+
+
+class Dead(Exception):
+    """The process has ended."""
+
+
+class Process:
+    """One life of the service."""
+
+    def __init__(self, data: Path, failpoint: str = "") -> None:
+        environment = {**os.environ, "FAIRWARNING_FAILPOINT": failpoint}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.worker", str(data)],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def answer(self) -> dict[str, Any]:
+        """The next line; `Dead` at the end."""
+        line = self.lines.get(timeout=PATIENCE_SECONDS)
+        if line is None:
+            raise Dead
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def send(self, request: dict[str, Any]) -> None:
+        """Ask; the answer may come later, or never."""
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Dead from None
+
+    def ask(self, **request: str) -> dict[str, Any]:
+        """Ask and wait."""
+        self.send({"n": -1, **request})
+        return self.answer()
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        self.process.kill()
+
+    def end(self) -> int:
+        """Wait for the end and take everything down."""
+        code = self.process.wait(timeout=PATIENCE_SECONDS)
+        self.reader.join(timeout=PATIENCE_SECONDS)
+        assert self.process.stdin
+        assert self.process.stdout
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        return code
+
+
+class Story:
+    """What callers were told, over all lives of the service."""
+
+    def __init__(self, data: Path, seed: int) -> None:
+        self.data = data
+        self.random = Random(seed)
+        self.count = 0
+        self.sent: dict[int, dict[str, Any]] = {}
+        self.operations: list[str] = []  # acknowledged
+        self.approvals: list[str] = []  # acknowledged
+        self.documents: dict[tuple[str, int], str] = {}
+        self.newest: dict[str, int] = {}
+        self.events: dict[str, list[str]] = {}
+
+    # --- Load ---
+
+    def request(self) -> dict[str, Any]:
+        """Something to ask."""
+        self.count += 1
+        scope = self.random.choice(SCOPES)
+        events = self.events.get(scope)
+        dice = self.random.random()
+        request: dict[str, Any] = {"n": self.count, "scope": scope}
+        if self.count <= len(SCOPES):
+            request |= {"do": "create", "scope": SCOPES[self.count - 1]}
+        elif dice < 0.3:
+            request["do"] = "poll"
+        elif dice < 0.6 and events:
+            request |= {"do": "approve", "events": [self.random.choice(events)]}
+        else:
+            machine = f"{scope}-{self.random.randrange(4)}"
+            kind = self.random.choice(("restart", "redeploy"))
+            request |= {"do": kind, "machines": [machine], "operation": f"op{self.count}"}
+        self.sent[self.count] = request
+        return request
+
+    def told(self, answer: dict[str, Any]) -> None:
+        """An answer came: from now on callers rely on it."""
+        request = self.sent.get(answer["n"])
+        if request is None or "refused" in answer:
+            return
+        if request["do"] in {"restart", "redeploy"}:
+            self.operations.append(request["operation"])
+        elif request["do"] == "approve":
+            self.approvals += request["events"]
+        elif request["do"] == "poll" and answer["incarnation"]:
+            self.saw(request["scope"], answer)
+
+    def saw(self, scope: str, answer: dict[str, Any]) -> None:
+        """ID1, ID2: one content an incarnation, whatever crashed in between; never backwards."""
+        incarnation = answer["incarnation"]
+        known = self.documents.setdefault((scope, incarnation), answer["digest"])
+        assert known == answer["digest"], f"{scope} shows two documents at {incarnation}"
+        assert incarnation >= self.newest.get(scope, 0), f"{scope} fell back to {incarnation}"
+        self.newest[scope] = incarnation
+        self.events[scope] = answer["events"]
+
+    def live(self, failpoint: str = "", requests: int = 150, kill_after: int | None = None) -> int:
+        """One life: load until it dies (or is told to stop); its exit code."""
+        process = Process(self.data, failpoint)
+        try:
+            process.answer()
+            open_requests = 0
+            for number in range(requests):
+                process.send(self.request())
+                open_requests += 1
+                if number == kill_after:
+                    process.kill()
+                if open_requests >= 8:
+                    self.told(process.answer())
+                    open_requests -= 1
+            process.send({"n": -2, "do": "stop"})
+            while True:
+                self.told(process.answer())
+        except Dead:
+            return process.end()
+
+    # --- Judgement ---
+
+    def judge(self) -> None:
+        """Start once more, let everything end, and compare."""
+        process = Process(self.data)
+        try:
+            process.answer()
+            for operation in self.operations:
+                self._ended(process, operation)
+            for event in self.approvals:
+                lines = process.ask(do="approved", event=event)["lines"]
+                # It may have started by itself just before; an approval is then welcome, and void.
+                assert lines.count("Approved") <= 1, f"{event} was approved twice: {lines}"
+                assert lines.count("Started") == 1, f"approval of {event} is lost: {lines}"
+            for scope in SCOPES:
+                answer = process.ask(do="poll", scope=scope)
+                if answer["incarnation"]:
+                    self.saw(scope, answer)
+            process.send({"n": -2, "do": "stop"})
+        except BaseException:
+            process.kill()
+            process.end()
+            raise
+        code = process.end()
+        assert code == 0, f"a clean stop ended with {code}"
+        done = Counter(self.data.with_suffix(".done").read_text().split())
+        twice = [impact for impact, times in done.items() if times > 1]
+        assert not twice, f"carried out twice: {twice}"
+
+    def _ended(self, process: Process, operation: str) -> None:
+        """E9, IC1: what was accepted is found again and comes to its end."""
+        for _ in range(2000):
+            status = process.ask(do="operation", operation=operation)["status"]
+            assert status is not None, f"the accepted operation {operation} is lost"
+            if status != "InProgress":
+                assert status == "Succeeded", f"{operation} ended as {status}"
+                return
+            process.ask(do="poll", scope=SCOPES[0])
+            threading.Event().wait(0.01)  # its notice runs in real time
+        raise AssertionError(f"{operation} does not end")
+
+
+def kill_at_random(kills: int, seed: int, folder: Path) -> Story:
+    """So many lives on one file, each killed somewhere under load."""
+    story = Story(folder / "fleet.db", seed)
+    for number in range(kills):
+        story.live(requests=200, kill_after=story.random.randrange(5, 195))
+        if number % 20 == 19:
+            story.judge()
+            print(f"{number + 1} kills, {len(story.operations)} operations kept", flush=True)
+    story.judge()
+    return story
+
+
+def main() -> None:
+    """Kill at random, as often as asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        story = kill_at_random(options.kills, options.seed, Path(folder))
+    print(
+        f"seed {options.seed}: {options.kills} kills, {len(story.operations)} operations and "
+        f"{len(story.approvals)} approvals acknowledged, none lost, none repeated"
+    )
+
+
+if __name__ == "__main__":
+    main()

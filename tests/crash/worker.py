@@ -1,0 +1,142 @@
+"""A real service process to be killed: `python -m tests.crash.worker FILE`.
+
+Takes a request a line on standard input and answers each with a line on standard output, but only
+once the fleet has acknowledged it. Its driver keeps a file of what it did, so that it can tell.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairwarning.core.commands import Approve, Command, CreateScope, Redeploy, Restart
+from fairwarning.core.errors import FairwarningError, NotFound
+from fairwarning.core.model import Impact, Machine, Operation, Rules, Scope, ScopeKind
+from fairwarning.machines.driver import Report
+from fairwarning.service import failpoints
+from fairwarning.service.clock import RealClock
+from fairwarning.service.fleet import Fleet
+from fairwarning.store.sqlite import SQLiteStore
+
+MACHINES = 4
+QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)
+
+
+class FileDriver:
+    """Notes each impact on disk before it reports, and never does one twice."""
+
+    def __init__(self, path: Path) -> None:
+        self.done = set(path.read_text().split()) if path.exists() else set()
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def carry_out(self, impact: Impact, report: Report) -> None:
+        """Act, unless the file says that it was done."""
+        if impact.id not in self.done:
+            self.done.add(impact.id)
+            os.write(self.file, f"{impact.id}\n".encode())
+            os.fsync(self.file)
+        asyncio.get_running_loop().call_soon(report, impact, "")
+
+
+def create(request: dict[str, Any]) -> Command:
+    """A scope with short notices, so that they run out while a test waits."""
+    name = request["scope"]
+    machines = tuple(Machine(name=f"{name}-{n}", update_domain=n % 2) for n in range(MACHINES))
+    return CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines, rules=QUICK)
+
+
+def operate(request: dict[str, Any]) -> Command:
+    """A restart or a redeploy."""
+    kind = {"restart": Restart, "redeploy": Redeploy}[request["do"]]
+    return kind(
+        scope=request["scope"], machines=tuple(request["machines"]), operation=request["operation"]
+    )
+
+
+def approve(request: dict[str, Any]) -> Command:
+    """A machine approves."""
+    return Approve(scope=request["scope"], events=tuple(request["events"]), actor="machine")
+
+
+COMMANDS: dict[str, Callable[[dict[str, Any]], Command]] = {
+    "create": create,
+    "restart": operate,
+    "redeploy": operate,
+    "approve": approve,
+}
+
+
+class Worker:
+    """Answers requests; each may take as long as it takes."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.stop = asyncio.Event()
+
+    async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What the caller may rely on from now on."""
+        do = request["do"]
+        if do in COMMANDS:
+            await self.fleet.submit(COMMANDS[do](request))
+            return {}
+        if do == "poll":
+            return await self._poll(request["scope"])
+        if do == "operation":
+            operation = await self.fleet.read(Operation, request["operation"])
+            return {"status": operation.status if operation else None}
+        if do == "approved":
+            entries = await self.fleet.store.journal(event=request["event"])
+            return {"lines": [entry.line.fact.did for entry in entries]}
+        assert do == "stop"
+        self.stop.set()
+        return {}
+
+    async def _poll(self, scope: str) -> dict[str, Any]:
+        try:
+            published = await self.fleet.poll(scope)
+        except NotFound:
+            return {"incarnation": None}
+        body = published.body("2020-07-01")
+        state = published.scope
+        assert isinstance(state, Scope)
+        waiting = [e.id for e in state.events.values() if e.status == "Scheduled"]
+        digest = hashlib.sha256(body).hexdigest()
+        return {"incarnation": published.incarnation, "digest": digest, "events": waiting}
+
+    async def serve(self, line: str) -> None:
+        """One request, one line."""
+        request = json.loads(line)
+        try:
+            answer = await self.answer(request)
+        except FairwarningError as error:
+            answer = {"refused": error.code}
+        print(json.dumps({"n": request["n"], **answer}), flush=True)
+
+
+async def main(path: str) -> None:
+    """Serve until told to stop, or killed."""
+    failpoints.arm_from_environment()
+    data = Path(path)
+    fleet = Fleet(SQLiteStore(data), RealClock(), FileDriver(data.with_suffix(".done")))
+    await fleet.start()
+    print(json.dumps({"n": 0}), flush=True)
+    worker = Worker(fleet)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    tasks: set[asyncio.Task[None]] = set()
+    while not worker.stop.is_set() and (line := await reader.readline()):
+        task = asyncio.create_task(worker.serve(line.decode()))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    await fleet.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,231 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from fairwarning.core.document import document
+from fairwarning.core.errors import NotFound, Unavailable
+from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.service import documents as documents_module
+from fairwarning.service.documents import Documents, Published
+from tests.bed import NEWEST
+from tests.contract.stage import until
+from tests.service.rig import in_loop
+
+
+def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
+    machines = {"vm": Machine(name="vm")}
+    return Scope(
+        id="vm",
+        kind=ScopeKind.STANDALONE,
+        machines=machines,
+        incarnation=incarnation,
+        polled_at=polled_at,
+        version=version,
+    )
+
+
+def _of(scope: Scope | None) -> Documents:
+    async def load(_: str) -> Scope | None:
+        return scope
+
+    return Documents(load)
+
+
+class _SlowLoad:
+    """A store that takes its time; a test says what it found."""
+
+    def __init__(self) -> None:
+        self.found: asyncio.Future[Scope | None] = asyncio.get_running_loop().create_future()
+        self.asked = 0
+
+    async def __call__(self, _: str) -> Scope | None:
+        self.asked += 1
+        return await self.found
+
+
+@in_loop
+async def test_rendered_once_for_each_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand polls of an unchanged scope cost one rendering for each api-version asked for."""
+    rendered: list[str] = []
+
+    def count(scope: Scope, version: str) -> bytes:
+        rendered.append(version)
+        return document(scope, version)
+
+    monkeypatch.setattr(documents_module, "document", count)
+    documents = _of(_scope(1))
+    for _ in range(1000):
+        published = await documents.fetch("vm")
+        published.body(NEWEST)
+        published.body("2017-08-01")
+    assert rendered == [NEWEST, "2017-08-01"]
+    documents.publish("vm", _scope(1, version=2, polled_at=5))  # nothing to be seen of that
+    published.body(NEWEST)
+    assert len(rendered) == 2
+    documents.publish("vm", _scope(2, version=3))
+    assert b'"DocumentIncarnation":2' in published.body(NEWEST)
+    assert len(rendered) == 3
+
+
+@in_loop
+async def test_readers_are_woken_by_a_change_and_only_then() -> None:
+    """A held request returns when the document is another, for all who wait, and not before."""
+    documents = _of(_scope(1))
+    published = await documents.fetch("vm")
+    readers = [asyncio.create_task(published.change(1)) for _ in range(3)]
+    await until(lambda: len(published._waiting) == 3)
+    documents.publish("vm", _scope(1, version=2, polled_at=9))
+    documents.publish("other", _scope(7))
+    await asyncio.sleep(0)
+    assert not any(reader.done() for reader in readers)
+    documents.publish("vm", _scope(2, version=3))
+    await asyncio.gather(*readers)
+    assert published._waiting == []
+
+
+@in_loop
+async def test_a_reader_who_is_behind_does_not_wait() -> None:
+    """Asking for a change since an older incarnation returns at once."""
+    published = await _of(_scope(5)).fetch("vm")
+    await published.change(4)
+    await published.change(0)
+
+
+@in_loop
+async def test_readers_are_woken_when_the_scope_goes() -> None:
+    """Who waits for a machine that is deleted is told, and reads that it is gone."""
+    documents = _of(_scope(1))
+    published = await documents.fetch("vm")
+    reader = asyncio.create_task(published.change(1))
+    await until(lambda: bool(published._waiting))
+    documents.publish("vm", None)
+    await reader
+    with pytest.raises(NotFound):
+        published.body(NEWEST)
+    assert documents.get("vm") is None
+
+
+@in_loop
+async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
+    """A held request that is cancelled is forgotten; the others stay."""
+    published = await _of(_scope(1)).fetch("vm")
+    readers = [asyncio.create_task(published.change(1)) for _ in range(3)]
+    await until(lambda: len(published._waiting) == 3)
+    readers[1].cancel()
+    await asyncio.wait([readers[1]])
+    assert len(published._waiting) == 2
+    published.replace(_scope(2))
+    await asyncio.gather(readers[0], readers[2])
+    assert published._waiting == []
+
+
+@in_loop
+async def test_a_change_and_a_hang_up_at_once() -> None:
+    """A reader cancelled in the moment it is woken does no harm."""
+    published = await _of(_scope(1)).fetch("vm")
+    reader = asyncio.create_task(published.change(1))
+    await until(lambda: bool(published._waiting))
+    published.replace(_scope(2))
+    reader.cancel()
+    await asyncio.wait([reader])
+    published.replace(_scope(3))
+    assert published._waiting == []
+
+
+async def _fetch_during(
+    load: "_SlowLoad", happens: Callable[[Documents], None], found: Scope | None
+) -> "tuple[Documents, asyncio.Task[Published]]":
+    """A first read during which something is published; then the store answers."""
+    documents = Documents(load)
+    reading = asyncio.create_task(documents.fetch("vm"))
+    await until(lambda: load.asked == 1)
+    happens(documents)
+    load.found.set_result(found)
+    await asyncio.wait([reading])
+    return documents, reading
+
+
+@in_loop
+async def test_a_change_during_the_first_load_is_not_lost() -> None:
+    """What was published while the store was being read wins over what was read."""
+    newer = _scope(3, version=3)
+    documents, reading = await _fetch_during(
+        _SlowLoad(), lambda documents: documents.publish("vm", newer), _scope(2, version=2)
+    )
+    assert (await reading).incarnation == 3
+    documents.publish("vm", _scope(4, version=4))
+    assert (await reading).incarnation == 4
+
+
+@in_loop
+async def test_an_older_change_does_not_win_over_what_was_read() -> None:
+    """The store may have been read after the change that is published late."""
+    older = _scope(2, version=2)
+    _, reading = await _fetch_during(
+        _SlowLoad(), lambda documents: documents.publish("vm", older), _scope(3, version=3)
+    )
+    assert (await reading).incarnation == 3
+
+
+@in_loop
+async def test_a_scope_that_goes_during_the_first_load() -> None:
+    """Its machine reads that it is gone, not what the scope was before."""
+    _, reading = await _fetch_during(
+        _SlowLoad(), lambda documents: documents.publish("vm", None), _scope(2, version=2)
+    )
+    assert isinstance(reading.exception(), NotFound)
+
+
+@in_loop
+async def test_two_first_readers_share_what_they_find() -> None:
+    """Readers that come while a scope is being loaded see its later changes like the first."""
+    load = _SlowLoad()
+    documents = Documents(load)
+    readers = [asyncio.create_task(documents.fetch("vm")) for _ in range(2)]
+    await until(lambda: load.asked > 0)
+    load.found.set_result(_scope(1))
+    one, two = await asyncio.gather(*readers)
+    assert one is two
+    documents.publish("vm", _scope(2, version=2))
+    assert two.incarnation == 2
+
+
+@in_loop
+async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
+    """Asking for names at random fills no memory."""
+    documents = _of(None)
+    for n in range(10):
+        with pytest.raises(NotFound):
+            await documents.fetch(f"no{n}")
+        assert documents.get(f"no{n}") is None
+
+
+@in_loop
+async def test_a_load_that_fails_can_be_repeated() -> None:
+    """While the store is away readers are told so; once it is back they read."""
+    load = _SlowLoad()
+    documents = Documents(load)
+    load.found.set_exception(Unavailable("StoreDown", "later"))
+    with pytest.raises(Unavailable):
+        await documents.fetch("vm")
+    load.found = asyncio.get_running_loop().create_future()
+    load.found.set_result(_scope(1))
+    assert (await documents.fetch("vm")).incarnation == 1
+
+
+@in_loop
+async def test_what_is_not_read_is_not_kept() -> None:
+    """A change of a scope that nobody reads is passed over."""
+    loads: list[str] = []
+
+    async def load(name: str) -> Scope | None:
+        loads.append(name)
+        return _scope(4, version=4)
+
+    documents = Documents(load)
+    documents.publish("vm", _scope(3, version=3))
+    assert documents.get("vm") is None
+    assert (await documents.fetch("vm")).incarnation == 4
+    assert (await documents.fetch("vm")).incarnation == 4
+    assert loads == ["vm"]

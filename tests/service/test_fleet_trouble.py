@@ -1,0 +1,204 @@
+"""When the store is away, and when an invariant fails (X3, IS4)."""
+
+import asyncio
+import logging
+
+import pytest
+
+from fairwarning.core.commands import Poll
+from fairwarning.core.errors import Broken, Unavailable
+from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
+from fairwarning.core.record import changed
+from fairwarning.store.store import Batch
+from tests.bed import NEWEST
+from tests.service.rig import FickleStore, Rig, in_loop, restart, rig, standalone
+
+AWAY = ["commit", "load"]
+
+
+async def _cold(store: FickleStore) -> None:
+    """A fleet with a machine that is listened to, stopped: nothing of it is in memory."""
+    async with rig(store) as it:
+        await it.fleet.submit(standalone())
+        await it.fleet.poll("vm")
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("away", AWAY)
+@in_loop
+async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
+    """They get Unavailable and nothing of it is seen; when the store is back it works again."""
+    store = FickleStore()
+    await _cold(store)
+    async with rig(store) as it:
+        store.down = {away}
+        commands = [restart(operation="one"), standalone("other"), restart(operation="two")]
+        answers = await asyncio.gather(
+            *(it.fleet.submit(command) for command in commands), return_exceptions=True
+        )
+        assert [type(answer) for answer in answers] == [Unavailable] * 3
+        assert it.fleet.broken is None
+        store.down.clear()
+        assert not (await it.scope()).events
+        assert await it.fleet.read(Operation, "one") is None
+        await it.fleet.submit(restart(operation="one"))
+        assert len((await it.scope()).events) == 1
+
+
+@pytest.mark.spec("E9")
+@in_loop
+async def test_documents_are_read_while_the_store_is_away() -> None:
+    """What machines have been reading they read on, with no store at all."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        before = (await it.fleet.poll("vm")).body(NEWEST)
+        it.store.down = {"commit", "load", "due", "next_due"}
+        for _ in range(3):
+            assert (await it.fleet.poll("vm")).body(NEWEST) == before
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("away", AWAY)
+@in_loop
+async def test_a_report_is_tried_again(away: str) -> None:
+    """A driver reports once; we keep trying until the store takes it."""
+    async with rig(cached=0) as it:
+        await it.rebooting()
+        it.store.down = {away}
+        it.driver.finish()
+        await it.fleet.settled()
+        for _ in range(3):
+            it.retry()
+            await it.fleet.settled()
+        it.store.down.clear()
+        assert (await _operation(it)).status is OperationStatus.RUNNING
+        it.retry()
+        await it.fleet.settled()
+        assert (await _operation(it)).status is OperationStatus.SUCCEEDED
+        assert not (await it.scope()).events
+
+
+@pytest.mark.spec("E2", "E9")
+@pytest.mark.parametrize("away", ["commit", "load", "due"])
+@in_loop
+async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
+    """An event whose NotBefore falls into the time the store was away starts when it is back."""
+    async with rig(cached=0) as it:
+        await it.fleet.submit(standalone())
+        await it.fleet.poll("vm")
+        await it.fleet.submit(restart())
+        it.store.down = {away}
+        await it.clock.advance(1000)
+        assert it.driver.given == []
+        it.retry()
+        await it.fleet.settled()
+        assert it.fleet.broken is None
+        it.store.down.clear()
+        it.retry()
+        await it.fleet.settled()
+        assert len(it.driver.given) == 1
+        (event,) = (await it.scope()).events.values()
+        assert event.status is EventStatus.STARTED
+
+
+@pytest.mark.spec("M14")
+@in_loop
+async def test_a_poll_is_written_when_the_store_is_back() -> None:
+    """The record of who asked is tried again like everything that nobody waits for."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        await it.fleet.poll("vm")
+        await it.fleet.advance(600)
+        it.store.down = {"commit"}
+        await it.fleet.poll("vm")
+        await it.fleet.settled()
+        it.store.down.clear()
+        it.retry()
+        await it.fleet.settled()
+        assert (await it.scope()).polled_at == it.clock.now()
+
+
+@in_loop
+async def test_a_first_poll_while_the_store_is_away() -> None:
+    """It cannot enable anything, says so, and leaves nothing half done."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        it.store.down = {"commit"}
+        with pytest.raises(Unavailable):
+            await it.fleet.poll("vm")
+        it.store.down.clear()
+        assert not (await it.scope()).enabled
+        assert (await it.fleet.poll("vm")).incarnation == 1
+
+
+# --- An invariant fails ---------------------------------------------------------------------------
+
+
+async def _operation(it: Rig) -> Operation:
+    found = await it.fleet.read(Operation, "restart vm")
+    assert found is not None
+    return found
+
+
+async def _broken(it: Rig) -> None:
+    """The store says of an operation under way that it has ended; then its impact ends."""
+    await it.rebooting()
+    standing = await _operation(it)
+    ended = changed(standing, status=OperationStatus.SUCCEEDED, version=standing.version + 1)
+    ref = (Operation, standing.id)
+    await it.store.commit(Batch(it.clock.now(), {ref: (standing, ended)}))
+    it.driver.finish()
+    await it.fleet.settled()
+
+
+@pytest.mark.spec("E9")
+@in_loop
+async def test_broken_stops_writes_and_reads_go_on() -> None:
+    """When an invariant fails nothing is written any more; machines read what was last true."""
+    async with rig(cached=0) as it:
+        await _broken(it)
+        assert isinstance(it.fleet.broken, Broken)
+        written = len(it.store.commits)
+        with pytest.raises(Unavailable, match="WritesStopped"):
+            await it.fleet.submit(standalone("another"))
+        assert b'"Started"' in (await it.fleet.poll("vm")).body(NEWEST)
+        assert (await it.scope()).events
+        await it.clock.advance(7200)  # the impact's limit passes, and nothing is written of it
+        await it.fleet.settled()
+        assert len(it.store.commits) == written
+
+
+@in_loop
+async def test_broken_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
+    """An operator finds it in the log, as critical, with what failed."""
+    with caplog.at_level(logging.CRITICAL):
+        async with rig(cached=0) as it:
+            await _broken(it)
+    (record,) = [r for r in caplog.records if r.levelno == logging.CRITICAL]
+    assert "OperationOver" in record.getMessage()
+
+
+@in_loop
+async def test_those_who_share_a_batch_with_the_broken() -> None:
+    """Whoever waits gets an answer, and nobody is told that something was done which was not."""
+    async with rig(cached=0) as it:
+        await it.fleet.submit(standalone("calm"))
+        await _broken(it)
+        answers = await asyncio.gather(
+            it.fleet.submit(Poll(scope="calm")),
+            it.fleet.submit(standalone("new")),
+            return_exceptions=True,
+        )
+        assert [type(answer) for answer in answers] == [Unavailable] * 2
+        assert not (await it.scope("calm")).enabled
+        assert await it.fleet.read(Scope, "new") is None
+
+
+@in_loop
+async def test_a_broken_fleet_can_be_stopped() -> None:
+    """It stops like any other, and the data is there for the next."""
+    store = FickleStore()
+    async with rig(store, cached=0) as it:
+        await _broken(it)
+    async with rig(store) as it:
+        assert (await it.scope()).events

@@ -1,0 +1,62 @@
+import pytest
+
+from fairwarning.service.clock import VirtualClock
+from fairwarning.service.timers import Timers
+from tests.bed import NOON
+from tests.service.rig import in_loop
+
+pytestmark = pytest.mark.spec("E2")
+
+
+def _timers() -> tuple[Timers, VirtualClock, list[float]]:
+    clock, woken = VirtualClock(NOON), list[float]()
+    return Timers(clock, lambda: woken.append(clock.now())), clock, woken
+
+
+@in_loop
+async def test_wakes_when_the_moment_is_reached() -> None:
+    """Once, then, and says that something is due."""
+    timers, clock, woken = _timers()
+    timers.arm(NOON + 10)
+    await clock.advance(9)
+    assert not timers.due
+    await clock.advance(11)
+    assert woken == [NOON + 10]
+    assert timers.due
+
+
+@in_loop
+async def test_what_is_due_already_wakes_at_once() -> None:
+    """A moment in the past, or now, does not wait."""
+    for moment in (NOON - 5, NOON):
+        timers, _, woken = _timers()
+        timers.arm(moment)
+        assert woken == [NOON]
+        assert timers.due
+
+
+@in_loop
+async def test_the_last_moment_named_counts() -> None:
+    """Earlier or later than before: there is one alarm, for the earliest due time there is now."""
+    timers, clock, woken = _timers()
+    for moment in (NOON + 10, NOON + 5, NOON + 20, NOON + 20):
+        timers.arm(moment)
+    await clock.advance(60)
+    assert woken == [NOON + 20]
+
+
+@pytest.mark.parametrize("how", ["none", "disarmed"])
+@in_loop
+async def test_nothing_is_due(how: str) -> None:
+    """With nothing ahead, or disarmed, nobody is woken."""
+    timers, clock, woken = _timers()
+    timers.arm(NOON + 10)
+    if how == "none":
+        timers.arm(None)
+    else:
+        timers.disarm()
+    await clock.advance(60)
+    assert woken == []
+    timers.arm(NOON + 100)
+    await clock.advance(60)
+    assert woken == [NOON + 100]

@@ -1,0 +1,1 @@
+"""The simulator: one seed drives clock, commands, faults and crashes over the production code."""

@@ -1,0 +1,62 @@
+"""What the observer writes down, and the contract's own figures."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fairwarning.core.model import Event, Operation, Rollout, ScaleSet, Scope
+
+# The contract's own figures (E1), on purpose not imported from the code under test.
+NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
+LONGEST_IMPACT_SECONDS = 61  # of the simulated machines
+FIELDS = {
+    "2017-03-01": 6, "2017-08-01": 6, "2017-11-01": 6, "2019-01-01": 6,
+    "2019-04-01": 7, "2019-08-01": 8, "2020-07-01": 9, "2024-07-09": 9,
+}  # fmt: skip
+HIDDEN = {
+    "2017-03-01": {"Preempt", "Terminate", "SpotRebalanceRecommendation"},
+    "2017-08-01": {"Preempt", "Terminate", "SpotRebalanceRecommendation"},
+    "2017-11-01": {"Terminate", "SpotRebalanceRecommendation"},
+    "2024-07-09": set(),
+}
+ANNOUNCED = {"freeze", "reboot", "redeploy", "evict"}
+ONLY_NEWEST = {"SpotRebalanceRecommendation"}
+
+
+@dataclass(slots=True)
+class Known:
+    """What the ledger knows of an event."""
+
+    scope: str
+    event: Event
+    approved: bool = False
+    status: str = ""  # as the journal told it; "" before, "gone" after
+
+
+@dataclass(slots=True)
+class Books:
+    """Everything seen so far."""
+
+    events: dict[str, Known] = field(default_factory=dict)  # all that ever were
+    open: dict[str, Known] = field(default_factory=dict)  # those that are not gone
+    on: set[str] = field(default_factory=set)  # scopes whose feature is on
+    operations: dict[str, str] = field(default_factory=dict)  # accepted, ended
+    impacts: dict[str, str] = field(default_factory=dict)  # begun, over
+    carried_out: set[str] = field(default_factory=set)
+    acknowledged: set[str] = field(default_factory=set)  # approvals
+    accepted: set[str] = field(default_factory=set)  # operations that were acknowledged
+    names: set[str] = field(default_factory=set)  # instances that ever were
+    reads: dict[str, int] = field(default_factory=dict)
+    scopes: dict[str, Scope] = field(default_factory=dict)
+    sets: dict[str, ScaleSet] = field(default_factory=dict)
+    open_operations: dict[str, Operation] = field(default_factory=dict)
+    rollouts: dict[str, Rollout] = field(default_factory=dict)
+    steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    machines_done: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    paused: set[str] = field(default_factory=set)
+    begun_at: dict[str, float] = field(default_factory=dict)
+    up_since: float = 0.0  # of the present process
+    silent: Callable[[str], bool] = lambda _: False  # impacts the driver never reports
+    commits: int = 0
+    timers: int = 0
+    at: float = 0.0

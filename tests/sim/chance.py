@@ -1,0 +1,297 @@
+"""Chance: which action comes next. All of it from one `Random`, given the seed."""
+
+from collections.abc import Callable
+from random import Random
+
+from fairwarning.core.commands import (
+    AbortRollout,
+    AddMachines,
+    Approve,
+    Cancel,
+    Command,
+    Configure,
+    CreateScope,
+    CreateSet,
+    Deallocate,
+    Degrade,
+    Delete,
+    DeleteSet,
+    Evict,
+    Fail,
+    Maintain,
+    Operate,
+    OperateInstances,
+    PauseRollout,
+    ProtectInstances,
+    Recommend,
+    Redeploy,
+    Reimage,
+    Restart,
+    ResumeRollout,
+    Scale,
+    Start,
+    StartRollout,
+    Stop,
+    UpdateSet,
+    UpgradeInstances,
+)
+from fairwarning.core.model import (
+    EvictionPolicy,
+    ImpactKind,
+    Machine,
+    Priority,
+    Rules,
+    ScaleInRule,
+    ScopeKind,
+    UpgradeMode,
+)
+from fairwarning.service import failpoints
+from tests.sim.books import FIELDS
+from tests.sim.ledger import Ledger
+from tests.sim.script import Action, Advance, Die, FillDisk, Read, Send, StopAndStart
+
+VERSIONS = tuple(FIELDS)
+CRASH_POINTS = tuple(n for n in failpoints.NAMES if not n.startswith(("start", "stop")))
+KINDS = (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY)
+PLAIN = (Restart, Redeploy, Fail, Stop, Start, Reimage, Deallocate)
+FOR_INSTANCES = (Restart, Redeploy, Delete, Delete, Deallocate, Start, Evict)
+
+
+class Chance:
+    """The next action, given what is known of the world."""
+
+    def __init__(self, seed: int, ledger: Ledger) -> None:
+        self.random = Random(seed)
+        self.ledger = ledger
+        self.count = 0
+        self.sent: list[Command] = []
+        self.sizes = (1, 2, 3, 3, 5, 8) if seed % 25 else (3, 20, 60, 101)
+
+    # --- The fleet ---
+
+    def fleet(self) -> list[Action]:
+        """A random fleet to begin with."""
+        commands: list[Command] = [self._new_scope() for _ in range(self.random.choice((1, 2, 4)))]
+        commands += [self._new_set() for _ in range(self.random.choice((0, 1, 1, 2)))]
+        return [Send((command,)) for command in commands]
+
+    def _name(self, kind: str) -> str:
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    def _rules(self) -> Rules:
+        return Rules(
+            approve_reboot=self.random.random() < 0.1,
+            approve_redeploy=self.random.random() < 0.1,
+            user_operations=self.random.choice((1, 3, 100, 100)),
+            enable_delay_seconds=self.random.choice((0, 0, 60)),
+            freeze_seconds=self.random.choice((900, 900, 1200)),
+            impact_limit_seconds=self.random.choice((120, 3600)),
+        )
+
+    def _machine(self, scope: str, number: int) -> Machine:
+        domain = number % self.random.choice((1, 3, 5))
+        return Machine(
+            name=f"{scope}-m{number}",
+            update_domain=domain,
+            fault_domain=number % 3,
+            # Hosts are shared between scopes, never between domains.
+            host=f"host{domain}-{self.random.randrange(2)}",
+            priority=self.random.choice((Priority.REGULAR, Priority.REGULAR, Priority.SPOT)),
+            eviction=self.random.choice((EvictionPolicy.DEALLOCATE, EvictionPolicy.DELETE)),
+            terminate_seconds=self.random.choice((0, 0, 300, 900)),
+        )
+
+    def _new_scope(self) -> Command:
+        name = self._name("scope")
+        kind = self.random.choice(
+            (ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
+        )
+        size = 1 if kind is ScopeKind.STANDALONE else self.random.choice(self.sizes)
+        machines = tuple(self._machine(name, n) for n in range(size))
+        return CreateScope(scope=name, kind=kind, machines=machines, rules=self._rules())
+
+    def _new_set(self) -> Command:
+        return CreateSet(
+            set=self._name("set"),
+            capacity=self.random.choice(self.sizes),
+            terminate_seconds=self.random.choice((0, 300, 300, 600, 900)),
+            upgrade=self.random.choice(tuple(UpgradeMode)),
+            scale_in=self.random.choice(tuple(ScaleInRule)),
+            priority=self.random.choice((Priority.REGULAR, Priority.REGULAR, Priority.SPOT)),
+            eviction=self.random.choice(tuple(EvictionPolicy)),
+            rules=self._rules(),
+        )
+
+    # --- The next action ---
+
+    def action(self) -> Action:
+        """Mostly time, reads and approvals; sometimes an operation; now and then a disaster."""
+        dice = self.random.random()
+        if dice < 0.16:
+            return Advance(self._seconds())
+        if dice < 0.77 and self.ledger.scopes:
+            newest = self.random.random() < 0.7
+            return Read(self._scope(), "2020-07-01" if newest else self.random.choice(VERSIONS))
+        if dice < 0.97:
+            return Send(tuple(self._command() for _ in range(self.random.choice((1, 1, 2, 4, 8)))))
+        if dice < 0.985:
+            point = self.random.choice(("", *CRASH_POINTS))
+            return Die(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)))
+        if dice < 0.99:
+            return StopAndStart()
+        return FillDisk(self.random.randrange(1, 3))
+
+    def _seconds(self) -> float:
+        return (
+            self.random.choice(
+                (
+                    0.0,
+                    0.1,
+                    0.5,
+                    1.0,
+                    1.0,
+                    3.0,
+                    7.5,
+                    20.0,
+                    30.0,
+                    60.0,
+                    60.0,
+                    299.0,
+                    300.0,
+                    600.0,
+                    901.0,
+                )
+            )
+            if self.random.random() < 0.993
+            else self.random.choice((4_000.0, 40_000.0, 100_000.0))
+        )
+
+    def _scope(self) -> str:
+        return self.random.choice(list(self.ledger.scopes))
+
+    def _command(self) -> Command:
+        if self.sent and self.random.random() < 0.06:
+            return self.random.choice(self.sent[-40:])  # a repeat, or one that was under way long
+        command = self._fresh()
+        self.sent.append(command)
+        return command
+
+    def _fresh(self) -> Command:
+        makers: list[tuple[float, Callable[[], Command | None]]] = [
+            (0.40, self._approve),
+            (0.68, self._operate),
+            (0.80, self._for_set),
+            (0.90, self._rollout),
+            (0.94, self._cancel),
+            (0.97, self._change),
+        ]
+        if not self.ledger.scopes:
+            return self._new_scope()
+        dice = self.random.random()
+        for share, maker in makers:
+            if dice < share:
+                command = maker()
+                if command is not None:
+                    return command
+        return self._new_scope() if len(self.ledger.scopes) < 12 else self._operate()
+
+    def _approve(self) -> Command | None:
+        if not self.ledger.open:
+            return None
+        events = self.random.sample(
+            list(self.ledger.open), min(len(self.ledger.open), self.random.choice((1, 1, 1, 2)))
+        )
+        scope = self.ledger.open[events[0]].scope
+        if self.random.random() < 0.05:
+            scope = self._scope()  # somebody else's events
+        elif self.random.random() < 0.9:
+            events = [e for e in events if self.ledger.open[e].scope == scope]
+        return Approve(scope=scope, events=tuple(events), actor="machine")
+
+    def _cancel(self) -> Command | None:
+        if not self.ledger.open:
+            return None
+        event = self.random.choice(list(self.ledger.open))
+        return Cancel(scope=self.ledger.open[event].scope, event=event)
+
+    def _operate(self) -> Command:
+        scope = self.ledger.scopes[self._scope()]
+        names = list(scope.machines) or ["nobody"]
+        some = tuple(self.random.sample(names, min(len(names), self.random.choice((1, 1, 2, 4)))))
+        operation = self._name("op")
+        kinds: tuple[type[Operate], ...] = (*PLAIN, Maintain, Maintain, Degrade, Evict, Recommend)
+        if not scope.owner:
+            kinds = (*kinds, Delete)
+        kind = self.random.choice(kinds)
+        if kind is Maintain:
+            return Maintain(
+                scope=scope.id,
+                machines=some,
+                operation=operation,
+                kind=self.random.choice(KINDS),
+                migration=self.random.random() < 0.3,
+            )
+        return kind(scope=scope.id, machines=some, operation=operation)
+
+    def _for_set(self) -> Command | None:
+        if not self.ledger.sets:
+            return None
+        name = self.random.choice(list(self.ledger.sets))
+        instances = [
+            m.instance
+            for scope in self.ledger.sets[name].groups
+            if scope in self.ledger.scopes
+            for m in self.ledger.scopes[scope].machines.values()
+        ]
+        some = tuple(
+            self.random.sample(instances, min(len(instances), self.random.choice((1, 1, 2))))
+        )
+        dice = self.random.random()
+        if dice < 0.6 and some:
+            return OperateInstances(
+                set=name,
+                operation=self._name("op"),
+                action=self.random.choice(FOR_INSTANCES),
+                instances=some,
+            )
+        if dice < 0.8:
+            return Scale(
+                set=name, operation=self._name("op"), capacity=self.random.choice(self.sizes)
+            )
+        if dice < 0.87:
+            return UpdateSet(set=name, terminate_seconds=self.random.choice((0, 300, 600, 900)))
+        if dice < 0.94:
+            return UpgradeInstances(set=name, instances=some or None)
+        if dice < 0.98 and some:
+            return ProtectInstances(set=name, instances=some)
+        return DeleteSet(set=name, operation=self._name("op"))
+
+    def _rollout(self) -> Command | None:
+        going = [name for name, r in self.ledger.rollouts.items() if r.ended_at is None]
+        if going and self.random.random() < 0.6:
+            name = self.random.choice(going)
+            kind = self.random.choice((PauseRollout, ResumeRollout, ResumeRollout, AbortRollout))
+            return kind(rollout=name)
+        if len(going) > 2:
+            return None
+        scopes = [s for s, scope in self.ledger.scopes.items() if not scope.owner]
+        by_host = self.random.random() < 0.5
+        if not by_host:
+            scopes = list(self.ledger.scopes)
+        if not scopes:
+            return None
+        some = self.random.sample(scopes, min(len(scopes), self.random.choice((1, 2, 4))))
+        return StartRollout(
+            rollout=self._name("rollout"),
+            scopes=tuple(some),
+            kind=self.random.choice(KINDS),
+            by_host=by_host,
+            batch=self.random.choice((1, 2, 10)),
+        )
+
+    def _change(self) -> Command | None:
+        name = self._scope()
+        if self.random.random() < 0.5:
+            return Configure(scope=name, rules=self._rules())
+        return AddMachines(scope=name, machines=(self._machine(name, self.random.randrange(99)),))

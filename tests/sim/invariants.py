@@ -1,0 +1,212 @@
+"""One function for each invariant: raises `Violation` when it does not hold."""
+
+from fairwarning.core.model import Event, EventStatus, EventType, Impact, Scope
+from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, Known
+from tests.sim.violations import must
+
+
+def _visible(scope: Scope) -> list[tuple[object, ...]]:
+    return [(e.id, e.status, e.type, e.resources, e.not_before) for e in scope.events.values()]
+
+
+def id1_id2(before: Scope | None, after: Scope) -> None:
+    """Equal incarnation, equal content; and it never falls while the scope is enabled."""
+    if before is None or not before.incarnation or not after.incarnation:
+        if after.incarnation:
+            must(after.incarnation >= 1, "ID2", "an enabled scope counts from 1")
+        return
+    if after.incarnation == before.incarnation:
+        if before.events is not after.events:
+            must(
+                _visible(before) == _visible(after),
+                "ID1",
+                f"{after.id} changed within incarnation {after.incarnation}",
+            )
+    else:
+        must(
+            after.incarnation > before.incarnation,
+            "ID2",
+            f"{after.id} fell from {before.incarnation} to {after.incarnation}",
+        )
+
+
+def id4(event: dict[str, object]) -> None:
+    """Only two states are shown, and NotBefore is empty exactly when Started."""
+    must(event["EventStatus"] in {"Scheduled", "Started"}, "ID4", f"status {event['EventStatus']}")
+    must(
+        (event["NotBefore"] == "") == (event["EventStatus"] == "Started"),
+        "ID4",
+        f"NotBefore {event['NotBefore']!r} while {event['EventStatus']}",
+    )
+
+
+def id7(books: Books, scope: str, event: dict[str, object]) -> None:
+    """A machine sees the events of its own scope."""
+    known = books.events[str(event["EventId"])]
+    must(known.scope == scope, "ID7", f"{scope} sees an event of {known.scope}")
+
+
+def id8(scope: Scope) -> None:
+    """A document is bounded."""
+    must(len(scope.events) <= 256, "ID8", f"{len(scope.events)} events in {scope.id}")
+
+
+def il3(scope: Scope, event: Event) -> None:
+    """Notice is never shorter than its type promises."""
+    if event.status is EventStatus.STARTED:
+        return
+    notice = NOTICE_SECONDS.get(event.type, 0)
+    if event.type is EventType.TERMINATE:
+        notice = 300
+    must(
+        event.not_before - event.created_at >= notice,
+        "IL3",
+        f"{event.type} in {scope.id} has {event.not_before - event.created_at:.3f} s of notice",
+    )
+
+
+def il4(old: Event, new: Event) -> None:
+    """What was published of an event stays."""
+    must(new.not_before >= old.not_before, "IL4", f"NotBefore of {new.id} moved earlier")
+    must(
+        (new.resources, new.type, new.source) == (old.resources, old.type, old.source),
+        "ID1",
+        f"event {new.id} is no longer about the same",
+    )
+
+
+def e4(scope: Scope, event: Event) -> None:
+    """An event is about one update domain."""
+    domains = {
+        scope.machines[name].update_domain for name in event.resources if name in scope.machines
+    }
+    must(len(domains) <= 1, "E4", f"event {event.id} spans update domains {domains}")
+    must(domains, "ID7", f"event {event.id} is about no machine of {scope.id}")
+
+
+def ic4(books: Books, before: Scope | None, after: Scope) -> None:
+    """Instance ids are never reused, placement groups never overfull."""
+    if not after.owner or (before and before.machines is after.machines):
+        return
+    for name in after.machines:
+        if before is None or name not in before.machines:
+            must(name not in books.names, "IC4", f"instance {name} came back")
+            books.names.add(name)
+    must(len(after.machines) <= 100, "T7", f"{len(after.machines)} machines in {after.id}")
+
+
+def il5_begun(books: Books, impact: Impact) -> None:
+    """An impact begins only while Started is durable."""
+    if impact.event:
+        known = books.events[impact.event]
+        must(
+            known.status == "Started",
+            "IL5",
+            f"{impact.kind} of {impact.machine} begins while its event is {known.status}",
+        )
+    books.impacts[impact.id] = "begun"
+
+
+def il5_carried_out(books: Books, impact: Impact) -> None:
+    """The driver acts. Called for real acts only, not for repeats it can tell."""
+    must(
+        books.impacts.get(impact.id) == "begun",
+        "IL5",
+        f"{impact.id} is carried out though it is {books.impacts.get(impact.id)}",
+    )
+    must(impact.id not in books.carried_out, "IL5", f"{impact.id} is carried out twice")
+    books.carried_out.add(impact.id)
+
+
+def il6(scope: Scope, now: float) -> None:
+    """Nothing stays Scheduled past NotBefore, or Started past its limit."""
+    for event in scope.events.values():
+        if event.status is EventStatus.SCHEDULED:
+            must(
+                now <= event.not_before + 5,
+                "IL6",
+                f"event {event.id} is still Scheduled {now - event.not_before:.1f} s too late",
+            )
+    for impact in scope.impacts.values():
+        if impact.deadline is not None:
+            must(now <= impact.deadline + 5, "IL6", f"{impact.id} never ends")
+
+
+def il9(books: Books, name: str) -> None:
+    """An acknowledged approval is not forgotten."""
+    known = books.events[name]
+    if known.status == "Scheduled":
+        event = books.scopes[known.scope].events[name]
+        must(event.approved_by, "IL9", f"the acknowledged approval of {name} is lost")
+
+
+def ic1(books: Books) -> None:
+    """Operations can be found, and end when nothing of them is left."""
+    alive = {i.operation for s in books.scopes.values() for i in s.impacts.values()}
+    alive |= {scale_set.deleting for scale_set in books.sets.values()}
+    for name, operation in books.open_operations.items():
+        must(
+            name in alive,
+            "IC1",
+            f"operation {name} ({operation.kind}) has nothing left to do and has not ended",
+        )
+    for name in books.accepted:
+        must(name in books.operations, "IC1", f"the accepted operation {name} is not to be found")
+    books.accepted.clear()
+
+
+def t6(books: Books, started: Known) -> None:
+    """A delete waits for earlier ones and for those of the same time."""
+    owner = books.scopes[started.scope].owner if started.scope in books.scopes else ""
+    for other in books.open.values() if owner else ():
+        if (
+            other.status == "Scheduled"
+            and not other.approved
+            and other.event.type is EventType.TERMINATE
+            and (scope := books.scopes.get(other.scope))
+            and scope.owner == owner
+        ):
+            held = (
+                other.event.created_at < started.event.created_at
+                or other.event.not_before == started.event.not_before
+            )
+            must(not held, "T6", f"{started.event.id} did not wait for {other.event.id}")
+
+
+def e10(books: Books, started: Known) -> None:
+    """A wave waits for all its scopes."""
+    for other in books.open.values():
+        if (
+            other.status == "Scheduled"
+            and other.event.operation == started.event.operation
+            and other.scope in started.event.peers
+        ):
+            must(other.approved, "E10", f"{started.event.id} did not wait for {other.event.id}")
+
+
+def ic6(books: Books, started: Known) -> None:
+    """A rollout hits one domain of a scope at a time, and no machine twice."""
+    event = started.event
+    rollout = event.operation.rpartition("/")[0].rpartition("/")[0]
+    if rollout not in books.rollouts:
+        return
+    scope = books.scopes[started.scope]
+    domain = scope.machines[event.resources[0]].update_domain
+    for other in scope.events.values():
+        if other.status is EventStatus.STARTED and other.operation.startswith(rollout + "/"):
+            there = {
+                scope.machines[n].update_domain for n in other.resources if n in scope.machines
+            }
+            must(there <= {domain}, "IC6", f"two domains of {scope.id} are hit at once")
+    for name in event.resources:
+        must(name not in books.machines_done[rollout], "IC6", f"{rollout} hits {name} again")
+
+
+def e9(books: Books, impact: str, now: float) -> None:
+    """An impact that a working driver was not given, or not given again after a crash."""
+    chance = now - max(books.begun_at[impact], books.up_since)
+    must(
+        books.silent(impact) or chance <= LONGEST_IMPACT_SECONDS,
+        "E9",
+        f"{impact} was never carried out, though there were {chance:.0f} s for it",
+    )

@@ -1,0 +1,162 @@
+"""The journal, line by line: it must tell a life that IL1 allows, in order, once (IC7)."""
+
+from fairwarning.core.cascade import Line
+from fairwarning.core.decision import Did
+from fairwarning.core.model import EventType, guid
+from tests.sim.books import ANNOUNCED, Books
+from tests.sim.invariants import e9, e10, ic6, t6
+from tests.sim.violations import Violation, must
+
+
+def _scheduled(books: Books, line: Line) -> None:
+    known = books.events.get(line.fact.event)
+    if known is None:
+        # Announced and gone again within one commit: no reader ever saw it.
+        return
+    must(known.status == "", "IL1", f"{line.fact.event} is Scheduled after {known.status}")
+    known.status = "Scheduled"
+    must(
+        known.scope in books.on or known.event.peers,
+        "IL12",
+        f"{known.scope} is off and yet {known.event.type} is announced",
+    )
+
+
+def _approved(books: Books, line: Line) -> None:
+    known = books.events.get(line.fact.event)
+    if known:
+        must(not known.approved, "IL7", f"{line.fact.event} is approved twice")
+        known.approved = True
+
+
+def _started(books: Books, line: Line) -> None:
+    known = books.events.get(line.fact.event)
+    if known is None:
+        raise Violation("IL1", f"{line.fact.event} started but was never seen")
+    if line.fact.why == "strike":
+        must(known.status == "", "IL1", f"{line.fact.event} strikes after {known.status}")
+    else:
+        must(known.status == "Scheduled", "IL1", f"{line.fact.event} starts from {known.status}")
+        must(
+            known.approved or line.at >= known.event.not_before,
+            "IL2",
+            f"{line.fact.event} starts {known.event.not_before - line.at:.1f} s early, unapproved",
+        )
+        if known.event.type is EventType.TERMINATE and line.at < known.event.not_before:
+            t6(books, known)
+        if known.event.peers and line.at < known.event.not_before:
+            e10(books, known)
+    known.status = "Started"
+    ic6(books, known)
+
+
+def _left(books: Books, line: Line) -> None:
+    known = books.events.get(line.fact.event)
+    if known is None:
+        return
+    before = {Did.ENDED: "Started"}.get(line.fact.did, "Scheduled")
+    must(known.status == before, "IL1", f"{line.fact.event} is {line.fact.did} from {known.status}")
+    known.status = "gone"
+    del books.open[line.fact.event]
+
+
+def _impact(line: Line) -> str:
+    of = line.fact.event or guid(line.fact.operation, line.entity[1])
+    return f"{of}:{line.fact.machine}"
+
+
+def _over(books: Books, line: Line) -> None:
+    key = _impact(line)
+    must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
+    books.impacts[key] = "over"
+    if "in time" in line.fact.why:
+        e9(books, key, line.at)
+    if line.fact.did is Did.CARRIED_OUT:
+        rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
+        if rollout in books.rollouts:
+            books.machines_done[rollout].add(line.fact.machine)
+
+
+def _begun(books: Books, line: Line) -> None:
+    key = _impact(line)
+    must(key not in books.impacts, "IL5", f"{key} begins again")
+    books.begun_at[key] = line.at
+    books.impacts[key] = "begun"
+    if line.fact.why in ANNOUNCED and not line.fact.event:
+        must(
+            line.entity[1] not in books.on,
+            "IL12",
+            f"{line.entity[1]} is on and yet {line.fact.why} of {line.fact.machine} has no event",
+        )
+
+
+def _enabled(books: Books, line: Line) -> None:
+    books.on.add(line.entity[1])
+
+
+def _disabled(books: Books, line: Line) -> None:
+    books.on.discard(line.entity[1])
+    books.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
+
+
+def _accepted(books: Books, line: Line) -> None:
+    name = line.fact.operation
+    must(name not in books.operations, "IC2", f"operation {name} is accepted twice")
+    books.operations[name] = "accepted"
+
+
+def _ended(books: Books, line: Line) -> None:
+    name = line.fact.operation
+    must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
+    books.operations[name] = "ended"
+
+
+def _step(books: Books, line: Line) -> None:
+    rollout = line.entity[1].rpartition("/")[0]
+    state = books.rollouts.get(rollout)
+    steps = books.steps[rollout]
+    if line.fact.did is Did.STEP_ENDED:
+        steps.discard(line.entity[1])
+        return
+    must(line.entity[1] not in steps, "IC6", f"{line.entity[1]} takes two steps at once")
+    steps.add(line.entity[1])
+    if state:
+        must(len(steps) <= state.batch, "IC6", f"{len(steps)} steps at once, batch {state.batch}")
+    must(rollout not in books.paused, "IC6", f"{rollout} is paused and begins a step")
+
+
+def _paused(books: Books, line: Line) -> None:
+    books.paused.add(line.entity[1])
+
+
+def _resumed(books: Books, line: Line) -> None:
+    books.paused.discard(line.entity[1])
+
+
+def _removed(books: Books, line: Line) -> None:
+    scope = books.scopes.get(line.entity[1])
+    if scope:
+        must(line.fact.machine not in scope.machines, "IL11", f"{line.fact.machine} is still there")
+
+
+LINES = {
+    Did.ENABLED: _enabled,
+    Did.DISABLED: _disabled,
+    Did.SCOPE_REMOVED: _disabled,
+    Did.SCHEDULED: _scheduled,
+    Did.APPROVED: _approved,
+    Did.STARTED: _started,
+    Did.CANCELLED: _left,
+    Did.LAPSED: _left,
+    Did.ENDED: _left,
+    Did.BEGUN: _begun,
+    Did.CARRIED_OUT: _over,
+    Did.FAILED: _over,
+    Did.OPERATION_ACCEPTED: _accepted,
+    Did.OPERATION_ENDED: _ended,
+    Did.STEP_BEGUN: _step,
+    Did.STEP_ENDED: _step,
+    Did.MACHINE_REMOVED: _removed,
+    Did.ROLLOUT_PAUSED: _paused,
+    Did.ROLLOUT_RESUMED: _resumed,
+}

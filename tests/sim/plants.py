@@ -1,0 +1,207 @@
+"""Planted bugs: small patches to the production source, each of which the simulator must find.
+
+A plant is applied while the module is imported, so it must be planted before anything else of ours
+is; a patch that no longer fits the source is an error.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Replace one piece of a module's source."""
+
+    module: str
+    old: str
+    new: str
+
+
+class Plant:
+    """A bug: the invariant it breaks, and the patches that make it."""
+
+    def __init__(self, breaks: str, *patches: Patch) -> None:
+        self.breaks = breaks
+        self.patches = patches
+
+
+PLANTS: dict[str, Plant] = {
+    "start early": Plant(
+        "IL2",
+        Patch(
+            "core.engine", "draft.now >= event.not_before:", "draft.now >= event.not_before - 60:"
+        ),
+        Patch("core.lifecycle", "and self.now < event.not_before:", "and False:"),
+    ),
+    "forget an approval": Plant(
+        "IL9",
+        Patch(
+            "core.engine",
+            "        draft.approve(draft.events[name], command.actor)",
+            "        len(ids) > 1 or draft.approve(draft.events[name], command.actor)",
+        ),
+    ),
+    "reuse an event id": Plant(
+        "ID3",
+        Patch(
+            "core.announce",
+            "guid(command.operation, draft.scope.id, key)",
+            "guid(draft.scope.id, key)",
+        ),
+    ),
+    "skip a restart of timers": Plant(
+        "IL6",
+        Patch(
+            "service.fleet",
+            "        self._timers.arm(await self.store.next_due())\n        f",
+            "        f",
+        ),
+    ),
+    "leak another scope": Plant(
+        "ID2",
+        Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
+        Patch(
+            "service.documents",
+            "self._published.setdefault(scope, Published())",
+            "self._published.setdefault(scope[:6], Published())",
+        ),
+    ),
+    "acknowledge what is not durable": Plant(
+        "IC1",
+        Patch(
+            "service.fleet",
+            "self._refuse(one, error)\n            return False",
+            "pass\n            return False",
+        ),
+    ),
+    "show what is not durable": Plant(
+        "ID2",
+        Patch(
+            "service.fleet",
+            "        if await self._commit(waiting, work):",
+            "        self._make_visible(work)\n        if await self._commit(waiting, work):",
+        ),
+    ),
+    "strike before it is durable": Plant(
+        "IL5",
+        Patch(
+            "service.fleet",
+            "        if await self._commit(waiting, work):",
+            "        self._carry_out(work)\n        if await self._commit(waiting, work):",
+        ),
+    ),
+    "stand still": Plant(
+        "ID1",
+        Patch(
+            "core.lifecycle",
+            "and _shown(before.get(e.id)) != _shown(e)",
+            "and not before.get(e.id)",
+        ),
+    ),
+    "round notice down": Plant(
+        "IL3",
+        Patch("core.lifecycle", "return -int(-moment // 1)", "return int(moment)"),
+    ),
+    "ignore the terminate queue": Plant(
+        "T6",
+        Patch(
+            "core.lifecycle",
+            "        if event.queue:\n            self.sends.append(ApproveDelete",
+            "        if False:\n            self.sends.append(ApproveDelete",
+        ),
+    ),
+    "ignore the wave": Plant(
+        "E10",
+        Patch("core.lifecycle", "elif not event.awaits:", "else:"),
+    ),
+    "leave an operation open": Plant(
+        "IC1",
+        Patch(
+            "core.operation",
+            "operation.done + operation.failed + operation.cancelled",
+            "operation.done + operation.cancelled",
+        ),
+    ),
+    "ignore a pause": Plant(
+        "IC6",
+        Patch("core.rollout", "    if rollout.status is RolloutStatus.PAUSED:", "    if False:"),
+    ),
+    "reuse an instance id": Plant(
+        "IC4",
+        Patch(
+            "core.scaleset",
+            "    first = scale_set.next_instance\n",
+            "    first = len(_instances(groups))\n",
+        ),
+    ),
+    "forget impacts at a restart": Plant(
+        "E9",
+        Patch(
+            "service.fleet",
+            "                self._impacts.hand_over(impact)\n            last",
+            "                pass\n            last",
+        ),
+    ),
+    "mix update domains": Plant(
+        "E4",
+        Patch(
+            "core.announce",
+            "domains.setdefault(machine.update_domain, [])",
+            "domains.setdefault(0, [])",
+        ),
+    ),
+    "take a repeat for new": Plant(
+        "IC2",
+        Patch(
+            "core.cascade",
+            "        if known is not None:",
+            "        if known is not None and known.planned > 1:",
+        ),
+    ),
+}
+
+
+class _Planted(SourceFileLoader):
+    """Loads a module with patches applied."""
+
+    patches: Sequence[Patch] = ()
+
+    def get_code(self, fullname: str) -> CodeType:
+        source = Path(self.get_filename(fullname)).read_text()
+        for patch in self.patches:
+            if source.count(patch.old) < 1:
+                raise SystemExit(f"the plant does not fit {fullname} any more: {patch.old!r}")
+            source = source.replace(patch.old, patch.new)
+        code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
+        return code
+
+
+class _Gardener(MetaPathFinder):
+    """Finds the modules that have a bug to be planted."""
+
+    def __init__(self, patches: Sequence[Patch]) -> None:
+        self.patches = patches
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        mine = [p for p in self.patches if fullname == f"fairwarning.{p.module}"]
+        spec = PathFinder.find_spec(fullname, path, target) if mine else None
+        if spec is None or spec.origin is None:
+            return None
+        loader = _Planted(fullname, spec.origin)
+        loader.patches = mine
+        spec.loader = loader
+        return spec
+
+
+def plant(name: str) -> None:
+    """From now on, modules are imported with this bug."""
+    if any(module.startswith("fairwarning.") for module in sys.modules):
+        raise SystemExit("plant before importing anything that is to have the bug")
+    sys.meta_path.insert(0, _Gardener(PLANTS[name].patches))

@@ -1,0 +1,151 @@
+"""Runs simulations; of a violation says how to repeat it, by a script as short as can be."""
+
+import asyncio
+import gc
+import logging
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairwarning.service import failpoints
+from tests.sim.chance import Chance
+from tests.sim.script import Action, Advance, Read
+from tests.sim.violations import Crash, Violation, must
+from tests.sim.world import World
+
+SETTLING_SECONDS = 8 * 24 * 3600  # past the longest notice there is
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A violation and how it came about."""
+
+    seed: int
+    step: int
+    violation: Violation
+    script: tuple[Action, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.violation}\n  seed {self.seed}, step {self.step}, commit {_commit()}\n"
+            f"  repeat: .venv/bin/python -m tests.sim --first {self.seed} --seeds 1"
+        )
+
+
+async def simulate(
+    seed: int, steps: int, *, settle: bool = False, sqlite: bool = False
+) -> Failure | None:
+    """One seed; the failure, if an invariant did not hold."""
+    if not sqlite:
+        return await _simulate(seed, steps, "", settle=settle)
+    with tempfile.TemporaryDirectory() as folder:
+        return await _simulate(seed, steps, str(Path(folder) / "fleet.db"), settle=settle)
+
+
+async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failure | None:
+    world = World(seed, path)
+    chance = Chance(seed, world.ledger)
+    script: list[Action] = []
+    step = 0
+    try:
+        await world.start()
+        for action in chance.fleet():
+            script.append(action)
+            await world.act(action)
+        while world.steps < steps:
+            step += 1
+            action = chance.action()
+            script.append(action)
+            await world.act(action)
+        if settle:
+            await calm_down(world)
+    except Violation as violation:
+        return Failure(seed, step, violation, tuple(script))
+    finally:
+        failpoints.arm(None)
+        await world.store.close()
+    return None
+
+
+async def calm_down(world: World) -> None:
+    """Liveness: faults have stopped, so everything must come to its end (IL6, IC1, IC4, IC6)."""
+    failpoints.arm(None)
+    world.disk.refuse = 0
+    world.calm = True
+    for _ in range(4):
+        for scope in list(world.ledger.scopes):
+            await world.act(Read(scope, "2020-07-01"))
+        await world.act(Advance(SETTLING_SECONDS / 4))
+    for state in world.ledger.scopes.values():
+        must(not state.events, "IL6", f"{state.id} still shows {list(state.events)}")
+        must(not state.impacts, "IL6", f"{state.id} still has {list(state.impacts)}")
+    must(not world.ledger.open_operations, "IC1", f"open: {list(world.ledger.open_operations)}")
+    for rollout in world.ledger.rollouts.values():
+        behind = rollout.done + rollout.failed + rollout.skipped
+        if rollout.status == "Done":
+            must(behind == rollout.machines, "IC6", f"{rollout.id} is done but counted {behind}")
+        elif rollout.status == "Running":
+            must(behind < rollout.machines and rollout.running, "IC6", f"{rollout.id} is stuck")
+
+
+async def replay(seed: int, script: Sequence[Action]) -> Violation | None:
+    """Play a script; the violation it leads to, if any."""
+    world = World(seed)
+    try:
+        await world.start()
+        for action in script:
+            await world.act(action)
+    except Violation as violation:
+        return violation
+    except (Crash, LookupError):
+        return None  # nonsense that shrinking made
+    finally:
+        failpoints.arm(None)
+    return None
+
+
+async def shrink(failure: Failure) -> tuple[Action, ...]:
+    """Leave actions out for as long as the same invariant fails."""
+    script = list(failure.script)
+    size = max(len(script) // 2, 1)
+    while True:
+        at = 0
+        while at < len(script):
+            shorter = script[:at] + script[at + size :]
+            found = await replay(failure.seed, shorter)
+            if found and found.invariant == failure.violation.invariant:
+                script = shorter
+            else:
+                at += size
+        if size == 1:
+            return tuple(script)
+        size = max(size // 2, 1)
+
+
+async def simulate_many(
+    seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False
+) -> Failure | None:
+    """Seed after seed; the first failure."""
+    gc.disable()  # next to nothing here is in cycles; between seeds is soon enough
+    for seed in seeds:
+        if seed % 25 == 0:
+            gc.collect()
+        failure = await simulate(seed, steps, settle=settle, sqlite=sqlite)
+        if failure:
+            return failure
+    return None
+
+
+def run(seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False) -> Failure | None:
+    """The same, for those outside of a loop."""
+    logging.getLogger("fairwarning").setLevel(logging.CRITICAL + 1)
+    return asyncio.run(simulate_many(seeds, steps, settle=settle, sqlite=sqlite))
+
+
+def _commit() -> str:
+    said = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return said.stdout.strip() or "unknown"
