@@ -10,6 +10,7 @@ from fairwarning.core.commands import (
     Evict,
     Maintain,
     Operate,
+    Recommend,
     Redeploy,
     Reimage,
     Restart,
@@ -237,3 +238,30 @@ def test_no_limit_where_nothing_is_scheduled() -> None:
         for n in range(3):
             operate(bed, Restart, "av", f"av{n}", name=f"op{n}")
         assert hit(bed) == ["av0", "av1", "av2"]
+
+
+@pytest.mark.spec("E5")
+def test_advice_is_given_once() -> None:
+    """A machine that was advised to leave is not advised again while that stands."""
+    with Bed() as bed:
+        _pair(bed)
+        operate(bed, Recommend, "av", "a", name="first")
+        error = bed.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
+        assert (error.code, error.status) == ("AlreadyAdvised", 409)
+        assert only(bed, "av").id in error.message
+        operate(bed, Restart, "av", "a", name="work")  # advice is no impact: it is in nobody's way
+
+
+@pytest.mark.spec("E6")
+def test_a_scope_holds_a_bounded_number_of_events() -> None:
+    """The 257th event is refused, so a document cannot grow without end (ID8)."""
+    with Bed() as bed:
+        machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
+        bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+        bed.poll("av")
+        operate(bed, Recommend, "av", *(machine.name for machine in machines), name="advice")
+        wish = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
+        error = bed.refusal(wish)
+        assert (error.code, error.status) == ("TooManyEvents", 409)
+        operate(bed, Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
+        assert len(bed.events("av")) == 256

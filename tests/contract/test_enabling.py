@@ -221,7 +221,13 @@ async def _held(bed: Bed) -> "asyncio.Task[Published]":
     """A first GET that was taken and is not answered yet."""
     asking = asyncio.create_task(bed.fleet.poll("vm"))
     await until(lambda: bool((ready := bed.fleet.documents.get("vm")) and ready.incarnation))
+    assert await _not_yet(asking)
     return asking
+
+
+async def _not_yet(asking: "asyncio.Task[Published]") -> bool:
+    done, _ = await asyncio.wait([asking], timeout=0.02)
+    return not done
 
 
 @pytest.mark.spec("M14")
@@ -232,7 +238,7 @@ def test_the_first_answer_may_take_its_time(delay: int) -> None:
     async def first_poll(bed: Bed) -> None:
         asking = await _held(bed)
         await bed.fleet.advance(delay - 0.5)
-        assert not asking.done()
+        assert await _not_yet(asking)
         await bed.fleet.advance(0.5)
         assert json.loads((await asyncio.wait_for(asking, 10)).body(NEWEST)) == EMPTY
 
@@ -240,6 +246,23 @@ def test_the_first_answer_may_take_its_time(delay: int) -> None:
         bed.standalone(rules=Rules(enable_delay_seconds=delay))
         bed._runner.run(first_poll(bed))
         assert bed.poll("vm") == EMPTY
+
+
+@pytest.mark.spec("M14")
+def test_nobody_is_answered_before_the_first() -> None:
+    """Who asks while the feature is coming up waits as well: it is not up yet."""
+
+    async def two_polls(bed: Bed) -> None:
+        first = await _held(bed)
+        await bed.fleet.advance(30)
+        second = asyncio.create_task(bed.fleet.poll("vm"))
+        assert await _not_yet(second)
+        await bed.fleet.advance(30)
+        await asyncio.wait_for(asyncio.gather(first, second), 10)
+
+    with Bed() as bed:
+        bed.standalone(rules=Rules(enable_delay_seconds=60))
+        bed._runner.run(two_polls(bed))
 
 
 @pytest.mark.spec("M14")

@@ -40,6 +40,7 @@ from tests.contract.stage import (
     only,
     operate,
     polled,
+    set_of,
     shown,
     succeeded,
     told,
@@ -142,7 +143,7 @@ def test_starts_at_once_when_approved() -> None:
         assert bed.operation("op").ended_at == NOON + 270
 
 
-@pytest.mark.spec("E2", "M12")
+@pytest.mark.spec("E2")
 def test_approving_again_changes_nothing() -> None:
     """Approving twice, or after the start, or in lower case, has the effect of approving once."""
     with Bed() as bed:
@@ -159,7 +160,31 @@ def test_approving_again_changes_nothing() -> None:
         assert told(bed, Did.APPROVED, Did.STARTED) == [Did.APPROVED, Did.STARTED]
 
 
-@pytest.mark.spec("M13", "E2")
+@pytest.mark.spec("E2")
+def test_approving_what_started_by_itself() -> None:
+    """An approval that comes after NotBefore is accepted and changes nothing."""
+    with Bed() as bed:
+        polled(bed, "vm")
+        operate(bed, Restart, "vm", "vm")
+        bed.advance(15 * MINUTE)
+        before = bed.scope("vm"), bed.journal()
+        approve(bed, "vm")
+        assert (bed.scope("vm"), bed.journal()) == before
+
+
+@pytest.mark.spec("E2", "T6")
+def test_approving_again_while_others_are_awaited() -> None:
+    """An approved event that still waits is approved once, whoever repeats it."""
+    with Bed() as bed:
+        set_of(bed, 2)
+        operate(bed, Delete, "web/0", "web_0", "web_1")
+        for _ in range(3):
+            approve(bed, "web/0", "web_0")
+        assert told(bed, Did.APPROVED) == [Did.APPROVED]
+        assert hits(bed) == []
+
+
+@pytest.mark.spec("E2")
 def test_a_list_with_one_unknown_id_approves_nothing() -> None:
     """Several ids are approved all together or, if one is unknown, not at all."""
     with Bed() as bed:

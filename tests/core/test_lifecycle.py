@@ -85,26 +85,35 @@ def test_every_other_move_is_broken(status: EventStatus | None, move: Move) -> N
     assert str(status) in broken.value.message
 
 
-MISUSES: dict[str, Callable[[], object]] = {
-    "announce as Started": lambda: _draft().announce(_event(STARTED)),
-    "strike as Scheduled": lambda: _draft().strike(_event()),
-    "announce twice": lambda: _with(SCHEDULED)[0].announce(_event()),
-    "strike one that is there": lambda: _with(STARTED)[0].strike(_event(STARTED)),
-    "start too early": lambda: _with(SCHEDULED)[0].start(_with(SCHEDULED)[1], "why"),
-    "time out too early": lambda: _with(SCHEDULED)[0].time_out(_with(SCHEDULED)[1]),
-    "start again": lambda: _with(STARTED)[0].start(
-        changed(_with(STARTED)[1], approved_by="m"), "why"
+def _start_again(draft: Draft, event: Event) -> None:
+    draft.start(changed(event, approved_by="m"), "why")
+
+
+MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[Draft, Event], None]]] = {
+    "announce as Started": (None, "BadTransition", lambda d, _: d.announce(_event(STARTED))),
+    "strike as Scheduled": (None, "BadTransition", lambda d, _: d.strike(_event())),
+    "announce twice": (SCHEDULED, "EventTwice", lambda d, _: d.announce(_event())),
+    "strike what is there": (STARTED, "EventTwice", lambda d, _: d.strike(_event(STARTED))),
+    "start too early": (SCHEDULED, "StartedEarly", lambda d, e: d.start(e, "why")),
+    "time out too early": (SCHEDULED, "StartedEarly", lambda d, e: d.time_out(e)),
+    "start again": (STARTED, "BadTransition", _start_again),
+    "cancel what has started": (STARTED, "BadTransition", lambda d, e: d.cancel(e, "why")),
+    "leave by starting": (SCHEDULED, "BadTransition", lambda d, e: d._leave(e, Move.START, "")),
+    "a second impact": (
+        SCHEDULED,
+        "ImpactTwice",
+        lambda d, _: d.plan("a", ImpactKind.STOP, "other", None),
     ),
-    "cancel one that has started": lambda: _with(STARTED)[0].cancel(_with(STARTED)[1], "why"),
-    "a second impact": lambda: _with(SCHEDULED)[0].plan("a", ImpactKind.STOP, "other", None),
 }
 
 
 @pytest.mark.parametrize("misuse", MISUSES)
 def test_misuse_is_broken(misuse: str) -> None:
     """The moves check themselves, whoever calls them: an invariant that fails stops the writer."""
-    with pytest.raises(Broken):
-        MISUSES[misuse]()
+    status, code, move = MISUSES[misuse]
+    draft, event = _with(status) if status else (_draft(), _event())
+    with pytest.raises(Broken, match=code):
+        move(draft, event)
 
 
 def test_a_draft_leaves_the_scope_alone() -> None:

@@ -38,7 +38,8 @@ class FickleStore(MemoryStore):
         super().__init__()
         self.down: set[str] = set()
         self.commits: list[Batch] = []
-        self.loads = 0
+        self.lies: list[list[Ref]] = []  # what `due` is to answer instead
+        self.bug: Exception | None = None  # what `commit` is to raise
         self._go = asyncio.Event()
         self._go.set()
         self.committing = asyncio.Event()
@@ -58,19 +59,22 @@ class FickleStore(MemoryStore):
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         self._fail_if_down("load")
-        self.loads += 1
         return await super().load(refs)
 
     async def commit(self, batch: Batch) -> float | None:
         self.committing.set()
         await self._go.wait()
         self._fail_if_down("commit")
+        if self.bug is not None:
+            raise self.bug
         next_due = await super().commit(batch)
         self.commits.append(batch)
         return next_due
 
     async def due(self, now: float, limit: int) -> list[Ref]:
         self._fail_if_down("due")
+        if self.lies:
+            return self.lies.pop(0)
         return await super().due(now, limit)
 
     async def next_due(self) -> float | None:

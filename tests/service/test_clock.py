@@ -79,6 +79,13 @@ def test_real_time_does_not_run_backwards() -> None:
     assert seen == sorted(seen)
 
 
+def test_where_the_system_does_not_count_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a clock that counts while the machine sleeps, the next best is taken."""
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    clock = RealClock()
+    assert abs(clock.now() - time.time()) < 60
+
+
 def test_real_time_needs_no_memory() -> None:
     """The world keeps real time; a restart has nothing to take up."""
     clock = RealClock()

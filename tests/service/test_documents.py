@@ -120,12 +120,15 @@ async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
     assert published._waiting == []
 
 
+@pytest.mark.parametrize("first", ["change", "hang up"])
 @in_loop
-async def test_a_change_and_a_hang_up_at_once() -> None:
+async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
     """A reader cancelled in the moment it is woken does no harm."""
     published = await _of(_scope(1)).fetch("vm")
     reader = asyncio.create_task(published.change(1))
     await until(lambda: bool(published._waiting))
+    if first == "hang up":
+        reader.cancel()
     published.replace(_scope(2))
     reader.cancel()
     await asyncio.wait([reader])
@@ -175,6 +178,17 @@ async def test_a_scope_that_goes_during_the_first_load() -> None:
         _SlowLoad(), lambda documents: documents.publish("vm", None), _scope(2, version=2)
     )
     assert isinstance(reading.exception(), NotFound)
+
+
+@in_loop
+async def test_a_scope_that_comes_during_the_first_load() -> None:
+    """It is read as it was published, and its later changes are seen by whoever reads it."""
+    documents, reading = await _fetch_during(
+        _SlowLoad(), lambda documents: documents.publish("vm", _scope(1)), None
+    )
+    assert (await reading).incarnation == 1
+    documents.publish("vm", _scope(2, version=2))
+    assert (await reading).incarnation == 2
 
 
 @in_loop

@@ -81,6 +81,19 @@ def test_the_process_dies_there(setting: str, rounds: int) -> None:
     assert done.stdout.split() == [str(n) for n in range(rounds)]
 
 
+def test_only_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other places are passed unharmed, and the count is kept."""
+    killed: list[tuple[int, int]] = []
+    monkeypatch.setenv("FAIRWARNING_FAILPOINT", "ack.after:2")
+    monkeypatch.setattr(os, "kill", lambda *how: killed.append(how))
+    failpoints.arm_from_environment()
+    for name in ("ack.before", "ack.after", "ack.before"):
+        failpoints.hit(name)
+    assert killed == []
+    failpoints.hit("ack.after")
+    assert killed == [(os.getpid(), signal.SIGKILL)]
+
+
 def test_the_process_lives_if_it_never_gets_there() -> None:
     """A failpoint that is not passed as often kills nobody."""
     assert _run("commit.after:4").returncode == 0

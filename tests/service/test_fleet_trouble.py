@@ -5,13 +5,18 @@ import logging
 
 import pytest
 
+from fairwarning.core import cascade
 from fairwarning.core.commands import Poll
 from fairwarning.core.errors import Broken, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
+from fairwarning.service import fleet as fleet_module
+from fairwarning.service.clock import VirtualClock
+from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import Batch
-from tests.bed import NEWEST
-from tests.service.rig import FickleStore, Rig, in_loop, restart, rig, standalone
+from tests.bed import NEWEST, NOON
+from tests.contract.stage import until
+from tests.service.rig import FickleStore, HandDriver, Rig, in_loop, restart, rig, standalone
 
 AWAY = ["commit", "load"]
 
@@ -202,3 +207,92 @@ async def test_a_broken_fleet_can_be_stopped() -> None:
         await _broken(it)
     async with rig(store) as it:
         assert (await it.scope()).events
+
+
+@in_loop
+async def test_a_bug_in_the_store_stops_writes() -> None:
+    """Whatever else a store raises is a bug: nobody is acknowledged, writes stop, reads go on."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        it.store.bug = ZeroDivisionError("a bug")
+        with pytest.raises(Broken, match="a bug"):
+            await it.fleet.submit(standalone("other"))
+        it.store.bug = None
+        with pytest.raises(Unavailable, match="WritesStopped"):
+            await it.fleet.submit(standalone("other"))
+        assert (await it.scope()).machines
+
+
+@in_loop
+async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that cannot be decided is a bug too, and is named."""
+
+    def run(*_: object) -> None:
+        raise KeyError("a bug")
+
+    async with rig() as it:
+        monkeypatch.setattr(cascade, "run", run)
+        with pytest.raises(Broken, match="CreateScope could not be decided"):
+            await it.fleet.submit(standalone())
+        assert it.fleet.broken is not None
+
+
+@in_loop
+async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
+    """Opened, but not started: the store is let go of all the same."""
+    store = FickleStore()
+    fleet = Fleet(store, VirtualClock(NOON), HandDriver())
+    await fleet.open()
+    await fleet.stop()
+    with pytest.raises(Unavailable):
+        await store.next_due()
+
+
+@in_loop
+async def test_what_is_due_for_ever_stops_writes() -> None:
+    """Something that is due but does not change would spin for ever: it is a bug, and said so."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        await it.fleet.poll("vm")
+        it.store.lies = [[(Scope, "vm")]]
+        it.fleet._timers.ring()
+        await it.fleet.settled()
+        assert it.fleet.broken is not None
+        assert it.fleet.broken.code == "Stuck"
+
+
+@pytest.mark.spec("E2")
+@in_loop
+async def test_an_alarm_for_nothing_sets_the_next() -> None:
+    """If nothing is due after all (another process did it), the next due time is waited for."""
+    async with rig() as it:
+        await it.fleet.submit(standalone())
+        await it.fleet.poll("vm")
+        await it.fleet.submit(restart())
+        it.store.lies = [[]]
+        it.fleet._timers.ring()
+        await it.fleet.settled()
+        await it.fleet.advance(900)
+        assert len(it.driver.given) == 1
+
+
+@in_loop
+async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody need ask: what could not be written is tried again after a while of real time."""
+    monkeypatch.setattr(fleet_module, "RETRY_SECONDS", 0.01)
+    store = FickleStore()
+    driver = HandDriver()
+    fleet = Fleet(store, VirtualClock(NOON), driver)
+    await fleet.start()
+    it = Rig(fleet, store, VirtualClock(NOON), driver)
+    fleet.retry_later = fleet_module._in_real_time
+    await it.rebooting()
+    store.down = {"commit"}
+    driver.finish()
+    await fleet.settled()
+    store.down.clear()
+    await until(lambda: len(store.commits[-1].settled) > 0)
+    await fleet.settled()
+    assert (await _operation(it)).status is OperationStatus.SUCCEEDED
+    await fleet.stop()
+    driver.finish()  # a report after the stop is nobody's

@@ -47,6 +47,7 @@ class Books:
     accepted: set[str] = field(default_factory=set)  # operations that were acknowledged
     names: set[str] = field(default_factory=set)  # instances that ever were
     reads: dict[str, int] = field(default_factory=dict)
+    looked_at: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sets: dict[str, ScaleSet] = field(default_factory=dict)
     open_operations: dict[str, Operation] = field(default_factory=dict)

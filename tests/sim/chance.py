@@ -143,29 +143,12 @@ class Chance:
         return FillDisk(self.random.randrange(1, 3))
 
     def _seconds(self) -> float:
-        return (
-            self.random.choice(
-                (
-                    0.0,
-                    0.1,
-                    0.5,
-                    1.0,
-                    1.0,
-                    3.0,
-                    7.5,
-                    20.0,
-                    30.0,
-                    60.0,
-                    60.0,
-                    299.0,
-                    300.0,
-                    600.0,
-                    901.0,
-                )
-            )
-            if self.random.random() < 0.993
-            else self.random.choice((4_000.0, 40_000.0, 100_000.0))
-        )
+        dice = self.random.random()
+        if dice < 0.8:
+            return self.random.choice((0.0, 0.1, 0.5, 1.0, 1.0, 3.0, 7.5, 20.0, 30.0, 60.0))
+        if dice < 0.993:
+            return self.random.choice((60.0, 299.0, 300.0, 600.0, 901.0))
+        return self.random.choice((4_000.0, 40_000.0, 100_000.0))
 
     def _scope(self) -> str:
         return self.random.choice(list(self.ledger.scopes))

@@ -23,10 +23,10 @@ class Patch:
 
 
 class Plant:
-    """A bug: the invariant it breaks, and the patches that make it."""
+    """A bug: the invariants it breaks (any may show first), and the patches that make it."""
 
     def __init__(self, breaks: str, *patches: Patch) -> None:
-        self.breaks = breaks
+        self.breaks = breaks.split()
         self.patches = patches
 
 
@@ -47,7 +47,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "reuse an event id": Plant(
-        "ID3",
+        "ID3 IS4",
         Patch(
             "core.announce",
             "guid(command.operation, draft.scope.id, key)",
@@ -88,7 +88,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "strike before it is durable": Plant(
-        "IL5",
+        "IL5 E9",
         Patch(
             "service.fleet",
             "        if await self._commit(waiting, work):",

@@ -55,7 +55,7 @@ def test_a_planted_bug_is_found(name: str) -> None:
         check=False,
     )
     assert said.returncode == 1, said.stdout + said.stderr
-    assert said.stdout.startswith(PLANTS[name].breaks + ":"), said.stdout
+    assert said.stdout.partition(":")[0] in PLANTS[name].breaks, said.stdout
 
 
 def test_a_failure_is_told_and_shrunk() -> None:

@@ -78,13 +78,14 @@ class Documents:
             # On record before loading, so that a commit in the meantime is not missed.
             published = self._published.setdefault(scope, Published())
             loaded = await self._load(scope)
-            gone_meanwhile = self._published.get(scope) is not published
-            if loaded is None or gone_meanwhile:
-                if not gone_meanwhile:
-                    del self._published[scope]
+            newest = _newer(published.scope, loaded)
+            if self._published.get(scope) is not published:
+                newest = None  # removed in the meantime
+            elif newest is None:
+                del self._published[scope]
+            if newest is None:
                 raise NotFound("UnknownScope", f"there is no scope {scope!r}")
-            if published.scope is None or published.scope.version < loaded.version:
-                published.replace(loaded)
+            published.replace(newest)
         return published
 
     def publish(self, scope: str, state: Scope | None) -> None:
@@ -94,3 +95,9 @@ class Documents:
             published.replace(state)
             if state is None:
                 del self._published[scope]
+
+
+def _newer(one: Scope | None, other: Scope | None) -> Scope | None:
+    if one is None or other is None:
+        return one or other
+    return one if one.version >= other.version else other

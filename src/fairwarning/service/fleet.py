@@ -164,8 +164,8 @@ class Fleet:
         published = await self.documents.fetch(scope)
         if published.incarnation:
             self.polls.seen(scope, self.clock.now())
-            return published
-        await self.submit(Poll(scope=scope, actor="machine"))
+        else:
+            await self.submit(Poll(scope=scope, actor="machine"))
         await self._ready(published)
         return published
 

@@ -102,4 +102,5 @@ class Ballast:
 
     def free(self) -> None:
         """Give the space up."""
-        self._path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._path.unlink()

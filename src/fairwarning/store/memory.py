@@ -59,6 +59,7 @@ class MemoryStore:
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put(ref, after)
+        self._feed.end_batch()
         self._journal.lines.extend(batch.lines)
         for impact in batch.impacts:
             self._impacts[impact.id] = impact
@@ -228,7 +229,7 @@ class _Feed:
         self._newest: dict[str, int] = {}
         self._positions: list[int] = []
         self._scopes: list[str] = []
-        self._last = 0
+        self._last = self._batch_began = 0
 
     def put(self, scope: str) -> None:
         self._last += 1
@@ -239,6 +240,10 @@ class _Feed:
             order = sorted((position, name) for name, position in self._newest.items())
             self._positions = [position for position, _ in order]
             self._scopes = [name for _, name in order]
+
+    def end_batch(self) -> None:
+        """Every batch moves the position, as in a database."""
+        self._last = self._batch_began = max(self._last, self._batch_began + 1)
 
     def past(self, after: int, limit: int) -> list[Change]:
         found: list[Change] = []

@@ -1,0 +1,21 @@
+"""The power failing through many days: `python -m tests.crash.power DAYS [FIRST]`."""
+
+import sys
+
+from fairwarning.store import sqlite
+from tests.crash.power.images import check_all
+from tests.crash.power.workload import SHORT_LOG
+
+
+def main(days: int, first: int) -> None:
+    """Say how many images there were, day by day; a failure names its seed."""
+    sqlite._LOG_ROWS = SHORT_LOG
+    images = 0
+    for seed in range(first, first + days):
+        sys.stdout.write(f"seed {seed}: ")
+        sys.stdout.flush()
+        images += check_all(seed=seed, batches=12)["images"]
+        sys.stdout.write(f"{images} images so far, none bad\n")
+
+
+main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

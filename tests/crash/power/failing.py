@@ -1,0 +1,80 @@
+"""Files whose n-th use fails, as a disk or a full filesystem would have it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+KINDS = ("EIO", "ENOSPC", "short write")
+_CODES = {
+    "write": apsw.SQLITE_IOERR_WRITE,
+    "sync": apsw.SQLITE_IOERR_FSYNC,
+    "truncate": apsw.SQLITE_IOERR_TRUNCATE,
+    "read": apsw.SQLITE_IOERR_READ,
+}
+
+
+@dataclass
+class Trouble:
+    """Which uses of the files fail: `lasts` of them, from the n-th on; none if n is 0."""
+
+    kind: str = "EIO"
+    nth: int = 0
+    lasts: int = 1
+    used: int = 0
+    off: bool = False
+
+    def strikes(self, what: str) -> bool:
+        """Count a use, and say whether it is to fail."""
+        if self.off or (self.kind != "EIO" and what != "write"):
+            return False  # space is a matter of writing
+        self.used += 1
+        return 0 < self.nth <= self.used < self.nth + self.lasts
+
+    def error(self, what: str) -> Exception:
+        """What SQLite is told."""
+        full = self.kind != "EIO"
+        error: Any = (apsw.FullError if full else apsw.IOError)("planned")
+        error.extendedresult = apsw.SQLITE_FULL if full else _CODES[what]
+        return error  # type: ignore[no-any-return]
+
+
+class FailingVFS(apsw.VFS):
+    """The usual files, in trouble."""
+
+    def __init__(self, name: str, trouble: Trouble) -> None:
+        super().__init__(name, "unix")
+        self.name = name
+        self._trouble = trouble
+
+    def xOpen(self, name: Any, flags: list[int]) -> "FailingFile":  # noqa: ANN401, N802
+        return FailingFile(self._trouble, name, flags)
+
+
+class FailingFile(apsw.VFSFile):
+    def __init__(self, trouble: Trouble, name: Any, flags: list[int]) -> None:  # noqa: ANN401
+        super().__init__("unix", name, flags)
+        self._trouble = trouble
+
+    def _use(self, what: str) -> None:
+        if self._trouble.strikes(what):
+            raise self._trouble.error(what)
+
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+        self._use("read")
+        return super().xRead(amount, offset)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        if self._trouble.strikes("write"):
+            if self._trouble.kind == "short write":
+                super().xWrite(data[: len(data) // 2], offset)
+            raise self._trouble.error("write")
+        super().xWrite(data, offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._use("truncate")
+        super().xTruncate(newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._use("sync")
+        super().xSync(flags)

@@ -1,0 +1,233 @@
+"""Writes what a store is to keep: real commands, decided by the real rules, as batches."""
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from fairwarning.core import cascade
+from fairwarning.core.cascade import Line
+from fairwarning.core.commands import (
+    AbortRollout,
+    AddMachines,
+    Approve,
+    Cancel,
+    Command,
+    Configure,
+    CreateScope,
+    CreateSet,
+    Deallocate,
+    Delete,
+    DeleteSet,
+    Elapse,
+    Evict,
+    Fail,
+    Finish,
+    Maintain,
+    PauseRollout,
+    Poll,
+    ProtectInstances,
+    Recommend,
+    Redeploy,
+    Restart,
+    ResumeRollout,
+    RetryLane,
+    Scale,
+    StartRollout,
+    UpdateSet,
+)
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import (
+    Entity,
+    EvictionPolicy,
+    Impact,
+    ImpactKind,
+    Lane,
+    Machine,
+    Priority,
+    Ref,
+    Rollout,
+    Rules,
+    ScaleSet,
+    Scope,
+    ScopeKind,
+)
+from fairwarning.store.store import Batch
+
+NOON = 1_767_960_000.25
+
+
+class Author:
+    """Knows what should be stored, because everything stored is by its hand."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.random = Random(seed)
+        self.now = NOON
+        self.entities: dict[Ref, Entity] = {}
+        self.removed: set[Ref] = set()
+        self.lines: list[Line] = []
+        self.impacts: dict[str, Impact] = {}
+        self._count = 0
+
+    def batch(self, commands: Iterable[Command], **notes: str) -> Batch:
+        """Decide these, one on top of the other; those that are refused come to nothing."""
+        changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
+        lines: list[Line] = []
+        impacts: list[Impact] = []
+        settled: list[str] = []
+        for command in commands:
+            try:
+                outcome = cascade.run(command, self.now, self.entities.get)
+            except Refused:
+                continue
+            for ref, (before, after) in outcome.changes.items():
+                changes[ref] = (changes[ref][0] if ref in changes else before, after)
+                self._keep(ref, after)
+            lines += outcome.lines
+            impacts += outcome.impacts
+            settled += outcome.settled
+        self.lines += lines
+        self.impacts.update((impact.id, impact) for impact in impacts)
+        for name in settled:
+            del self.impacts[name]
+        return Batch(self.now, changes, lines, impacts, settled, notes)
+
+    def _keep(self, ref: Ref, entity: Entity | None) -> None:
+        if entity is None:
+            self.entities.pop(ref, None)
+            self.removed.add(ref)
+        else:
+            self.entities[ref] = entity
+
+    def saved(self) -> Callable[[], None]:
+        """Call what this returns to unwrite everything written since."""
+        kept = dict(self.entities), list(self.lines), dict(self.impacts)
+
+        def restore() -> None:
+            self.entities, self.lines, self.impacts = kept
+
+        return restore
+
+    def names(self, kind: type[Entity]) -> list[str]:
+        """Ids of the entities of a kind."""
+        return [name for known, name in self.entities if known is kind]
+
+    # --- Chance -----------------------------------------------------------------------------------
+
+    def random_batch(self, size: int) -> Batch:
+        """So many commands as they come."""
+        self.now += self.random.choice((0.125, 1.5, 40.0, 700.0))
+        return self.batch([self.random_command() for _ in range(size)], clock=str(self.now))
+
+    def random_command(self) -> Command:
+        """Something that may happen, and may be refused."""
+        scopes = self.names(Scope)
+        if len(scopes) < 3 or self.random.random() < 0.1:
+            return self._create()
+        rest = self.random.random()
+        if rest < 0.15 and self.names(ScaleSet):
+            return self._on_set(self.random.choice(self.names(ScaleSet)))
+        if rest < 0.2:
+            return self._start_rollout()
+        if rest < 0.3 and self.names(Rollout):
+            return self._on_rollout(self.random.choice(self.names(Rollout)))
+        return self._on_scope(self.random.choice(scopes))
+
+    def _fresh(self, what: str) -> str:
+        self._count += 1
+        return f"{what}-{self._count}"
+
+    def _create(self) -> Command:
+        chance = self.random
+        if chance.random() < 0.3:
+            return CreateSet(
+                set=self._fresh("set"),
+                capacity=chance.randrange(5),
+                terminate_seconds=chance.choice((0, 300, 900)),
+                priority=chance.choice(tuple(Priority)),
+                update_domains=chance.randrange(1, 4),
+            )
+        kind = chance.choice((ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET))
+        size = 1 if kind is ScopeKind.STANDALONE else chance.randrange(1, 8)
+        return CreateScope(
+            scope=self._fresh("scope"),
+            kind=kind,
+            machines=tuple(self._machine() for _ in range(size)),
+            rules=Rules(approve_reboot=chance.random() < 0.2, user_operations=7),
+            group="Gruppe ü",
+        )
+
+    def _machine(self) -> Machine:
+        chance = self.random
+        name = self._fresh("m")
+        return Machine(
+            name=chance.choice((name, f"twin-{chance.randrange(4)}-{chance.randrange(4)}")),
+            host_name=f"host of {name}",
+            host=f"rack-{chance.randrange(3)}",
+            address=chance.choice(("", f"10.0.0.{name}")),
+            update_domain=chance.randrange(3),
+            fault_domain=chance.randrange(3),
+            priority=chance.choice(tuple(Priority)),
+            eviction=chance.choice(tuple(EvictionPolicy)),
+            terminate_seconds=chance.choice((0, 300)),
+        )
+
+    def _on_scope(self, name: str) -> Command:
+        scope = self.entities[Scope, name]
+        assert isinstance(scope, Scope)
+        chance = self.random
+        machines = tuple(
+            chance.sample(list(scope.machines), min(len(scope.machines), chance.randrange(1, 4)))
+        )
+        events = list(scope.events)
+        kind = chance.choice((Restart, Redeploy, Evict, Delete, Fail, Deallocate, Recommend))
+        choices: list[Callable[[], Command]] = [
+            lambda: Poll(scope=name, actor="machine"),
+            lambda: Elapse(scope=name),
+            lambda: Configure(scope=name, rules=Rules(reboot_seconds=chance.randrange(1, 99))),
+            lambda: AddMachines(scope=name, machines=(self._machine(),)),
+            lambda: Maintain(
+                scope=name, operation=self._fresh("op"), machines=machines, migration=True
+            ),
+            lambda: kind(scope=name, operation=self._fresh("op"), machines=machines),
+            lambda: kind(scope=name, operation=self._fresh("op"), machines=machines),
+        ]
+        if events:
+            choices.append(lambda: Approve(scope=name, events=tuple(chance.sample(events, 1))))
+            choices.append(lambda: Cancel(scope=name, event=chance.choice(events)))
+        for impact in scope.impacts.values():
+            error = chance.choice(("", "", "kaputt: „ß“\0"))
+            finish = Finish(scope=name, machine=impact.machine, impact=impact.id, error=error)
+            choices.append(lambda finish=finish: finish)  # type: ignore[misc]
+        return chance.choice(choices)()
+
+    def _on_set(self, name: str) -> Command:
+        chance = self.random
+        choices: list[Callable[[], Command]] = [
+            lambda: Scale(set=name, operation=self._fresh("op"), capacity=chance.randrange(8)),
+            lambda: UpdateSet(set=name, terminate_seconds=chance.choice((0, 600))),
+            lambda: ProtectInstances(set=name, instances=(chance.randrange(4),)),
+            lambda: DeleteSet(set=name, operation=self._fresh("op")),
+        ]
+        return chance.choice(choices)()
+
+    def _on_rollout(self, name: str) -> Command:
+        chance = self.random
+        lanes = self.names(Lane)
+        choices: list[Callable[[], Command]] = [
+            lambda: PauseRollout(rollout=name),
+            lambda: ResumeRollout(rollout=name),
+            lambda: AbortRollout(rollout=name),
+        ]
+        if lanes:
+            choices.append(lambda: RetryLane(lane=chance.choice(lanes)))
+        return chance.choice(choices)()
+
+    def _start_rollout(self) -> Command:
+        scopes = self.names(Scope)
+        some = self.random.sample(scopes, min(len(scopes), 3))
+        return StartRollout(
+            rollout=self._fresh("rollout"),
+            scopes=tuple(some),
+            kind=self.random.choice((ImpactKind.FREEZE, ImpactKind.REBOOT)),
+            by_host=self.random.random() < 0.5,
+            batch=2,
+        )

@@ -1,0 +1,225 @@
+"""How things are found: machines by name and address, entities by kind and by due time."""
+
+from dataclasses import replace
+
+import pytest
+
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import (
+    Impact,
+    ImpactKind,
+    Lane,
+    Machine,
+    Operation,
+    Power,
+    Ref,
+    Scope,
+    ScopeKind,
+)
+from fairwarning.store.store import Batch, Place, Store
+from tests.store.conftest import Kept, restart
+
+
+def scope(name: str, *machines: Machine, version: int = 1) -> Scope:
+    """A scope of these machines."""
+    return Scope(
+        id=name,
+        kind=ScopeKind.CLOUD_SERVICE,
+        machines={machine.name: machine for machine in machines},
+        version=version,
+    )
+
+
+def made(*scopes: Scope) -> Batch:
+    """They come to be."""
+    return Batch(1.0, {(Scope, one.id): (None, one) for one in scopes})
+
+
+def lane(name: str, retry_at: float | None, version: int = 1) -> Lane:
+    """What is due just when it is told to be."""
+    return Lane(id=name, rollout="r", number=0, steps=(), retry_at=retry_at, version=version)
+
+
+def test_machines_are_found_by_name_and_address(kept: Kept) -> None:
+    """A name may be in several scopes, an address is one machine's; neither is found when gone."""
+    web = Machine(name="web", address="127.1.0.1", host="h")
+    other = Machine(name="web", address="127.1.0.2")
+    bare = Machine(name="bare")
+    one, two = scope("one", web, bare), scope("two", other)
+
+    async def story(store: Store) -> None:
+        await store.commit(made(two, one))
+        for _ in range(2):
+            assert await store.find(name="web") == [Place("one", web), Place("two", other)]
+            assert await store.find(address="127.1.0.2") == [Place("two", other)]
+            assert await store.find(name="bare") == [Place("one", bare)]
+            assert await store.find(name="Web") == []
+            assert await store.find(address="127.1.0.3") == []
+            assert await store.find(address="") == []
+            await restart(store)
+        fewer = scope("one", bare, version=2)
+        await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
+        assert await store.find(name="web") == [Place("two", other)]
+        assert await store.find(address="127.1.0.1") == []
+
+    kept(story)
+
+
+def test_an_address_is_never_given_twice(kept: Kept) -> None:
+    """M22 rests on it: refused, whether the other machine is stored or in the same batch."""
+    one = scope("one", Machine(name="m", address="10.0.0.1"))
+    clash = scope(
+        "two", Machine(name="n", address="10.0.0.9"), Machine(name="o", address="10.0.0.1")
+    )
+    twice = scope(
+        "six", Machine(name="n", address="10.0.0.7"), Machine(name="o", address="10.0.0.7")
+    )
+
+    async def story(store: Store) -> None:
+        await store.commit(made(one))
+        for wrong, address in ((clash, "10.0.0.1"), (twice, "10.0.0.7")):
+            with pytest.raises(Conflict) as refused:
+                await store.commit(made(scope("new"), wrong))
+            assert refused.value.code == "AddressTaken"
+            assert address in refused.value.message
+        stopped = replace(one.machines["m"], power=Power.STOPPED)
+        more = scope("one", stopped, Machine(name="p", address="10.0.0.8"), version=2)
+        with pytest.raises(Conflict) as refused:
+            await store.commit(Batch(1.0, {(Scope, "one"): (one, more), **made(twice).changes}))
+        assert "10.0.0.7" in refused.value.message
+        assert await store.names(Scope, "", 9) == ["one"]
+        assert await store.find(address="10.0.0.9") == []
+        assert await store.find(address="10.0.0.1") == [Place("one", one.machines["m"])]
+
+    kept(story)
+
+
+def test_addresses_can_move_within_a_batch(kept: Kept) -> None:
+    """Two machines exchange theirs; a new one takes that of one that goes."""
+    a, b = Machine(name="a", address="10.1"), Machine(name="b", address="10.2")
+    one, two = scope("one", a), scope("two", b)
+    swapped = (
+        scope("one", replace(a, address="10.2"), version=2),
+        scope("two", replace(b, address="10.1"), version=2),
+    )
+    heir = scope("three", Machine(name="c", address="10.2"))
+
+    async def story(store: Store) -> None:
+        await store.commit(made(one, two))
+        await store.commit(
+            Batch(2.0, {(Scope, "one"): (one, swapped[0]), (Scope, "two"): (two, swapped[1])})
+        )
+        assert await store.find(address="10.1") == [Place("two", swapped[1].machines["b"])]
+        await store.commit(
+            Batch(3.0, {(Scope, "three"): (None, heir), (Scope, "one"): (swapped[0], None)})
+        )
+        assert await store.find(address="10.2") == [Place("three", heir.machines["c"])]
+        assert await store.find(name="a") == []
+
+    kept(story)
+
+
+def test_the_longest_due_comes_first(kept: Kept) -> None:
+    """By time, at the same time in order of creation; each commit tells the earliest of all."""
+    refs: dict[str, Ref] = {name: (Lane, name) for name in "abcd"}
+
+    async def story(store: Store) -> None:
+        assert await store.next_due() is None
+        assert await store.due(1e12, 10) == []
+        lanes = {"a": lane("a", 30.5), "b": lane("b", 10.25), "c": lane("c", 30.5)}
+        changes = {refs[name]: (None, one) for name, one in lanes.items()}
+        assert await store.commit(Batch(1.0, changes)) == 10.25
+        assert await store.commit(Batch(1.0, {refs["d"]: (None, lane("d", None))})) == 10.25
+        for _ in range(2):
+            assert await store.due(10.0, 10) == []
+            assert await store.due(10.25, 10) == [refs["b"]]
+            assert await store.due(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
+            assert await store.due(99.0, 2) == [refs["b"], refs["a"]]
+            assert await store.next_due() == 10.25
+            await restart(store)
+        later = Batch(2.0, {refs["b"]: (lanes["b"], lane("b", 50.0, 2))})
+        assert await store.commit(later) == 30.5
+        assert await store.due(99.0, 10) == [refs["a"], refs["c"], refs["b"]]
+        back = Batch(3.0, {refs["b"]: (lane("b", 50.0, 2), lane("b", 10.25, 3))})
+        assert await store.commit(back) == 10.25
+        assert await store.due(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
+        gone = Batch(
+            4.0, {refs[name]: (lane(name, 0, v), None) for name, v in (("a", 1), ("b", 3))}
+        )
+        assert await store.commit(gone) == 30.5
+        assert await store.due(99.0, 10) == [refs["c"]]
+
+    kept(story)
+
+
+def test_due_times_hold_through_very_many_changes(kept: Kept) -> None:
+    """A due time that moves on and on, as a polled scope's does, is one due time."""
+
+    async def story(store: Store) -> None:
+        await store.commit(Batch(1.0, {(Lane, "soon"): (None, lane("soon", 5.0))}))
+        last = None
+        for number in range(700):
+            new = lane("a", 1000.0 + number, number + 1)
+            assert await store.commit(Batch(1.0, {(Lane, "a"): (last, new)})) == 5.0
+            last = new
+        assert await store.due(1698.0, 10) == [(Lane, "soon")]
+        assert await store.due(1699.0, 10) == [(Lane, "soon"), (Lane, "a")]
+
+    kept(story)
+
+
+def test_names_come_in_pages(kept: Kept) -> None:
+    """In order, by kind, from where the last page ended, whatever comes and goes meanwhile."""
+    names = ["a", "b", "Z", "é", "ab", "scope-10", "scope-9"]
+
+    async def story(store: Store) -> None:
+        await store.commit(made(*map(scope, names)))
+        await store.commit(
+            Batch(
+                1.0,
+                {(Operation, "a"): (None, Operation(id="a", kind="", actor="", accepted_at=0.0))},
+            )
+        )
+        first = await store.names(Scope, "", 3)
+        assert first + await store.names(Scope, first[-1], 100) == sorted(names)
+        assert await store.names(Operation, "", 9) == ["a"]
+        assert await store.names(Lane, "", 9) == []
+        await store.commit(
+            Batch(2.0, {(Scope, "b"): (scope("b"), None), (Scope, "c"): (None, scope("c"))})
+        )
+        left = sorted({*names, "c"} - {"b"})
+        assert await store.names(Scope, "", 100) == left
+        await restart(store)
+        assert await store.names(Scope, "", 100) == left
+
+    kept(story)
+
+
+def test_impacts_are_unfinished_until_settled(kept: Kept) -> None:
+    """E9: what was begun before a crash is known after it, in pages, until it is over."""
+    impacts = [
+        Impact(
+            id=f"e{number}:m",
+            scope="s",
+            machine="m",
+            kind=ImpactKind.REBOOT,
+            operation="o",
+            event=f"e{number}",
+            duration_seconds=9,
+            deadline=5.5,
+        )
+        for number in (3, 1, 2)
+    ]
+
+    async def story(store: Store) -> None:
+        await store.commit(Batch(1.0, impacts=impacts))
+        await restart(store)
+        assert await store.unfinished("", 2) == [impacts[1], impacts[2]]
+        assert await store.unfinished("e2:m", 2) == [impacts[0]]
+        await store.commit(Batch(2.0, settled=["e2:m", "never-begun"]))
+        assert await store.unfinished("", 9) == [impacts[1], impacts[0]]
+        brief = replace(impacts[0], id="brief")
+        await store.commit(Batch(3.0, impacts=[brief], settled=["brief", "e1:m", "e3:m"]))
+        assert await store.unfinished("", 9) == []
+
+    kept(story)

@@ -1,0 +1,40 @@
+"""No statement looks through a whole table: what a command costs does not grow with the fleet."""
+
+import re
+import sqlite3
+
+import pytest
+
+from fairwarning.store import schema, tables
+
+SMALL = {"head"}  # one row
+
+
+def plan(sql: str) -> str:
+    """How SQLite would go about it."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        schema.migrate(connection, schema.migrations())
+        names = set(re.findall(r"(?<!:):(\w+)", sql))
+        values = dict.fromkeys(names, 1) if names else [1] * sql.count("?")
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
+    finally:
+        connection.close()
+    return "\n".join(row[3] for row in rows)
+
+
+@pytest.mark.spec("X4")
+@pytest.mark.parametrize("name", schema.queries())
+@pytest.mark.parametrize("size", [1, 64])
+def test_nothing_is_scanned(name: str, size: int) -> None:
+    """Tables are searched by key or index; only what a statement brings along is gone through."""
+    steps = plan(tables._MANY[name, size])
+    scanned = set(re.findall(r"SCAN (\w+)", steps)) & {
+        "entity", "machine", "impact", "journal", "event", "note", "head",
+    }  # fmt: skip
+    assert scanned <= SMALL, steps
+
+
+def test_the_next_due_time_is_read_off_an_index() -> None:
+    """Every commit asks for it."""
+    assert "entity_due" in plan(schema.queries()["next_due"])
