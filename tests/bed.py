@@ -163,7 +163,11 @@ class Bed:
     # --- The usual fleet ---
 
     def availability_set(
-        self, name: str = "av", machines: int = 6, domains: int = 3, **rules: Any  # noqa: ANN401  (any setting)
+        self,
+        name: str = "av",
+        machines: int = 6,
+        domains: int = 3,
+        **rules: Any,  # noqa: ANN401  (any setting)
     ) -> None:
         """Machines `{name}0`.. dealt out over update domains, on hosts of their own."""
         self.do(

@@ -27,17 +27,15 @@ def test_a_command_for_somebody_else() -> None:
 
 def test_an_operation_ends_once() -> None:
     """What has ended takes no more progress; and what is over is not ended again (IC1)."""
-    running = Operation(id="o", kind="Restart", actor="a", accepted_at=0, planned=2, done=1)
-    assert operation.close(running, 5) is None
-    counted = operation.count(running, Progress("o", done=1))
-    turn = operation.close(counted, 5)
-    assert turn is not None
-    over = turn.entity
+    running = Operation(id="o", kind="Restart", actor="a", accepted_at=0, planned=3, done=1)
+    half = operation.settle(running, Progress("o", done=1), 5).entity
+    assert isinstance(half, Operation)
+    assert (half.done, half.status, half.ended_at) == (2, OperationStatus.RUNNING, None)
+    over = operation.settle(half, Progress("o", done=1), 6).entity
     assert isinstance(over, Operation)
-    assert (over.status, over.ended_at) == (OperationStatus.SUCCEEDED, 5)
-    assert operation.close(over, 6) is None
+    assert (over.done, over.status, over.ended_at) == (3, OperationStatus.SUCCEEDED, 6)
     with pytest.raises(Broken, match="OperationOver"):
-        operation.count(over, Progress("o", done=1))
+        operation.settle(over, Progress("o", done=1), 7)
 
 
 @pytest.mark.parametrize(
@@ -56,19 +54,13 @@ def test_how_an_operation_ends(
 ) -> None:
     """One failure fails it; it is Canceled when nothing at all was done; else it has succeeded."""
     standing = Operation(
-        id="o",
-        kind="Restart",
-        actor="a",
-        accepted_at=0,
-        planned=done + failed + cancelled,
-        done=done,
-        failed=failed,
-        cancelled=cancelled,
+        id="o", kind="Restart", actor="a", accepted_at=0, planned=done + failed + cancelled
     )
-    turn = operation.close(standing, 1)
-    assert turn is not None
-    assert isinstance(turn.entity, Operation)
-    assert turn.entity.status is status
+    ended = operation.settle(
+        standing, Progress("o", done=done, failed=failed, cancelled=cancelled), 1
+    ).entity
+    assert isinstance(ended, Operation)
+    assert ended.status is status
 
 
 def test_a_cascade_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

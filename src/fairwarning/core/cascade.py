@@ -79,7 +79,7 @@ def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Ou
         known = desk.get(Operation, name)
         if known is not None:  # IC2: a repeat has the effect of one
             return Outcome(operation=known)
-        desk.accept(name, type(command).__name__)
+        desk.count(Progress(name))
     desk.work_off()
     if name is not None:
         desk.outcome.operation = desk.get(Operation, name)
@@ -101,7 +101,7 @@ E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
 class _Desk:
     """Where one command is worked off: an overlay over what is stored."""
 
-    __slots__ = ("before", "command", "now", "outcome", "present", "stored", "touched", "waiting")
+    __slots__ = ("before", "command", "now", "outcome", "present", "stored", "tallies", "waiting")
 
     def __init__(
         self, command: Command, now: float, stored: Callable[[Ref], Entity | None]
@@ -113,7 +113,7 @@ class _Desk:
         self.present: dict[Ref, Entity | None] = {}  # as this command has left it so far
         self.before: dict[Ref, Entity | None] = {}  # of those that changed
         self.waiting: deque[Command] = deque((command,))
-        self.touched: dict[str, None] = {}  # operations, in order
+        self.tallies: dict[str, Progress] = {}  # of operations, not entered yet
 
     def get(self, kind: type[E], name: str) -> E | None:
         """The entity as this command has left it so far."""
@@ -143,8 +143,8 @@ class _Desk:
         for _ in range(_MESSAGES_AT_MOST):
             if self.waiting:
                 self._apply(self.waiting.popleft())
-            elif self.touched:
-                self._close(next(iter(self.touched)))
+            elif self.tallies:
+                self._settle(next(iter(self.tallies)))
             else:
                 self._collect()
                 return
@@ -182,7 +182,7 @@ class _Desk:
         self.waiting.extend(decision.sends)
         lane = command.lane if isinstance(command, Hit) else ""
         for progress in decision.progress:
-            self._count(progress, lane)
+            self.count(progress, lane)
 
     def _coordinate(self, command: Command, standing: Entity | None) -> Turn:
         """Those that plan over several scopes: sets, rollouts and their lanes."""
@@ -205,30 +205,25 @@ class _Desk:
         self.note(kind, name, turn.facts)
         self.waiting.extend(turn.sends)
         for progress in turn.progress:
-            self._count(progress, "")
+            self.count(progress)
 
     # --- Operations ---
 
-    def accept(self, name: str, kind: str, lane: str = "") -> Operation:
-        """A new operation, on record before anything of it is done (IC1)."""
-        accepted = Operation(
-            id=name, kind=kind, actor=self.command.actor, accepted_at=self.now, lane=lane
-        )
-        self.put(Operation, name, accepted)
-        self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))
-        self.touched[name] = None
-        return accepted
-
-    def _count(self, progress: Progress, lane: str) -> None:
+    def count(self, progress: Progress, lane: str = "") -> None:
+        """Note progress of an operation; the first time, that accepts it (IC1)."""
         name = progress.operation
-        standing = self.get(Operation, name) or self.accept(name, Rollout.__name__, lane)
-        self.put(Operation, name, operation.count(standing, progress))
-        self.touched[name] = None
+        tally = self.tallies.get(name)
+        if tally is None and self.get(Operation, name) is None:
+            kind = Rollout.__name__ if lane else type(self.command).__name__
+            accepted = Operation(
+                id=name, kind=kind, actor=self.command.actor, accepted_at=self.now, lane=lane
+            )
+            self.put(Operation, name, accepted)
+            self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))
+        self.tallies[name] = tally.plus(progress) if tally else progress
 
-    def _close(self, name: str) -> None:
-        del self.touched[name]
+    def _settle(self, name: str) -> None:
         standing = self.get(Operation, name)
         assert standing is not None
-        turn = operation.close(standing, self.now)
-        if turn:
-            self._turn(Operation, name, turn)
+        turn = operation.settle(standing, self.tallies.pop(name), self.now)
+        self._turn(Operation, name, turn)

@@ -20,8 +20,8 @@ def _is_id(value: object) -> bool:
     return (
         isinstance(value, str)
         and 0 < len(value) <= limits.ID_CHARACTERS
-        and value.isprintable()
-        and value == value.strip()
+        and value.isprintable()  # so the only space there can be is a blank
+        and value[0] != " " != value[-1]
     )
 
 

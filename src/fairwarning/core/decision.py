@@ -65,6 +65,17 @@ class Progress:
     cancelled: int = 0
     why: str = ""
 
+    def plus(self, more: "Progress") -> "Progress":
+        """Both together."""
+        return Progress(
+            self.operation,
+            self.planned + more.planned,
+            self.done + more.done,
+            self.failed + more.failed,
+            self.cancelled + more.cancelled,
+            self.why or more.why,
+        )
+
 
 @short_record
 class Decision:

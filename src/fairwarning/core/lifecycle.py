@@ -167,7 +167,7 @@ class Draft:
         """It will not happen: the event goes and so do its waiting impacts."""
         if event.impact is not None:
             self._drop_impacts(event)
-            self._count(event.operation, cancelled=len(event.resources), why=why)
+            self._count(Progress(event.operation, cancelled=len(event.resources), why=why))
             self._tell_owner(event.impact, why)
         self._dequeue(event)
         self._leave(event, Move.CANCEL, why)
@@ -181,7 +181,7 @@ class Draft:
             return
         self._drop_impacts(event)
         gone = len(event.resources) - len(rest)
-        self._count(event.operation, planned=-len(rest), cancelled=gone, why=why)
+        self._count(Progress(event.operation, planned=-len(rest), cancelled=gone, why=why))
         self._leave(event, Move.CANCEL, why)
         again = changed(
             event,
@@ -231,7 +231,7 @@ class Draft:
             duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
         )
         self.impacts[name] = impact
-        self._count(operation, planned=1)
+        self._count(Progress(operation, planned=1))
         if event is None:
             self._carry_out(impact)
 
@@ -253,7 +253,7 @@ class Draft:
         del self.impacts[impact.machine]
         self.settled.append(impact.id)
         done, failed = (0, 1) if error else (1, 0)
-        self._count(impact.operation, done=done, failed=failed, why=error)
+        self._count(Progress(impact.operation, done=done, failed=failed, why=error))
         did = Did.FAILED if error else Did.CARRIED_OUT
         self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
         if error:
@@ -287,25 +287,9 @@ class Draft:
             if power is not machine.power:
                 self.machines[machine.name] = changed(machine, power=power)
 
-    def _count(
-        self,
-        operation: str,
-        *,
-        planned: int = 0,
-        done: int = 0,
-        failed: int = 0,
-        cancelled: int = 0,
-        why: str = "",
-    ) -> None:
-        so_far = self.progress.get(operation) or Progress(operation)
-        self.progress[operation] = Progress(
-            operation,
-            so_far.planned + planned,
-            so_far.done + done,
-            so_far.failed + failed,
-            so_far.cancelled + cancelled,
-            so_far.why or why,
-        )
+    def _count(self, progress: Progress) -> None:
+        so_far = self.progress.get(progress.operation)
+        self.progress[progress.operation] = so_far.plus(progress) if so_far else progress
 
     def _drop_advice(self, name: str) -> None:
         """Advice is for a machine that can still leave."""

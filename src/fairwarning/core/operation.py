@@ -7,39 +7,44 @@ from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 
 
-def count(operation: Operation, progress: Progress) -> Operation:
-    """Add what a decision planned or ended."""
+def settle(operation: Operation, progress: Progress, now: float) -> Turn:
+    """Count what was planned or ended; end the operation if nothing is left to do."""
     if operation.status is not OperationStatus.RUNNING:
         raise Broken("OperationOver", f"operation {operation.id} has ended already (IC1)")
-    return changed(
+    so_far = Progress(
+        operation.id,
+        operation.planned,
+        operation.done,
+        operation.failed,
+        operation.cancelled,
+        operation.error,
+    )
+    total = so_far.plus(progress)
+    status = _status(total)
+    after = changed(
         operation,
-        planned=operation.planned + progress.planned,
-        done=operation.done + progress.done,
-        failed=operation.failed + progress.failed,
-        cancelled=operation.cancelled + progress.cancelled,
-        error=operation.error or progress.why,
+        planned=total.planned,
+        done=total.done,
+        failed=total.failed,
+        cancelled=total.cancelled,
+        error=total.why,
+        status=status,
+        ended_at=None if status is OperationStatus.RUNNING else now,
     )
+    if status is OperationStatus.RUNNING:
+        return Turn(after)
+    fact = Fact(Did.OPERATION_ENDED, operation=after.id, why=f"{status} {after.error}".strip())
+    if not after.lane:
+        return Turn(after, (fact,))
+    step = EndStep(lane=after.lane, done=after.done, failed=after.failed, cancelled=after.cancelled)
+    return Turn(after, (fact,), (step,))
 
 
-def close(operation: Operation, now: float) -> Turn | None:
-    """End the operation if nothing of it is left to do; None if something is."""
-    ended = operation.done + operation.failed + operation.cancelled
-    if operation.status is not OperationStatus.RUNNING or ended < operation.planned:
-        return None
-    if operation.failed:
-        status = OperationStatus.FAILED
-    elif operation.cancelled and not operation.done:
-        status = OperationStatus.CANCELED
-    else:
-        status = OperationStatus.SUCCEEDED
-    over = changed(operation, status=status, ended_at=now)
-    fact = Fact(Did.OPERATION_ENDED, operation=operation.id, why=f"{status} {over.error}".strip())
-    if not operation.lane:
-        return Turn(over, (fact,))
-    step = EndStep(
-        lane=operation.lane,
-        done=operation.done,
-        failed=operation.failed,
-        cancelled=operation.cancelled,
-    )
-    return Turn(over, (fact,), (step,))
+def _status(total: Progress) -> OperationStatus:
+    if total.done + total.failed + total.cancelled < total.planned:
+        return OperationStatus.RUNNING
+    if total.failed:
+        return OperationStatus.FAILED
+    if total.cancelled and not total.done:
+        return OperationStatus.CANCELED
+    return OperationStatus.SUCCEEDED
