@@ -156,7 +156,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "take a repeat for new": Plant(
-        "IC2",
+        "IC2 IS4",
         Patch(
             "core.cascade",
             "        if known is not None:",

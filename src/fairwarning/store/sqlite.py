@@ -29,7 +29,8 @@ _SETTINGS = (
     "PRAGMA cache_size = -32768",  # KiB
     "PRAGMA wal_autocheckpoint = 0",  # done by us, when the caller has its answer
 )
-_LOG_ROWS = 512  # changed before the log is shortened: a megabyte or two
+_LOG_PAGES = 512  # in the log before it is shortened; estimated, as SQLite does not tell
+_BATCH_PAGES = 4  # that a batch writes beside a page for each row: indexes, the head
 
 
 class SQLiteStore:
@@ -53,7 +54,7 @@ class SQLiteStore:
         # What follows belongs to the thread.
         self._connection: Connection | None = None
         self._head: tables.Head = (0, 0)
-        self._moved = 0  # changes of the connection that are no longer in the log
+        self._moved = 0  # of the connection's changes; the rest is in the log
         self._full = False  # the ballast was given up, and could not be taken again yet
 
     # --- The thread -------------------------------------------------------------------------------
@@ -193,7 +194,8 @@ class SQLiteStore:
     def _shorten_log(self) -> None:
         """Move what is in the log to its place, while the next batch is being decided."""
         connection = self._connection
-        if connection is not None and connection.total_changes - self._moved > _LOG_ROWS:
+        self._moved -= _BATCH_PAGES
+        if connection is not None and connection.total_changes - self._moved > _LOG_PAGES:
             self._moved = connection.total_changes
             with suppress(sqlite3.Error):  # the log stays; the next commit that minds will tell
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -215,14 +217,17 @@ class SQLiteStore:
         try:
             return self._attempt(rows)
         except sqlite3.Error as error:
-            if _is_full(error):
-                raise self._no_space() from error
-            return self._clear_up(rows, error)
+            if not _is_full(error):
+                return self._clear_up(rows, error)
+            # Where there is room for the ballast it is not space that is missing.
+            self._full = _code(error) == sqlite3.SQLITE_FULL or not self._ballast.fill()
+            raise (self._no_space() if self._full else self._failed(error)) from error
 
     def _clear_up(self, rows: tables.Rows, error: sqlite3.Error) -> float | None:
         """A commit failed in an unclear way: its last frame may be in the log, synced or not.
 
-        What a new connection finds is what counts, once it is in the database file itself.
+        What a new connection finds is what counts, once it is in the database file itself. (Only
+        where that last step fails too, a batch may be there that is said to be refused.)
         """
         self._drop()
         connection = self._ready()

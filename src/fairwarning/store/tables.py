@@ -1,7 +1,7 @@
 """Batches to rows and rows to values, on an SQLite connection. No transactions, no policy.
 
-For every step of a statement Python lets go of its global lock, and must win it back from a busy
-event loop. So rows are written many at a time: a handful of steps a batch, not one a row.
+Rows are written many at a time. Python's global lock is free while a statement runs: a few long
+steps let the event loop go on, where hundreds of short ones would keep taking the lock from it.
 """
 
 import re
