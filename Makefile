@@ -28,7 +28,7 @@ run: .venv ## start a small demo fleet and show what happens to it
 	$(py) examples/tour.py $(ARGS)
 
 test: .venv ## run the tests
-	$(py) -m pytest -n 2 $(ARGS)
+	$(py) -m pytest -n auto --dist worksteal $(ARGS)
 
 check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check

@@ -75,7 +75,7 @@ class Trial:
         try:
             await self.store.commit(self.author.batch([command]))
         except Unavailable as error:
-            if error.code != "StoreFull":
+            if error.code not in {"StoreFull", "StoreFailed"}:  # the latter where files are limited
                 raise
             del self.author.entities[Scope, name]
             self.refused.append((Scope, name))

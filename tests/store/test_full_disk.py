@@ -28,7 +28,6 @@ def can_mount() -> str:
     return done.stderr
 
 
-@pytest.mark.spec("E9")
 def test_a_small_disk_filled_and_freed(tmp_path: Path) -> None:
     """Five times: what is in flight is finished, the next refused, reads go on, it recovers."""
     if reason := can_mount():
@@ -42,7 +41,6 @@ def test_a_small_disk_filled_and_freed(tmp_path: Path) -> None:
     assert said["taken_while_full"] >= 1  # what the ballast is for
 
 
-@pytest.mark.spec("E9")
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
     """The same where a limit, not the disk, is reached (EFBIG; a quota looks like it)."""
     command = [sys.executable, "-m", "tests.store.full_disk", str(tmp_path), str(CYCLES), "--limit"]

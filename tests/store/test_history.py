@@ -1,7 +1,5 @@
 """What happened: the journal, the change feed, and the notes beside them."""
 
-import pytest
-
 from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
@@ -23,7 +21,6 @@ def scope(name: str, version: int = 1) -> Scope:
     return Scope(id=name, kind=ScopeKind.STANDALONE, version=version)
 
 
-@pytest.mark.spec("O7")
 def test_the_journal_can_be_asked_for_an_entity_or_an_event(kept: Kept) -> None:
     """Every line once, in order, with everything it says, over all batches and restarts."""
     author = Author(5)

@@ -9,7 +9,7 @@ from tests.crash.power.workload import SHORT_LOG
 
 def main(days: int, first: int) -> None:
     """Say how many images there were, day by day; a failure names its seed."""
-    sqlite._LOG_ROWS = SHORT_LOG
+    sqlite._LOG_PAGES = SHORT_LOG
     images = 0
     for seed in range(first, first + days):
         sys.stdout.write(f"seed {seed}: ")

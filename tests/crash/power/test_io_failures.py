@@ -81,7 +81,6 @@ class Life:
         assert error.code in {"StoreFailed", "StoreFull"}
 
 
-@pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lasts", [1, 25])
 def test_the_nth_use_of_a_file_fails(
@@ -91,7 +90,7 @@ def test_the_nth_use_of_a_file_fails(
 
     A single failure is also sure to undo what it refuses; one that lasts may hide what was done.
     """
-    monkeypatch.setattr(sqlite, "_LOG_ROWS", SHORT_LOG)
+    monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     # Where SQLite itself passes over an error, as in a rollback, apsw can only tell this hook.
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     calm = Trouble(kind)

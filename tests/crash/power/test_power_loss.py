@@ -11,7 +11,7 @@ from tests.crash.power.workload import SHORT_LOG
 @pytest.mark.spec("E9")
 def test_power_fails_at_every_write_and_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """IL9, ID2: whatever is left opens, is sound, and holds every batch that was acknowledged."""
-    monkeypatch.setattr(sqlite, "_LOG_ROWS", SHORT_LOG)
+    monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     counts = check_all(seed=1, batches=42)
     print(counts)
     assert counts["images"] > 1800
@@ -22,7 +22,7 @@ def test_a_store_that_does_not_sync_is_found_out(
     monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     """The images are worth something: where syncs are left out, a batch is missing in one."""
-    monkeypatch.setattr(sqlite, "_LOG_ROWS", SHORT_LOG)
+    monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     monkeypatch.setattr(sqlite, "_SETTINGS", (*sqlite._SETTINGS, setting))
     with pytest.raises((AssertionError, Broken)):
         check_all(seed=1, batches=4)

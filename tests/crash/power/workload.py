@@ -101,6 +101,6 @@ def scratch() -> "TemporaryDirectory[str]":
 
 
 SHORT_LOG = 40
-"""Rows, instead of the usual hundreds: so that a short day sees many checkpoints."""
+"""Pages, instead of the usual hundreds: so that a short day sees many checkpoints."""
 
-assert sqlite._LOG_ROWS > SHORT_LOG
+assert sqlite._LOG_PAGES > SHORT_LOG

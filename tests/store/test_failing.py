@@ -1,10 +1,7 @@
-"""The file: who may open it, what it may be, and what happens when the disk or a caller fails."""
+"""When the disk fails, or a caller does: what was refused never was, and the store works again."""
 
 import asyncio
-import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.errors import Broken, Conflict, FairwarningError, Unavailable
+from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store import files
 from fairwarning.store.files import Connection, Cursor
@@ -32,181 +29,6 @@ def scope(version: int = 1, group: str = "") -> Scope:
 def small(path: Path, **how: Any) -> SQLiteStore:  # noqa: ANN401
     """A store with hardly any ballast."""
     return SQLiteStore(path, ballast_bytes=5000, **how)
-
-
-def refusal(store: Store) -> FairwarningError:
-    """Why the store does not open."""
-    with pytest.raises(FairwarningError) as refused:
-        asyncio.run(store.open())
-    return refused.value
-
-
-# --- Opening --------------------------------------------------------------------------------------
-
-
-def test_everything_is_made_for_its_owner_only(tmp_path: Path) -> None:
-    """The folder, the database, its log and its ballast; whatever the umask."""
-    path = tmp_path / "data" / "fleet.db"
-
-    async def story(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-        assert modes == dict.fromkeys(("fleet.db", "fleet.db-wal", "fleet.db.ballast"), 0o600)
-        assert path.parent.stat().st_mode & 0o777 == 0o700
-
-    umask = os.umask(0)
-    try:
-        play(small(path), story)
-    finally:
-        os.umask(umask)
-
-
-def test_a_folder_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
-    """It may be shared on purpose."""
-    tmp_path.chmod(0o755)
-    play(small(tmp_path / "fleet.db"), lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-
-
-def test_the_settings_that_durability_rests_on(tmp_path: Path) -> None:
-    """E9: a write-ahead log, synced at each commit, and a lock nobody else gets past."""
-    store = small(tmp_path / "fleet.db")
-    found = {}
-
-    def look(connection: Connection) -> None:
-        for name in ("journal_mode", "synchronous", "locking_mode"):
-            found[name] = connection.execute(f"PRAGMA {name}").fetchone()[0]
-
-    async def story(_: Store) -> None:
-        await store._read(look)
-
-    play(store, story)
-    assert found == {"journal_mode": "wal", "synchronous": 2, "locking_mode": "exclusive"}
-    assert store.sqlite_version == sqlite3.sqlite_version
-
-
-OPEN_IT = """
-import asyncio, sys
-from fairwarning.core.errors import Unavailable
-from fairwarning.store.sqlite import SQLiteStore
-try:
-    asyncio.run(SQLiteStore(sys.argv[1]).open())
-except Unavailable as error:
-    print(error)
-"""
-
-
-def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    """At once, saying which file and what to do; the first one does not even notice."""
-    path = tmp_path / "fleet.db"
-
-    async def story(store: Store) -> None:
-        command = [sys.executable, "-c", OPEN_IT, str(path)]
-        said = await asyncio.to_thread(subprocess.check_output, command, text=True)
-        assert said.startswith("StoreInUse: ")
-        assert str(path) in said
-        assert "stop it, or name another file" in said
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        error = await asyncio.to_thread(refusal, small(path))  # nor in this process
-        assert error.code == "StoreInUse"
-        await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
-
-    play(small(path), story)
-
-
-def test_a_killed_process_leaves_no_lock_behind(tmp_path: Path) -> None:
-    """E9: whoever starts next opens the file, and finds what was acknowledged."""
-    path = tmp_path / "fleet.db"
-    code = f"""
-import asyncio, os, signal
-from fairwarning.core.model import *
-from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Batch
-async def main():
-    store = SQLiteStore({str(path)!r}, ballast_bytes=4096)
-    await store.open()
-    scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
-    await store.commit(Batch(1.0, {{(Scope, "a"): (None, scope)}}))
-    os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(main())
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
-
-    async def story(store: Store) -> None:
-        assert await store.load([A]) == {A: scope()}
-
-    play(small(path), story)
-
-
-def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
-    """The error says what to name instead."""
-    error = refusal(small(tmp_path))
-    assert isinstance(error, Unavailable)
-    assert (error.code, "name a file in it" in error.message) == ("NotAStore", True)
-
-
-@pytest.mark.parametrize("content", [b"precious text" * 500, b"SQLite format 3\0" + bytes(5000)])
-def test_what_is_not_a_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    """Refused, and not a byte of it changed."""
-    path = tmp_path / "letter.txt"
-    path.write_bytes(content)
-    assert refusal(small(path)).code in {"NotAStore", "StoreCorrupt"}
-    assert path.read_bytes() == content
-    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
-
-
-def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    """Refused, and not a byte of it changed."""
-    path = tmp_path / "other.db"
-    connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE bookmarks (url)")
-    connection.close()
-    content = path.read_bytes()
-    error = refusal(small(path))
-    assert (error.code, "another program" in error.message) == ("NotAStore", True)
-    assert path.read_bytes() == content
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """A clear error, no traceback; and the store can be opened when the reason is gone."""
-    blocked = tmp_path / "file"
-    blocked.write_bytes(b"")
-    store = small(blocked / "fleet.db")
-    error = refusal(store)
-    assert (error.code, str(blocked) in error.message) == ("StoreFailed", True)
-    blocked.unlink()
-    play(store, lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
-
-
-def test_damage_is_named(tmp_path: Path) -> None:
-    """IS4: a damaged page is `Broken`, when it is read; what can be read still is."""
-    path = tmp_path / "fleet.db"
-    author = Author()
-
-    async def fill(store: Store) -> None:
-        await store.commit(Batch(1.0, {A: (None, scope())}))
-        await store.commit(author.random_batch(20))
-
-    async def read(store: Store) -> None:
-        with pytest.raises(Broken) as broken:
-            await store.journal()
-        assert broken.value.code == "StoreCorrupt"
-        assert "restore a copy" in broken.value.message
-        assert await store.load([A]) == {A: scope()}
-
-    play(small(path), fill)
-    connection = sqlite3.connect(path)
-    (size,) = connection.execute("PRAGMA page_size").fetchone()
-    query = "SELECT rootpage FROM sqlite_master WHERE name = 'journal'"
-    (root,) = connection.execute(query).fetchone()
-    connection.close()
-    with path.open("r+b") as file:
-        file.seek((root - 1) * size)
-        file.write(b"\xff" * size)
-    play(small(path), read)
-
-
-# --- Failing --------------------------------------------------------------------------------------
 
 
 class Unsteady:
@@ -338,11 +160,18 @@ def test_no_space_is_refused_until_there_is_some(tmp_path: Path) -> None:
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
         assert failed.value.code == "StoreFull"
+        write = failing(sqlite3.SQLITE_IOERR_WRITE)  # a quota, or the disk itself
+        plan["before COMMIT"] = [write]
+        await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
+        plan["before COMMIT"] = [write, write]
+        with pytest.raises(Unavailable) as failed:
+            await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
+        assert (failed.value.code, ballast.exists()) == ("StoreFailed", True)
         plan["before COMMIT"] = [full, EIO]
         with pytest.raises(Unavailable) as failed:
-            await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
+            await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
         assert failed.value.code == "StoreFailed"
-        assert await store.load([A]) == {A: scope(3)}
+        assert await store.load([A]) == {A: scope(4)}
 
     play(store, story)
 
