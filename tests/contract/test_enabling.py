@@ -272,9 +272,11 @@ def test_a_held_request_that_gives_up_leaves_the_feature_on() -> None:
     async def impatient(bed: Bed) -> None:
         asking = await _held(bed)
         await bed.fleet.advance(1)
+        held = sum(alarm.callback is not None for *_, alarm in bed.clock._alarms)
         asking.cancel()
         await asyncio.wait([asking])
         assert asking.cancelled()
+        assert sum(alarm.callback is not None for *_, alarm in bed.clock._alarms) == held - 1
 
     with Bed() as bed:
         bed.standalone(rules=Rules(enable_delay_seconds=60))

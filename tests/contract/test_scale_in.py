@@ -133,3 +133,18 @@ def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
         approve(bed, GROUP, "web_0")
         _scale(bed, 2)
         assert hits(bed)[1:] == [("web_1", ImpactKind.DELETE)]
+
+
+@pytest.mark.spec("T4", "T7")
+def test_age_counts_not_the_place() -> None:
+    """A young instance that filled a gap in the first group outlives older ones of the second."""
+    with Bed() as bed:
+        set_of(bed, 101, terminate_seconds=0, scale_in=ScaleInRule.OLDEST)
+        _delete(bed, 0)
+        bed.advance(60)
+        _scale(bed, 101)
+        assert list(bed.machines(GROUP))[-1] == "web_101"
+        _scale(bed, 1)
+        bed.advance(60)
+        assert list(bed.machines(GROUP)) == ["web_101"]
+        assert list(bed.machines("web/1")) == []

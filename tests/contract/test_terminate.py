@@ -20,6 +20,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Source, UpgradeMode
+from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
 from tests.bed import NOON, Bed
 from tests.contract.stage import (
@@ -109,6 +110,9 @@ def test_a_changed_notice_waits_for_the_upgrade() -> None:
         assert made is not None
         latest = [m.name for m in bed.machines(GROUP).values() if m.model == made.model]
         assert latest == ["web_1", "web_3"]
+        assert made.model == 2  # models are counted, and none comes back
+        bed.do(UpdateSet(set="web", terminate_seconds=600))
+        assert bed.scale_set("web") == changed(made, version=made.version + 1)
 
 
 @pytest.mark.spec("T3")

@@ -99,9 +99,9 @@ class HandDriver:
         if self.error is not None:
             raise self.error
 
-    def finish(self, error: str = "") -> None:
-        """The impact given last is over."""
-        impact = self.given[-1]
+    def finish(self, error: str = "", impact: Impact | None = None) -> None:
+        """An impact is over: this one, or the one given last."""
+        impact = impact or self.given[-1]
         self._reports[impact.id](impact, error)
 
 

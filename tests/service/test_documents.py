@@ -84,6 +84,14 @@ async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     assert published._waiting == []
 
 
+def test_what_was_never_loaded_is_off() -> None:
+    """Nothing to show is no incarnation, so that nobody takes it for a document."""
+    published = Published()
+    assert published.incarnation == 0
+    with pytest.raises(NotFound):
+        published.body(NEWEST)
+
+
 @in_loop
 async def test_a_reader_who_is_behind_does_not_wait() -> None:
     """Asking for a change since an older incarnation returns at once."""

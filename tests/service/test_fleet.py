@@ -232,9 +232,7 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
         for n in range(5):
             await it.rebooting(f"vm{n}")
         for n in range(5):
-            impact = it.driver.given[n]
-            it.driver.given.append(impact)
-            it.driver.finish()
+            it.driver.finish(impact=it.driver.given[n])
         await it.fleet.settled()
         for n in range(5):
             operation = await it.fleet.read(Operation, f"restart vm{n}")

@@ -161,9 +161,12 @@ async def _broken(it: Rig) -> None:
 async def test_broken_stops_writes_and_reads_go_on() -> None:
     """When an invariant fails nothing is written any more; machines read what was last true."""
     async with rig(cached=0) as it:
+        other = await it.rebooting("other")
         await _broken(it)
         assert isinstance(it.fleet.broken, Broken)
         written = len(it.store.commits)
+        it.driver.finish(impact=other)  # a report is not written either
+        await it.fleet.settled()
         with pytest.raises(Unavailable, match="WritesStopped"):
             await it.fleet.submit(standalone("another"))
         assert b'"Started"' in (await it.fleet.poll("vm")).body(NEWEST)
