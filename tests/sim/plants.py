@@ -123,8 +123,8 @@ PLANTS: dict[str, Plant] = {
         "IC1",
         Patch(
             "core.operation",
-            "operation.done + operation.failed + operation.cancelled",
-            "operation.done + operation.cancelled",
+            "total.done + total.failed + total.cancelled < total.planned",
+            "total.done + total.cancelled < total.planned",
         ),
     ),
     "ignore a pause": Plant(
@@ -156,7 +156,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "take a repeat for new": Plant(
-        "IC2 IS4",
+        "IC2 IS4 ID3",
         Patch(
             "core.cascade",
             "        if known is not None:",

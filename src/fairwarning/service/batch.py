@@ -3,7 +3,7 @@
 import asyncio
 
 from fairwarning.core.cascade import Line, Outcome
-from fairwarning.core.commands import Command, Operate, SetOperation
+from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Entity, Impact, Operation, Ref, Scope
 from fairwarning.store.store import Batch
@@ -12,16 +12,11 @@ from fairwarning.store.store import Batch
 class Waiting:
     """A command on its way, and where its answer goes."""
 
-    __slots__ = ("command", "error", "future", "new", "operation")
+    __slots__ = ("command", "error", "future", "operation")
 
     def __init__(self, command: Command, future: "asyncio.Future[Operation | None] | None") -> None:
         self.command = command
         self.future = future
-        # Whether it is taken to be no repeat of an earlier one, without a look into the store: it
-        # hardly ever is, and if it is, refusal or commit will tell.
-        self.new: Ref | None = None
-        if isinstance(command, Operate | SetOperation):
-            self.new = (Operation, command.operation)
         self.operation: Operation | None = None
         self.error: FairwarningError | None = None
 

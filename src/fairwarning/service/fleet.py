@@ -17,8 +17,10 @@ from fairwarning.core.cascade import Missing, Outcome
 from fairwarning.core.commands import (
     Command,
     Elapse,
+    Operate,
     Poll,
     RetryLane,
+    SetOperation,
     validate,
 )
 from fairwarning.core.errors import Broken, Conflict, FairwarningError, Refused, Unavailable
@@ -238,7 +240,7 @@ class Fleet:
             return
         for one in waiting:
             try:
-                outcome = await self._decide(one, work)
+                outcome = await self._decide(one.command, work)
             except FairwarningError as error:
                 self._refuse(one, error)
             else:
@@ -249,44 +251,37 @@ class Fleet:
         """Load in one go what the commands name themselves."""
         wanted: dict[Ref, None] = {}
         for one in waiting:
-            wanted[one.command.on, getattr(one.command, one.command.target)] = None
+            command = one.command
+            wanted[command.on, getattr(command, command.target)] = None
+            if isinstance(command, Operate | SetOperation):
+                wanted[Operation, command.operation] = None
         missing = [ref for ref in wanted if ref not in self._cache]
         if missing:
             work.loaded.update(await self.store.load(missing))
 
-    def _reader(self, one: Waiting, work: Work) -> Callable[[Ref], Entity | None]:
-        """What a command is decided on: the work so far, over what is committed."""
-
+    async def _decide(self, command: Command, work: Work) -> Outcome:
         def get(ref: Ref) -> Entity | None:
             change = work.changes.get(ref)
             if change:
                 return change[1]
             entity = self._cache.get(ref)
-            if entity is not None:
-                return entity
-            if ref not in work.loaded and ref != one.new:
-                raise Missing(ref)
-            return work.loaded.get(ref)
+            if entity is None:
+                try:
+                    return work.loaded[ref]
+                except KeyError:
+                    raise Missing(ref) from None
+            return entity
 
-        return get
-
-    async def _decide(self, one: Waiting, work: Work) -> Outcome:
         self._check_writing()
-        get = self._reader(one, work)
         while True:
             try:
-                return cascade.run(one.command, self.clock.now(), get)
+                return cascade.run(command, self.clock.now(), get)
             except Missing as missing:
                 work.loaded.update(await self.store.load([missing.ref]))
-            except Refused:
-                if one.new is None:
-                    raise
-                one.new = None  # perhaps it is refused because it is a repeat: look
             except FairwarningError:
                 raise
             except Exception as bug:
-                kind = type(one.command).__name__
-                raise Broken("Bug", f"{kind} could not be decided") from bug
+                raise Broken("Bug", f"{type(command).__name__} could not be decided") from bug
 
     async def _elapsed(self) -> list[Waiting]:
         """The commands that time itself gives."""
@@ -333,12 +328,11 @@ class Fleet:
         """One command spoils the batch (a stale entity, an address taken): find out which."""
         for ref in work.changes:
             self._cache.pop(ref, None)
-        if len(waiting) == 1 and waiting[0].new is None:
+        if len(waiting) == 1:
             self._refuse(waiting[0], conflict)
             return
         for one in waiting:
             one.error = None  # it may have been refused only because of a mate that is thrown out
-            one.new = None
             await self.carry([one])
 
     def _keep(self, work: Work) -> None:
