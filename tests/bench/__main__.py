@@ -1,0 +1,107 @@
+"""`make bench`: measure, each figure beside a peer's.
+
+Takes minutes; --quick takes seconds and is good for a look only. Needs a quiet machine.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.bench import commands, decisions, growth, memory, report, startup, visible
+from tests.bench import machine as machines
+from tests.bench.figures import Result
+from tests.bench.stage import FULL, QUICK, ROOT, Effort, Stage
+
+BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
+    "decisions": decisions.run,
+    "commands": commands.run,
+    "visible": visible.run,
+    "growth": growth.run,
+    "memory": memory.run,
+    "startup": startup.run,
+}
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A folder on the project's own disk, gone at the end."""
+    cache = ROOT / ".cache"
+    cache.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as folder:
+        yield Path(folder)
+
+
+def measure(names: Sequence[str], effort: Effort, folder: Path, console: Console) -> list[Result]:
+    """Run these, with a bar for each."""
+    columns = TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks = {name: progress.add_task(name, total=None, start=False) for name in names}
+        results = []
+        for name, task in tasks.items():
+            progress.start_task(task)
+            stage = Stage(
+                effort,
+                folder,
+                expect=lambda steps, task=task: progress.update(task, total=steps),  # type: ignore[misc]
+                step=lambda task=task: progress.advance(task),  # type: ignore[misc]
+            )
+            results.append(BENCHMARKS[name](stage))
+    return results
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and tell; 0 whatever the figures are, 1 when they are not fit for the page."""
+    options = _options(argv)
+    console = Console(stderr=True)
+    if machines.are_others_busy():
+        console.print("Other programs are busy: these figures will not compare.", style="yellow")
+    others = machines.Others()
+    names = options.benchmarks or list(BENCHMARKS)
+    with workplace() as folder:
+        machine = machines.describe(folder)
+        results = measure(names, QUICK if options.quick else FULL, folder, console)
+    used = others.share()
+    machine["Other programs"] = f"used {used:.0%} of the CPU meanwhile"
+    date = datetime.now(UTC).date().isoformat()
+    if options.json:
+        print(json.dumps(report.as_json(machine, date, results), indent=2, ensure_ascii=False))
+    else:
+        report.show(Console(width=None if sys.stdout.isatty() else 120), machine, results)
+    if options.write and used > machines.QUIET:
+        console.print(f"Not written: other programs {machine['Other programs']}.", style="red")
+        return 1
+    if options.write:
+        page = report.as_markdown(machine, date, "make bench ARGS=--write", results)
+        PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "benchmarks", nargs="*", metavar="BENCHMARK", help=f"some of: {', '.join(BENCHMARKS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="small fleets, short rounds")
+    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--write", action="store_true", help=f"rewrite {PAGE.relative_to(ROOT)}")
+    options = parser.parse_args(argv)
+    if unknown := [name for name in options.benchmarks if name not in BENCHMARKS]:
+        parser.error(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+    if options.write and (options.quick or options.benchmarks):
+        parser.error("the page holds all benchmarks in full: --write goes with neither of them")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

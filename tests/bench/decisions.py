@@ -1,0 +1,87 @@
+"""Pure decisions: how long the rules take to decide one command, with no store and no clock."""
+
+import sqlite3
+from collections.abc import Callable
+from itertools import count
+
+from fairwarning.core import cascade
+from fairwarning.core.commands import Approve, Command, CreateScope, Finish, Poll, Restart
+from fairwarning.core.limits import POLL_WRITE_SECONDS
+from fairwarning.core.model import Entity, Ref, ScopeKind, guid
+from tests.bench.figures import Result
+from tests.bench.fleets import machine, machine_name
+from tests.bench.measure import MICRO, Sample, middle, repeat
+from tests.bench.raw import body
+from tests.bench.stage import Stage
+
+STEPS = 5  # a round
+
+_SCOPE = "scope"
+_MACHINES = 10
+_NOW = 1_767_960_000.0
+_PEER = "SQLite in memory, one row updated"
+
+
+def run(stage: Stage) -> Result:
+    """Measure."""
+    stage.expect(STEPS * stage.effort.rounds)
+    seconds = stage.effort.seconds / 4
+    contenders: dict[str, Callable[[], Sample]] = {
+        name: lambda act=act: repeat(act, seconds)  # type: ignore[misc]
+        for name, act in {**_decisions(), _PEER: _update()}.items()
+    }
+    taken = {name: middle(samples) for name, samples in stage.in_turn(contenders).items()}
+    peer = taken[_PEER].cpu_us
+    rows = {
+        name: {
+            "CPU µs": sample.cpu_us,
+            "a second of CPU": MICRO / sample.cpu_us,
+            "÷ SQLite in memory": sample.cpu_us / peer,
+        }
+        for name, sample in taken.items()
+    }
+    return Result(
+        name="decisions",
+        title="Pure decisions",
+        about=f"One command on an enabled scope of {_MACHINES} machines is decided, with its "
+        "journal lines and its operation: no store, no clock, no event loop. "
+        f"Beside it: {_PEER} ({len(body(0, 0))} bytes), with nothing decided at all.",
+        rows=rows,
+    )
+
+
+def _decisions() -> dict[str, Callable[[], object]]:
+    """A decision each, ready to be taken again and again from the same state."""
+    world: dict[Ref, Entity | None] = {}
+    machines = tuple(machine(_SCOPE, number) for number in range(_MACHINES))
+    create = CreateScope(scope=_SCOPE, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
+    restart = Restart(scope=_SCOPE, operation="op", machines=(machine_name(_SCOPE, 0),))
+    approve = Approve(scope=_SCOPE, events=(guid("op", _SCOPE, "ud0"),), actor="machine")
+    acts: dict[str, Callable[[], object]] = {}
+
+    def enter(command: Command) -> cascade.Outcome:
+        outcome = cascade.run(command, _NOW, world.get)
+        world.update({ref: after for ref, (_, after) in outcome.changes.items()})
+        return outcome
+
+    def ready(command: Command, now: float = _NOW) -> None:
+        get = dict(world).get
+        acts[type(command).__name__] = lambda: cascade.run(command, now, get)
+
+    enter(create)
+    enter(Poll(scope=_SCOPE))
+    ready(restart)
+    enter(restart)
+    ready(approve)
+    (impact,) = enter(approve).impacts
+    ready(Finish(scope=_SCOPE, machine=impact.machine, impact=impact.id))
+    ready(Poll(scope=_SCOPE, actor="machine"), _NOW + POLL_WRITE_SECONDS)
+    return acts
+
+
+def _update() -> Callable[[], object]:
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    database.execute("CREATE TABLE thing (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")
+    database.execute("INSERT INTO thing VALUES (1, '')")
+    numbers = count()
+    return lambda: database.execute("UPDATE thing SET body = ?", (body(0, next(numbers)),))

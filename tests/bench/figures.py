@@ -1,0 +1,60 @@
+"""What a benchmark comes to: a table of numbers, and the targets they are held against."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NONE = ""  # a column that says nothing about a row
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A number that is to be held."""
+
+    what: str
+    value: float
+    bound: float
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether it is held."""
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """What, how much, how much it should be, and whether it is."""
+        side = "at least" if self.at_least else "at most"
+        verdict = "met" if self.met else "missed"
+        return self.what, number(self.value), f"{side} {self.bound:g}", verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A benchmark's table. Column names hold the unit; a row need not fill every column."""
+
+    name: str
+    title: str
+    about: str
+    rows: Mapping[str, Mapping[str, float]]
+    targets: tuple[Target, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, in the order in which rows name them."""
+        return list(dict.fromkeys(column for row in self.rows.values() for column in row))
+
+    def cells(self, row: str) -> list[str]:
+        """A row as text."""
+        values = self.rows[row]
+        return [number(values[name]) if name in values else NONE for name in self.columns]
+
+
+def number(value: float) -> str:
+    """As many digits as are worth reading."""
+    size = abs(value)
+    if size >= 100:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.1f}"
+    return f"{round(value, 2) + 0.0:.2f}"  # no minus before nothing

@@ -1,0 +1,103 @@
+"""What a command costs in a small fleet and in a large one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.bench.figures import Result, Target, number
+from tests.bench.fleets import SCOPE, SMALL_FLEET, SUBMITTERS
+from tests.bench.measure import Sample, middle
+from tests.bench.stage import Effort, Stage
+from tests.bench.traffic import WORDS
+
+STEPS = 8  # a round
+
+_HOT = 20  # scopes
+_BUSY_FLEET = SUBMITTERS * SCOPE  # machines: the least that keeps submitters apart
+_AT_MOST = 1.2
+_SMALL = f"{SMALL_FLEET} machines"
+_COLD = ", nothing cached"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A fleet under some load, and the smaller or younger one that it is compared with."""
+
+    machines: int
+    probe: str
+    how: Mapping[str, int] = field(default_factory=dict)
+    base: str = ""
+    history: int = 0
+
+
+def run(stage: Stage) -> Result:
+    """Measure."""
+    cases = _cases(stage.effort)
+    stage.expect(STEPS * stage.effort.rounds)
+    contenders: dict[str, Callable[[], Sample]] = {
+        name: partial(_ask, stage, case) for name, case in cases.items()
+    }
+    taken = {name: middle(samples) for name, samples in stage.in_turn(contenders).items()}
+    compared = {name: case.base for name, case in cases.items() if case.base}
+    return Result(
+        name="growth",
+        title="The cost of a command as the fleet grows",
+        about=f"{WORDS}: on scopes of {SCOPE} machines in an SQLite file, by one submitter (so "
+        f"that each command is a transaction of its own) and by {SUBMITTERS}; each sample in a "
+        "process of its own, on a copy of its own. Each command is on another scope than the one "
+        "before. *Nothing cached*: the fleet keeps no scope in memory and reads it with all its "
+        "machines for every command, as it must when more scopes are in use than its cache holds. "
+        "A row is divided by that of the smaller, or younger, fleet under the same conditions.",
+        rows={name: _row(sample, taken, compared.get(name)) for name, sample in taken.items()},
+        targets=tuple(
+            Target(f"CPU: {name} ÷ {base}", taken[name].cpu / taken[base].cpu, _AT_MOST, False)
+            for name, base in compared.items()
+        ),
+        notes=(_price_of_a_miss(taken),),
+    )
+
+
+def _cases(effort: Effort) -> dict[str, Case]:
+    large, past = effort.machines, effort.history
+    busy = min(_BUSY_FLEET, large)
+    whole, cold = f"{large:,} machines", f"{_SMALL}{_COLD}"
+    many, many_whole = (f"{n:,} machines, {SUBMITTERS} submitters" for n in (busy, large))
+    return {
+        _SMALL: Case(SMALL_FLEET, "commands"),
+        f"{whole}, {_HOT} scopes": Case(large, "commands", {"among": _HOT}, _SMALL),
+        f"{whole}, all scopes": Case(large, "commands", {}, _SMALL),
+        cold: Case(SMALL_FLEET, "commands", {"cached": 0}),
+        f"{whole}, all scopes{_COLD}": Case(large, "commands", {"cached": 0}, cold),
+        many: Case(busy, "many"),
+        f"{many_whole}, all scopes": Case(large, "many", {}, many),
+        f"{many}, after {past:,} commands": Case(busy, "many", {}, many, past),
+    }
+
+
+def _ask(stage: Stage, case: Case) -> Sample:
+    how = {
+        "path": str(stage.copy(stage.fleet(case.machines, case.history))),
+        "machines": case.machines,
+        "seconds": stage.effort.seconds * 0.75,
+    }
+    return Sample(**stage.probe(case.probe, **how, **case.how))
+
+
+def _row(sample: Sample, taken: Mapping[str, Sample], base: str | None) -> dict[str, float]:
+    row = {"CPU µs": sample.cpu_us, "wall µs": sample.wall_us}
+    if base:
+        row["CPU ÷ smaller"] = sample.cpu / taken[base].cpu
+        row["wall ÷ smaller"] = sample.wall / taken[base].wall
+    return row
+
+
+def _price_of_a_miss(taken: Mapping[str, Sample]) -> str:
+    small, large = (
+        number(taken[f"{name}{_COLD}"].cpu_us - sample.cpu_us)
+        for name, sample in taken.items()
+        if f"{name}{_COLD}" in taken
+    )
+    return (
+        f"A scope of {SCOPE} machines that is not in the cache costs {small} µs of CPU more in the "
+        f"small fleet, {large} µs more in the large one."
+    )

@@ -1,0 +1,118 @@
+"""The machine that figures belong to, and how busy it was."""
+
+import os
+import platform
+import sqlite3
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from statistics import median
+
+QUIET = 0.1  # of the CPU may be used by others; on a busy machine even ratios are wrong
+
+_FLUSHES = 50
+_BLOCK = 4096
+
+
+def describe(folder: Path) -> dict[str, str]:
+    """What a reader must know to compare; `folder` is on the disk that is measured."""
+    return {
+        "CPU": f"{_cpu()} ({platform.machine()}), {os.cpu_count()} cores",
+        "Memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "System": f"{platform.system()} {platform.release()}",
+        "Python": f"{platform.python_version()}, {_build()}",
+        "SQLite": sqlite3.sqlite_version,
+        "Disk flush": f"{flush_us(folder):,.0f} µs (median of {_FLUSHES}, {_BLOCK} bytes each)",
+    }
+
+
+class Others:
+    """Watches, from here on, how much of the machine other programs use."""
+
+    def __init__(self) -> None:
+        self._machine, self._own = _machine_seconds(), _own_seconds()
+
+    def share(self) -> float:
+        """From 0 to 1, so far; 0 where the system does not tell."""
+        busy, there_was = _machine_seconds()
+        own = _own_seconds() - self._own
+        every = there_was - self._machine[1]
+        return max(busy - self._machine[0] - own, 0.0) / every if every else 0.0
+
+
+def are_others_busy(seconds: float = 0.5) -> bool:
+    """Whether this is a bad moment."""
+    others = Others()
+    time.sleep(seconds)
+    return others.share() > QUIET
+
+
+def _machine_seconds() -> tuple[float, float]:
+    """CPU time that was used, and that there was, since the machine came up."""
+    table = Path("/proc/stat")
+    if not table.exists():
+        return 0.0, 0.0
+    ticks = [int(word) for word in table.read_text("ascii").splitlines()[0].split()[1:9]]
+    idle = ticks[3] + ticks[4]
+    each = os.sysconf("SC_CLK_TCK")
+    return (sum(ticks) - idle) / each, sum(ticks) / each
+
+
+def _own_seconds() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def flush_us(folder: Path) -> float:
+    """How long the disk takes to make a block durable, in microseconds."""
+    path = folder / "flush"
+    handle = os.open(path, os.O_CREAT | os.O_WRONLY)
+    taken = []
+    try:
+        os.write(handle, bytes(_BLOCK * _FLUSHES))
+        os.fsync(handle)
+        for number in range(_FLUSHES):
+            os.pwrite(handle, os.urandom(_BLOCK), number * _BLOCK)
+            began = time.perf_counter()
+            os.fsync(handle)
+            taken.append(time.perf_counter() - began)
+    finally:
+        os.close(handle)
+        path.unlink()
+    return median(taken) * 1e6
+
+
+def _cpu() -> str:
+    """The model's name; where the kernel gives numbers only (Arm), those."""
+    lines = Path("/proc/cpuinfo")
+    found: dict[str, str] = {}
+    if lines.exists():
+        for line in lines.read_text("utf-8").splitlines():
+            key, _, value = line.partition(":")
+            found.setdefault(key.strip(), value.strip())
+    if "model name" in found:
+        return found["model name"]
+    if "CPU part" in found:
+        maker, part = found["CPU implementer"], found["CPU part"]
+        return _ARM.get((maker, part), f"implementer {maker}, part {part}")
+    return platform.processor() or "unknown"
+
+
+_ARM = {
+    ("0x41", "0xd0c"): "Arm Neoverse-N1",
+    ("0x41", "0xd40"): "Arm Neoverse-V1",
+    ("0x41", "0xd49"): "Arm Neoverse-N2",
+    ("0x41", "0xd4f"): "Arm Neoverse-V2",
+}
+
+
+def _build() -> str:
+    """How the interpreter was compiled: it decides about a fifth of every CPU time here."""
+    arguments = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    optimised = "--enable-optimizations" in arguments
+    words = ["profile-guided" if optimised else "not profile-guided"]
+    words.append(
+        "link-time optimised" if "--with-lto" in arguments else "no link-time optimisation"
+    )
+    return f"{sys.implementation.name}, {', '.join(words)}, {platform.python_compiler()}"

@@ -1,0 +1,156 @@
+"""What is measured in a fresh process: `python -m tests.bench.probes NAME JSON` prints JSON."""
+
+import gc
+import json
+import os
+import random
+import resource
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fairwarning.core.commands import Stop
+from fairwarning.service.fleet import CACHED_ENTITIES
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Store
+from tests.bench import fleets
+from tests.bench.fleets import SCOPE, Never, serving
+from tests.bench.measure import Stopwatch
+from tests.bench.traffic import Traffic, shares
+
+_WAVE = 50  # scopes at most
+
+
+async def build(path: str, machines: int) -> bool:
+    """A fleet in a file."""
+    async with serving(SQLiteStore(path), Never()) as fleet:
+        await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
+    return True
+
+
+async def age(path: str, machines: int, history: int) -> bool:
+    """Give a fleet a past of so many commands."""
+    scopes = fleets.scope_names(machines // SCOPE)
+    traffic = Traffic()
+    async with serving(SQLiteStore(path), traffic) as fleet:
+        await fleets.enable(fleet, scopes)
+        while history > 0:
+            history -= (await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), 0.2)).count
+    return True
+
+
+async def impacts(path: str, machines: int, impacts: int) -> bool:
+    """Impacts that are under way when the process ends."""
+    scopes = fleets.scope_names(machines // SCOPE)
+    async with serving(SQLiteStore(path), Never()) as fleet:
+        await fleets.submit_all(fleet, (_stop(number, scopes) for number in range(impacts)))
+    return True
+
+
+def _stop(number: int, scopes: list[str]) -> Stop:
+    scope = scopes[number % len(scopes)]
+    name = fleets.machine_name(scope, number // len(scopes))
+    return Stop(scope=scope, operation=f"stop-{number}", machines=(name,))
+
+
+async def commands(
+    path: str,
+    machines: int,
+    seconds: float,
+    among: int | None = None,
+    cached: int = CACHED_ENTITIES,
+) -> dict[str, float]:
+    """The cost of a command on one of so many scopes (else all) of a fleet."""
+    scopes = fleets.scope_names(machines // SCOPE)[:among]
+    chance = random.Random(1)
+
+    def pick() -> list[str]:
+        return chance.sample(scopes, min(_WAVE, len(scopes)))
+
+    traffic = Traffic()
+    async with serving(SQLiteStore(path), traffic, cached) as fleet:
+        await fleets.enable(fleet, scopes)
+        sample = await traffic.roam(fleet, pick, seconds)
+    return sample.plain()
+
+
+async def many(path: str, machines: int, seconds: float) -> dict[str, float]:
+    """The same with many submitters, over all scopes."""
+    scopes = fleets.scope_names(machines // SCOPE)
+    traffic = Traffic()
+    async with serving(SQLiteStore(path), traffic) as fleet:
+        await fleets.enable(fleet, scopes)
+        sample = await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), seconds)
+    return sample.plain()
+
+
+async def at_rest(path: str) -> int:
+    """Resident bytes of a process that has opened a fleet and does nothing."""
+    return await _resident(SQLiteStore(path), 0)
+
+
+async def in_memory(machines: int) -> int:
+    """Resident bytes of a process that keeps a fleet in memory."""
+    return await _resident(MemoryStore(), machines)
+
+
+async def _resident(store: Store, machines: int) -> int:
+    async with serving(store, Never()) as fleet:
+        await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
+        gc.collect()
+        return _resident_bytes()
+
+
+def _resident_bytes() -> int:
+    table = Path("/proc/self/statm")
+    if table.exists():
+        return int(table.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def start(path: str) -> dict[str, Any]:
+    """From a closed file to a fleet that takes commands."""
+    driver = Never()
+    watch = Stopwatch()
+    async with serving(SQLiteStore(path), driver):
+        sample = watch.sample(1)
+    return {"sample": sample.plain(), "impacts": driver.given}
+
+
+async def open_alone(path: str) -> dict[str, Any]:
+    """The same file, opened by SQLite alone."""
+    watch = Stopwatch()
+    database = sqlite3.connect(path, isolation_level=None)
+    for setting in ("locking_mode = EXCLUSIVE", "synchronous = FULL"):
+        database.execute(f"PRAGMA {setting}")
+    database.execute("BEGIN EXCLUSIVE")
+    database.execute("SELECT * FROM entity LIMIT 1").fetchone()
+    database.execute("COMMIT")
+    sample = watch.sample(1)
+    database.close()
+    return {"sample": sample.plain(), "impacts": 0}
+
+
+PROBES: dict[str, Callable[..., Any]] = {
+    probe.__name__: probe
+    for probe in (build, age, impacts, commands, many, at_rest, in_memory, start, open_alone)
+}
+
+
+def run(what: str, how: Mapping[str, Any]) -> Any:  # noqa: ANN401  (each says what it answers)
+    """Run one here."""
+    with fleets.runner() as loop:
+        return loop.run(PROBES[what](**how))
+
+
+def main() -> None:
+    """Run one, print its answer."""
+    what, how = sys.argv[1:]
+    print(json.dumps(run(what, json.loads(how))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Results for people on a terminal, for scripts, and for the documentation."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.figures import Result
+
+_HEADING = """\
+# Benchmarks
+
+<!-- Written by `{command}`; do not edit by hand. -->
+
+Every figure stands beside a peer or a ratio that was measured in the same run, because figures of
+two machines, or of two days, do not compare. CPU time (of all threads) comes first: it is what a
+busy neighbour disturbs least. Contenders take turns, three rounds, and each figure is the median.
+`make bench` measures again; `make bench ARGS="commands --quick"` one of them in a hurry.
+"""
+
+
+def show(console: Console, machine: Mapping[str, str], results: Sequence[Result]) -> None:
+    """Tables on a terminal."""
+    console.print("; ".join(f"{name}: {value}" for name, value in machine.items()), style="dim")
+    for result in results:
+        table = Table(title=result.title, title_justify="left", title_style="bold")
+        table.add_column("")
+        for column in result.columns:
+            table.add_column(column, justify="right")
+        for row in result.rows:
+            table.add_row(row, *result.cells(row))
+        console.print()
+        console.print(table)
+        for note in result.notes:
+            console.print(f"  {note}", highlight=False)
+        for target in result.targets:
+            what, value, bound, verdict = target.cells
+            style = "green" if target.met else "red"
+            console.print(f"  {what}: {value}; target {bound}, {verdict}", style=style)
+
+
+def as_json(machine: Mapping[str, str], date: str, results: Sequence[Result]) -> dict[str, Any]:
+    """Everything, for scripts."""
+    return {
+        "machine": dict(machine),
+        "date": date,
+        "benchmarks": {
+            result.name: {
+                "rows": {name: dict(row) for name, row in result.rows.items()},
+                "targets": [
+                    {"what": target.what, "value": target.value, "bound": target.bound,
+                     "at_least": target.at_least, "met": target.met}
+                    for target in result.targets
+                ],
+            }
+            for result in results
+        },
+    }  # fmt: skip
+
+
+def as_markdown(
+    machine: Mapping[str, str], date: str, command: str, results: Sequence[Result]
+) -> str:
+    """The page of the documentation."""
+    return "\n".join(_page(machine, date, command, results))
+
+
+def _page(
+    machine: Mapping[str, str], date: str, command: str, results: Sequence[Result]
+) -> Iterator[str]:
+    yield _HEADING.format(command=command)
+    yield from _table(("", ""), [("Measured", date), *machine.items()])
+    yield "\n## Targets\n"
+    targets = [target.cells for result in results for target in result.targets]
+    yield from _table(("", "measured", "target", ""), targets)
+    for result in results:
+        yield f"\n## {result.title}\n\n{result.about}\n"
+        rows = [(row, *result.cells(row)) for row in result.rows]
+        yield from _table(("", *result.columns), rows)
+        for note in result.notes:
+            yield f"\n{note}"
+    yield ""
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Text to the left, numbers to the right."""
+    yield f"| {' | '.join(heads)} |"
+    yield f"|---|{'--:|' * (len(heads) - 1)}" if len(heads) > 2 else "|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,76 @@
+"""What a benchmark is given: how much to do, where to put things, whom to tell how far it is."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from tests.bench import probes
+from tests.bench.measure import in_turn
+
+T = TypeVar("T")
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float  # of each sample
+    machines: int  # of the large fleet
+    history: int  # commands that a fleet has behind it
+    impacts: int  # unfinished at a start
+    apart: bool = True  # whether what must not disturb each other has processes of its own
+
+
+FULL: Final = Effort(rounds=3, seconds=2.0, machines=100_000, history=100_000, impacts=1000)
+QUICK: Final = Effort(rounds=2, seconds=0.2, machines=10_000, history=5000, impacts=100)
+SMOKE: Final = Effort(rounds=1, seconds=0.0, machines=300, history=1, impacts=3, apart=False)
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where a benchmark runs."""
+
+    effort: Effort
+    folder: Path
+    expect: Callable[[int], None] = lambda _: None
+    step: Callable[[], None] = lambda: None
+
+    def in_turn(self, contenders: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
+        """Rounds in which each of them runs once."""
+        return in_turn(contenders, self.effort.rounds, self.step)
+
+    def fleet(self, machines: int, history: int = 0) -> Path:
+        """The file of a fleet, made the first time. To be opened, or copied and changed."""
+        path = self.folder / f"fleet-{machines}-{history}" / "fleet.db"
+        if not path.exists():
+            self.probe("build", path=str(path), machines=machines)
+            if history:
+                self.probe("age", path=str(path), machines=machines, history=history)
+        return path
+
+    def copy(self, path: Path) -> Path:
+        """A copy of a fleet's file, to be changed; the copy before it is gone."""
+        folder = self.folder / "copy"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        copied = Path(shutil.copy(path, folder))
+        with copied.open("rb") as file:
+            os.fsync(file.fileno())
+        return copied
+
+    def probe(self, what: str, **how: object) -> Any:  # noqa: ANN401  (each says what it answers)
+        """Run a function of `probes.py` in a process that holds nothing else."""
+        if not self.effort.apart:
+            return probes.run(what, how)
+        command = [sys.executable, "-m", "tests.bench.probes", what, json.dumps(how)]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        return json.loads(done.stdout)

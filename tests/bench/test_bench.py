@@ -1,0 +1,66 @@
+import json
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench import report
+from tests.bench.__main__ import BENCHMARKS, main
+from tests.bench.figures import Result, Target
+from tests.bench.fleets import SMALL_FLEET
+from tests.bench.machine import describe
+from tests.bench.stage import SMOKE, Stage
+
+MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON"}  # a difference of two noisy numbers
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_yields_sane_figures(name: str, tmp_path: Path) -> None:
+    """Every benchmark runs to its end, reports each step, and fills its table with numbers."""
+    steps: list[int] = []
+    done: list[None] = []
+    stage = Stage(SMOKE, tmp_path, expect=steps.append, step=lambda: done.append(None))
+    result = BENCHMARKS[name](stage)
+    assert result.name == name
+    assert [len(done)] == steps
+    for row in result.rows.values():
+        for column, value in row.items():
+            assert isfinite(value), (name, column)
+            assert value > 0 or column in MAY_BE_NEGATIVE, (name, column)
+
+
+def test_a_probe_has_a_process_of_its_own(tmp_path: Path) -> None:
+    """What is measured apart answers as it does here."""
+    here, apart = (Stage(replace(SMOKE, apart=there), tmp_path) for there in (False, True))
+    path = str(here.fleet(SMALL_FLEET))
+    assert here.probe("start", path=path).keys() == apart.probe("start", path=path).keys()
+
+
+def test_results_read_alike_everywhere(tmp_path: Path) -> None:
+    """Terminal, JSON and page show the same numbers."""
+    target = Target("a ÷ b", 0.5, 1.0, at_least=True)
+    rows = {"one": {"a": 1234.5, "b": 2.0}, "two": {"b": 20.25}}
+    result = Result(name="x", title="Things", about="What.", rows=rows, targets=(target,))
+    machine = describe(tmp_path)
+    console = Console(record=True, width=200)
+    report.show(console, machine, [result])
+    page = report.as_markdown(machine, "2026-01-09", "make bench", [result])
+    told = json.loads(json.dumps(report.as_json(machine, "2026-01-09", [result])))
+    assert rows == told["benchmarks"]["x"]["rows"]
+    assert not told["benchmarks"]["x"]["targets"][0]["met"]
+    assert "| one | 1,234 | 2.00 |\n| two |  | 20.2 |" in page
+    assert "| a ÷ b | 0.50 | at least 1 | missed |" in page
+    text = console.export_text()
+    assert "1,234" in text
+    assert "a ÷ b: 0.50; target at least 1, missed" in text
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["--write", "--quick"], ["--write", "growth"]])
+def test_wrong_usage_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong words measure nothing and rewrite nothing."""
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == 2
+    assert "make bench: error" in capsys.readouterr().err

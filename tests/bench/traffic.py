@@ -1,0 +1,80 @@
+"""Commands that keep a fleet busy and leave its scopes as they were."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count, cycle
+from random import getrandbits
+
+from fairwarning.core.commands import Approve, Cancel, Finish, Restart
+from fairwarning.core.model import Impact, guid
+from fairwarning.machines.driver import Report
+from fairwarning.service.fleet import Fleet
+from tests.bench.fleets import DOMAINS, machine_name
+from tests.bench.measure import Sample, Stopwatch
+
+WORDS = "Restart, approve, report its end, restart, cancel"
+
+_MACHINES = 10  # of each scope take part
+_WAVE = 8  # scopes at most, between two looks at the time
+
+
+class Traffic:
+    """Submitters, and the driver: the end of an impact is a command that is awaited as well."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._begun: dict[str, Impact] = {}  # by scope
+
+    def carry_out(self, impact: Impact, report: Report) -> None:
+        """Keep it until it is reported."""
+        self._begun[impact.scope] = impact
+
+    async def load(self, fleet: Fleet, shares: Sequence[Sequence[str]], seconds: float) -> Sample:
+        """As many submitters as shares, each with scopes of its own, for so many seconds."""
+        watch = Stopwatch()
+
+        async def submit(share: Sequence[str]) -> int:
+            done = 0
+            for part in cycle([share[at : at + _WAVE] for at in range(0, len(share), _WAVE)]):
+                done += await self._wave(fleet, part)
+                if watch.passed() >= seconds:
+                    break
+            return done
+
+        done = await asyncio.gather(*(submit(share) for share in shares))
+        return watch.sample(sum(done))
+
+    async def roam(self, fleet: Fleet, pick: Callable[[], Sequence[str]], seconds: float) -> Sample:
+        """One submitter, wave after wave, each over the scopes that are picked for it."""
+        await self._wave(fleet, pick()[:1])
+        watch = Stopwatch()
+        done = await self._wave(fleet, pick())
+        while watch.passed() < seconds:
+            done += await self._wave(fleet, pick())
+        return watch.sample(done)
+
+    async def _wave(self, fleet: Fleet, scopes: Sequence[str]) -> int:
+        """One command after the other, each on the next scope; how many."""
+        machine = next(self._numbers) % _MACHINES
+        events = [await self._restart(fleet, scope, machine) for scope in scopes]
+        for scope, event in zip(scopes, events, strict=True):
+            await fleet.submit(Approve(scope=scope, events=(event,), actor="machine"))
+        for scope in scopes:
+            impact = self._begun.pop(scope)
+            await fleet.submit(Finish(scope=scope, machine=impact.machine, impact=impact.id))
+        events = [await self._restart(fleet, scope, machine) for scope in scopes]
+        for scope, event in zip(scopes, events, strict=True):
+            await fleet.submit(Cancel(scope=scope, event=event))
+        return 5 * len(scopes)
+
+    async def _restart(self, fleet: Fleet, scope: str, machine: int) -> str:
+        """The id of the event that announces it."""
+        operation = f"{getrandbits(128):032x}"  # as random as the ids that Azure's tools send
+        name = machine_name(scope, machine)
+        await fleet.submit(Restart(scope=scope, operation=operation, machines=(name,)))
+        return guid(operation, scope, f"ud{machine % DOMAINS}")
+
+
+def shares(scopes: Sequence[str], submitters: int) -> list[Sequence[str]]:
+    """Deal the scopes out."""
+    return [scopes[first::submitters] for first in range(min(submitters, len(scopes)))]

@@ -1,0 +1,123 @@
+"""From durable to visible: how long after a commit its document can be read."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from fairwarning.core.model import Scope
+from fairwarning.service.documents import Published
+from fairwarning.service.fleet import Fleet
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Batch
+from tests.bench import fleets
+from tests.bench.figures import Result
+from tests.bench.measure import Laps
+from tests.bench.stage import Stage
+from tests.bench.traffic import Traffic, shares
+
+STEPS = 1  # a round
+
+_SCOPES = 200
+_MACHINES = 10
+_PEER = "the commit itself"
+_RETURN = "durable on the disk → the fleet knows"
+_READ = "the fleet knows → the new document can be read"
+_WOKEN = "the fleet knows → a waiting reader runs"
+_VERSION = "2020-07-01"
+_SHARES = {"p50 µs": 0.5, "p99 µs": 0.99}
+
+
+class Stamped(SQLiteStore):
+    """A store that notes when commits begin, are durable, and have returned."""
+
+    def __init__(self, path: Path, laps: dict[str, Laps]) -> None:
+        super().__init__(path)
+        self._laps = laps
+        self._durable = 0.0
+        self.returned = 0.0
+
+    def _commit(self, batch: Batch) -> float | None:
+        began = time.perf_counter()
+        due = super()._commit(batch)
+        self._laps[_PEER].add(began)
+        self._durable = time.perf_counter()
+        return due
+
+    async def commit(self, batch: Batch) -> float | None:
+        due = await super().commit(batch)
+        self._laps[_RETURN].add(self._durable)
+        self.returned = time.perf_counter()
+        return due
+
+
+def run(stage: Stage) -> Result:
+    """Measure."""
+    stage.expect(STEPS * stage.effort.rounds)
+    with fleets.runner() as loop:
+        taken = stage.in_turn({"": lambda: loop.run(_round(stage))})[""]
+    rows = {
+        name: {
+            head: median(laps[name].us(share) for laps in taken) for head, share in _SHARES.items()
+        }
+        for name in (_PEER, _RETURN, _READ, _WOKEN)
+    }
+    peer = rows[_PEER]["p50 µs"]
+    for row in rows.values():
+        row["p50 ÷ commit"] = row["p50 µs"] / peer
+    return Result(
+        name="visible",
+        title="From durable to visible",
+        about=f"{fleets.SUBMITTERS} submitters on {_SCOPES} scopes of {_MACHINES} machines, every "
+        "scope with a reader that waits for the next document and renders it. A batch becomes "
+        "visible as a whole, so its last scope waits for the others. Beside it: the commit.",
+        rows=rows,
+    )
+
+
+async def _round(stage: Stage) -> dict[str, Laps]:
+    laps = {name: Laps() for name in (_PEER, _RETURN, _READ, _WOKEN)}
+    path = stage.folder / "visible.db"
+    path.unlink(missing_ok=True)
+    scopes = fleets.scope_names(_SCOPES)
+    store, traffic = Stamped(path, laps), Traffic()
+    async with fleets.serving(store, traffic) as fleet:
+        await fleets.make(fleet, scopes, _MACHINES)
+        await fleets.enable(fleet, scopes)
+        readers = await _attend(fleet, scopes, store, laps)
+        for one in laps.values():
+            one.seconds.clear()
+        await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), stage.effort.seconds)
+        for reader in readers:
+            reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await reader
+    return laps
+
+
+async def _attend(
+    fleet: Fleet, scopes: Sequence[str], store: Stamped, laps: dict[str, Laps]
+) -> list[asyncio.Task[None]]:
+    """A reader for each scope, and a look at each document the moment it is published."""
+    publish = fleet.documents.publish
+    committed: dict[str, float] = {}
+
+    def published(name: str, scope: Scope | None) -> None:
+        publish(name, scope)
+        document = fleet.documents.get(name)
+        assert document is not None
+        assert document.scope is scope
+        laps[_READ].add(store.returned)
+        committed[name] = store.returned
+
+    async def read(name: str, document: Published) -> None:
+        while True:
+            await document.change(document.incarnation)
+            laps[_WOKEN].add(committed[name])
+            document.body(_VERSION)
+
+    documents = {name: await fleet.documents.fetch(name) for name in scopes}
+    fleet.documents.publish = published  # type: ignore[assignment, method-assign]
+    return [asyncio.create_task(read(*one)) for one in documents.items()]
