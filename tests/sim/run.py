@@ -129,19 +129,27 @@ async def simulate_many(
 ) -> Failure | None:
     """Seed after seed; the first failure."""
     gc.disable()  # next to nothing here is in cycles; between seeds is soon enough
-    for seed in seeds:
-        if seed % 25 == 0:
-            gc.collect()
-        failure = await simulate(seed, steps, settle=settle, sqlite=sqlite)
-        if failure:
-            return failure
+    try:
+        for seed in seeds:
+            if seed % 25 == 0:
+                gc.collect()
+            failure = await simulate(seed, steps, settle=settle, sqlite=sqlite)
+            if failure:
+                return failure
+    finally:
+        gc.enable()
     return None
 
 
 def run(seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False) -> Failure | None:
-    """The same, for those outside of a loop."""
-    logging.getLogger("fairwarning").setLevel(logging.CRITICAL + 1)
-    return asyncio.run(simulate_many(seeds, steps, settle=settle, sqlite=sqlite))
+    """The same, for those outside of a loop; what the service logs meanwhile is of no interest."""
+    log = logging.getLogger("fairwarning")
+    level = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        return asyncio.run(simulate_many(seeds, steps, settle=settle, sqlite=sqlite))
+    finally:
+        log.setLevel(level)
 
 
 def _commit() -> str:
