@@ -23,7 +23,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import Dissolve, Hit
+from fairwarning.core.messages import Dissolve, Hit, Join
 from fairwarning.core.model import (
     Entity,
     Impact,
@@ -99,7 +99,11 @@ E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
 
 
 class _Desk:
-    """Where one command is worked off: an overlay over what is stored."""
+    """Where one command is worked off: an overlay over what is stored.
+
+    A ref holds its entity's kind, which the type checker cannot follow through a dictionary: hence
+    the few `type: ignore`s below.
+    """
 
     __slots__ = ("before", "command", "now", "outcome", "present", "stored", "tallies", "waiting")
 
@@ -120,7 +124,7 @@ class _Desk:
         ref = (kind, name)
         if ref not in self.present:
             self.present[ref] = self.stored(ref)
-        return self.present[ref]  # type: ignore[return-value]  # the kind is in the ref
+        return self.present[ref]  # type: ignore[return-value]
 
     def read(self, scope: str) -> Scope | None:
         """A scope, for those that plan over several."""
@@ -161,7 +165,7 @@ class _Desk:
     def _apply(self, command: Command) -> None:
         kind, name = command.on, getattr(command, command.target)
         standing = self.get(kind, name)  # type: ignore[type-var]
-        if standing is None and command.internal and not command.creates:
+        if standing is None and command.internal and not isinstance(command, Join):
             return  # whom it was for is gone, and nobody waits for an answer
         if isinstance(command, Dissolve):
             self.put(Scope, name, None)

@@ -29,8 +29,7 @@ class Command:
 
     on: ClassVar[type[Entity]]
     target: ClassVar[str]  # the field that names the entity the command is for
-    creates: ClassVar[bool] = False
-    internal: ClassVar[bool] = False
+    internal: ClassVar[bool] = False  # only the rules send it
     actor: str = must(checks.name, default="operator")
 
 
@@ -47,7 +46,6 @@ class ScopeCommand(Command):
 class CreateScope(ScopeCommand):
     """A standalone machine, an availability set or a cloud service comes to be."""
 
-    creates = True
     scope: str = must(checks.name)
     kind: ScopeKind = must(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
@@ -199,7 +197,6 @@ class SetCommand(Command):
 class CreateSet(SetCommand):
     """A scale set comes to be, with its first instances."""
 
-    creates = True
     capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
     name: str = must(checks.optional_name, default="")  # the set's id, if not given
     group: str = must(checks.optional_name, default="")
@@ -287,7 +284,6 @@ class RolloutCommand(Command):
 class StartRollout(RolloutCommand):
     """Work through the machines of these scopes, a domain or a host at a time (E7)."""
 
-    creates = True
     scopes: tuple[str, ...] = must(checks.names(limits.ROLLOUT_SCOPES))
     kind: ImpactKind = must(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),

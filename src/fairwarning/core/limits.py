@@ -10,7 +10,6 @@ RECOMMEND_SECONDS = 15 * 60
 # Terminate is configured on the scale set, within these bounds (T1).
 TERMINATE_MIN_SECONDS = 5 * 60
 TERMINATE_MAX_SECONDS = 15 * 60
-TERMINATE_DEFAULT_SECONDS = 5 * 60
 # A predicted hardware failure may be announced this far ahead (E3).
 DEGRADE_MAX_SECONDS = 7 * 24 * 3600
 # No notice is longer than that either; a bound for settings.

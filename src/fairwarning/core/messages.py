@@ -21,7 +21,6 @@ class Join(ScopeCommand):
     """More instances for a set's placement group; the group comes to be if it must."""
 
     internal = True
-    creates = True
     machines: tuple[Machine, ...]
     owner: str
     group: str = ""

@@ -192,8 +192,8 @@ def _count(rollout: Rollout, command: CountStep, now: float) -> Turn:
         rollout.next_lane < rollout.lanes and rollout.status is not RolloutStatus.ABORTED
     ):
         return Turn(rollout, (), sends)
-    over = RolloutStatus.DONE if rollout.next_lane == rollout.lanes else rollout.status
-    status = rollout.status if rollout.status is RolloutStatus.ABORTED else over
+    aborted = rollout.status is RolloutStatus.ABORTED
+    status = RolloutStatus.ABORTED if aborted else RolloutStatus.DONE
     ended = changed(rollout, status=status, ended_at=now)
     return Turn(ended, (Fact(Did.ROLLOUT_ENDED, why=status),))
 
