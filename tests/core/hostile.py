@@ -111,6 +111,9 @@ _RIGHT: dict[str, Value] = {
     "hosts": st.none() | _some(st.sampled_from(["av-host0", "av-host1", "h"])),
     "batch": st.sampled_from([1, 2, 100]),
     "power": st.sampled_from(Power),
+    "size": st.sampled_from(["", "Standard_B1s"]),
+    "zone": st.sampled_from(["", "1"]),
+    "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
 }
 
 

@@ -74,7 +74,8 @@ EIO = failing(sqlite3.SQLITE_IOERR_FSYNC)
 
 
 @pytest.mark.parametrize(
-    "statement", ["BEGIN IMMEDIATE", "UPDATE head SET position = ?, line = ?;", "COMMIT"]
+    "statement",
+    ["BEGIN IMMEDIATE", "UPDATE head SET position = ?, line = ?, machine = ?;", "COMMIT"],
 )
 def test_a_failed_commit_changes_nothing_and_can_be_repeated(
     tmp_path: Path, statement: str

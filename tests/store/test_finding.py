@@ -50,17 +50,39 @@ def test_machines_are_found_by_name_and_address(kept: Kept) -> None:
     async def story(store: Store) -> None:
         await store.commit(made(two, one))
         for _ in range(2):
-            assert await store.find(name="web") == [Place("one", web), Place("two", other)]
-            assert await store.find(address="127.1.0.2") == [Place("two", other)]
-            assert await store.find(name="bare") == [Place("one", bare)]
+            assert await store.find(name="web") == [Place(2, "one", web), Place(1, "two", other)]
+            assert await store.find(address="127.1.0.2") == [Place(1, "two", other)]
+            assert await store.find(name="bare") == [Place(3, "one", bare)]
             assert await store.find(name="Web") == []
             assert await store.find(address="127.1.0.3") == []
             assert await store.find(address="") == []
             await restart(store)
         fewer = scope("one", bare, version=2)
         await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
-        assert await store.find(name="web") == [Place("two", other)]
+        assert await store.find(name="web") == [Place(1, "two", other)]
         assert await store.find(address="127.1.0.1") == []
+
+    kept(story)
+
+
+def test_a_machine_keeps_its_number_and_nobody_else_ever_gets_it(kept: Kept) -> None:
+    """Its loopback address is made of it (M22): not after a change, a restart, or its end."""
+    a, b, c = Machine(name="a"), Machine(name="b"), Machine(name="c")
+    one, two = scope("one", a, b), scope("two", c)
+
+    async def story(store: Store) -> None:
+        await store.commit(made(one))
+        stopped = replace(a, power=Power.STOPPED)
+        fewer = scope("one", stopped, version=2)
+        await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
+        await restart(store)
+        await store.commit(made(two))
+        assert await store.find(number=1) == [Place(1, "one", stopped)]
+        assert await store.find(number=2) == []
+        assert await store.find(number=0) == []
+        assert await store.places(0, 9) == [Place(1, "one", stopped), Place(3, "two", c)]
+        assert await store.places(0, 1) == [Place(1, "one", stopped)]
+        assert await store.places(1, 9) == [Place(3, "two", c)]
 
     kept(story)
 
@@ -89,7 +111,7 @@ def test_an_address_is_never_given_twice(kept: Kept) -> None:
         assert "10.0.0.7" in refused.value.message
         assert await store.names(Scope, "", 9) == ["one"]
         assert await store.find(address="10.0.0.9") == []
-        assert await store.find(address="10.0.0.1") == [Place("one", one.machines["m"])]
+        assert await store.find(address="10.0.0.1") == [Place(1, "one", one.machines["m"])]
 
     kept(story)
 
@@ -109,11 +131,11 @@ def test_addresses_can_move_within_a_batch(kept: Kept) -> None:
         await store.commit(
             Batch(2.0, {(Scope, "one"): (one, swapped[0]), (Scope, "two"): (two, swapped[1])})
         )
-        assert await store.find(address="10.1") == [Place("two", swapped[1].machines["b"])]
+        assert await store.find(address="10.1") == [Place(2, "two", swapped[1].machines["b"])]
         await store.commit(
             Batch(3.0, {(Scope, "three"): (None, heir), (Scope, "one"): (swapped[0], None)})
         )
-        assert await store.find(address="10.2") == [Place("three", heir.machines["c"])]
+        assert await store.find(address="10.2") == [Place(3, "three", heir.machines["c"])]
         assert await store.find(name="a") == []
 
     kept(story)

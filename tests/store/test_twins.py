@@ -30,6 +30,8 @@ async def answers(store: Store, author: Author) -> list[Any]:
         await store.next_due(),
         await store.find(name=line.fact.machine or "nobody"),
         await store.find(address=f"10.0.0.m-{chance.randrange(1, 60)}"),
+        await store.find(number=chance.randrange(1, 60)),
+        await store.places(chance.randrange(60), limit),
         [await store.names(kind, ref[1], limit) for kind in (Scope, ScaleSet, Operation)],
         [await store.names(kind, "", limit) for kind in (Rollout, Lane)],
         await store.unfinished(chance.choice(("", *author.impacts)), limit),

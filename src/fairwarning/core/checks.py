@@ -1,5 +1,6 @@
 """What the fields of commands may hold. A check says what is allowed when a value is not."""
 
+from collections.abc import Mapping
 from enum import Enum
 
 from fairwarning.core import limits
@@ -135,6 +136,17 @@ def terminate(value: object) -> str | None:
     return f"0 (no notice) or {least} to {most} seconds (PT5M to PT15M)"
 
 
+def tags(value: object) -> str | None:
+    """What somebody wrote on a machine."""
+    if (
+        isinstance(value, Mapping)
+        and len(value) <= limits.TAGS
+        and all(_is_id(key) and text(part) is None for key, part in value.items())
+    ):
+        return None
+    return f"at most {limits.TAGS} tags, each a name and a text"
+
+
 boolean = one_of(False, True)  # noqa: FBT003  (the allowed values themselves)
 notice = whole(1, limits.NOTICE_MAX_SECONDS)
 duration = whole(limits.UNKNOWN_DURATION, limits.DURATION_MAX_SECONDS)
@@ -170,6 +182,9 @@ _MACHINE: dict[str, Check] = {
     "instance": one_of(-1),  # only a scale set hands out instances
     "model": one_of(0),
     "protected": boolean,
+    "size": optional_name,
+    "zone": optional_name,
+    "tags": tags,
 }
 
 

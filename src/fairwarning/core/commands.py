@@ -1,5 +1,6 @@
 """Every command: an imperative each, from outside, checked at the door by `validate`."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import ClassVar
 
@@ -215,6 +216,9 @@ class CreateSet(SetCommand):
         checks.whole(1, limits.FAULT_DOMAINS_MAX), default=limits.FAULT_DOMAINS
     )
     rules: Rules = must(checks.rules, default_factory=Rules)
+    size: str = must(checks.optional_name, default="")
+    zone: str = must(checks.optional_name, default="")
+    tags: Mapping[str, str] = must(checks.tags, default_factory=dict)
 
 
 @record

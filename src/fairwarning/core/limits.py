@@ -45,6 +45,7 @@ FAULT_DOMAINS_MAX = 20
 NAME_CHARACTERS = 200  # of what is created
 ID_CHARACTERS = 250  # of what is named: instances and impacts add to the names they come from
 TEXT_CHARACTERS = 1000
+TAGS = 50  # of a machine
 
 # Rollouts.
 ROLLOUT_SCOPES = 1000
@@ -53,3 +54,17 @@ ROLLOUT_BATCH_MAX = 100
 # A step whose machines are busy is tried again after this, then after twice as long, and so on.
 ROLLOUT_RETRY_SECONDS = 30
 ROLLOUT_RETRY_MAX_SECONDS = 15 * 60
+
+# The metadata endpoint (M17, M18; the sizes and deadlines are those it is tested against).
+HEADER_BYTES = 16 * 1024  # the request line included
+HEADER_FIELDS = 64
+BODY_BYTES = 64 * 1024
+HEADER_SECONDS = 5  # from the connection or the first byte until the headers are there
+BODY_SECONDS = 10
+KEEP_SECONDS = 30  # an open connection on which nothing is asked
+WRITE_SECONDS = 10  # a client that does not read its answer
+CONNECTIONS = 4096
+CONNECTIONS_OF_MACHINE = 16
+REQUESTS_PER_SECOND = 5  # of one machine, where limited (Azure's figure)
+REQUESTS_BURST = 10
+WAIT_MAX_SECONDS = 300  # of a long poll

@@ -118,6 +118,9 @@ class Machine:
     model: int = 0  # version of its scale set's model it follows
     protected: bool = False  # from scale-in
     created_at: float = 0.0
+    size: str = ""  # this and what follows is only shown to the machine (M19)
+    zone: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @record
@@ -251,6 +254,9 @@ class ScaleSet:
     update_domains: int = limits.UPDATE_DOMAINS
     fault_domains: int = limits.FAULT_DOMAINS
     rules: Rules = field(default_factory=Rules)
+    size: str = ""  # this, zone and tags are what new instances get
+    zone: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[str, ...] = ()  # scope ids
     next_instance: int = 0  # T7: ids only ever grow
     queue: tuple[PendingDelete, ...] = ()  # in order of creation

@@ -91,6 +91,9 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> Turn:
         update_domains=command.update_domains,
         fault_domains=command.fault_domains,
         rules=command.rules,
+        size=command.size,
+        zone=command.zone,
+        tags=command.tags,
     )
     grown, sends = _grow(born, command.capacity, {})
     return Turn(grown, (Fact(Did.SET_CREATED),), sends)
@@ -252,6 +255,9 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
         terminate_seconds=scale_set.terminate_seconds,
         instance=instance,
         model=scale_set.model,
+        size=scale_set.size,
+        zone=scale_set.zone,
+        tags=scale_set.tags,
     )
 
 

@@ -6,6 +6,7 @@ Entities are immutable, so references are kept and nothing is copied. No method 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from operator import attrgetter
 
 from fairwarning.core import cascade
@@ -105,14 +106,19 @@ class MemoryStore:
         self._ready()
         return self._agenda.first()
 
-    async def find(self, *, name: str = "", address: str = "") -> list[Place]:
+    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
         self._ready()
-        found = []
-        for scope, machine in self._places.find(name, address):
-            entity = self._entities[Scope, scope]
-            assert isinstance(entity, Scope)
-            found.append(Place(scope, entity.machines[machine]))
-        return found
+        return [self._place(one) for one in self._places.find(name, address, number)]
+
+    async def places(self, after: int, limit: int) -> list[Place]:
+        self._ready()
+        return [self._place(one) for one in self._places.past(after, limit)]
+
+    def _place(self, number: int) -> Place:
+        scope, name = self._places.by_number[number]
+        entity = self._entities[Scope, scope]
+        assert isinstance(entity, Scope)
+        return Place(number, scope, entity.machines[name])
 
     async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         self._ready()
@@ -186,11 +192,13 @@ class _Agenda:
 
 
 class _Places:
-    """Where machines are, by name and by address."""
+    """Where machines are, by number, by name and by address."""
 
     def __init__(self) -> None:
-        self._names: dict[str, set[str]] = {}  # name -> scopes
-        self._addresses: dict[str, tuple[str, str]] = {}  # address -> scope, name
+        self.by_number: dict[int, tuple[str, str]] = {}  # -> scope, name; in order of numbers
+        self._last = 0
+        self._names: dict[str, dict[str, int]] = {}  # name -> scope -> number
+        self._addresses: dict[str, int] = {}  # -> number
 
     def check(self, moves: Sequence[Differences]) -> None:
         """Refuse an address that another machine has, and keeps."""
@@ -205,21 +213,33 @@ class _Places:
             claimed.add(address)
 
     def apply(self, moves: Sequence[Differences]) -> None:
-        for scope, machine in left(moves):
+        for _, machine in left(moves):
             self._addresses.pop(machine.address, None)
-            self._names[machine.name].remove(scope)
-            if not self._names[machine.name]:
-                del self._names[machine.name]
+        for move in moves:
+            for machine in move.gone:
+                self._remove(move.scope, machine.name)
+            for machine in move.fresh:
+                self._last += 1
+                self.by_number[self._last] = (move.scope, machine.name)
+                self._names.setdefault(machine.name, {})[move.scope] = self._last
         for scope, machine in came(moves):
-            self._names.setdefault(machine.name, set()).add(scope)
             if machine.address:
-                self._addresses[machine.address] = (scope, machine.name)
+                self._addresses[machine.address] = self._names[machine.name][scope]
 
-    def find(self, name: str, address: str) -> list[tuple[str, str]]:
+    def _remove(self, scope: str, name: str) -> None:
+        scopes = self._names[name]
+        del self.by_number[scopes.pop(scope)]
+        if not scopes:
+            del self._names[name]
+
+    def find(self, name: str, address: str, number: int) -> list[int]:
         if name:
-            return [(scope, name) for scope in sorted(self._names.get(name, ()))]
-        place = self._addresses.get(address)
-        return [place] if place else []
+            return [found for _, found in sorted(self._names.get(name, {}).items())]
+        number = self._addresses.get(address, 0) if address else number
+        return [number] if number in self.by_number else []
+
+    def past(self, after: int, limit: int) -> list[int]:
+        return list(islice((number for number in self.by_number if number > after), limit))
 
 
 class _Feed:

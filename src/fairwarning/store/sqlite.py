@@ -53,7 +53,7 @@ class SQLiteStore:
         self._worker: Worker | None = None
         # What follows belongs to the thread.
         self._connection: Connection | None = None
-        self._head: tables.Head = (0, 0)
+        self._head: tables.Head = (0, 0, 0)
         self._moved = 0  # of the connection's changes; the rest is in the log
         self._full = False  # the ballast was given up, and could not be taken again yet
 
@@ -250,8 +250,11 @@ class SQLiteStore:
     async def next_due(self) -> float | None:
         return await self._read(tables.next_due)
 
-    async def find(self, *, name: str = "", address: str = "") -> list[Place]:
-        return await self._read(tables.find, name, address)
+    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
+        return await self._read(tables.find, name, address, number)
+
+    async def places(self, after: int, limit: int) -> list[Place]:
+        return await self._read(tables.places, after, limit)
 
     async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         return await self._read(tables.names, kind, after, limit)

@@ -27,8 +27,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a machine is."""
+    """Where a machine is, and the number it was given when it came: its alone for ever."""
 
+    number: int
     scope: str
     machine: Machine
 
@@ -74,8 +75,11 @@ class Store(Protocol):
     async def next_due(self) -> float | None:
         """The earliest due time of all entities."""
 
-    async def find(self, *, name: str = "", address: str = "") -> list[Place]:
-        """Machines of this name (several scopes may have one) or with this address."""
+    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
+        """Machines of this name (several scopes may have one), with this address or number."""
+
+    async def places(self, after: int, limit: int) -> list[Place]:
+        """Machines in order of their numbers, from the first past `after`."""
 
     async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         """Ids of entities of a kind, in order, from the first past `after`."""

@@ -23,8 +23,8 @@ from fairwarning.store.files import Connection
 from fairwarning.store.store import Batch, Change, Entry, Place
 
 Row = tuple[object, ...]
-Head = tuple[int, int]
-"""The last position of the change feed, the last number of the journal."""
+Head = tuple[int, int, int]
+"""The last position of the change feed, the last numbers of the journal and of a machine."""
 
 _NO_VERSION = -1  # of an entity that is not there
 _SIZES = (64, 16, 4, 1)  # rows a statement; few sizes, so that prepared statements are used again
@@ -44,9 +44,10 @@ class Rows:
 
     def __init__(self, batch: Batch, head: Head) -> None:
         self.batch = batch
-        self._position, self._line = head
+        self._position, self._line, self._machine = head
         self.entities: list[Row] = []
         self.moves: list[Differences] = []
+        self.machines: list[Row] = []
         self.first_lines: list[Row] = []
         self.lines: list[Row] = []
         self._newest: dict[Ref, int] = {}  # lines, by the entity they are about
@@ -59,7 +60,7 @@ class Rows:
         self.told = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
         self.events = [(*key, line) for key, line in self._events.items()]
         self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
-        self.head: Head = (max(self._position, head[0] + 1), self._line)
+        self.head: Head = (max(self._position, head[0] + 1), self._line, self._machine)
 
     def _add_line(self, line: Line) -> None:
         self._line += 1
@@ -83,6 +84,7 @@ class Rows:
             self._position = position = self._position + 1
             if move := differences(ref, before, after):
                 self.moves.append(move)
+                self._put_machines(move)
         number, was = (None, _NO_VERSION) if before is None else (-1, before.version)
         line = self._newest.pop(ref, 0)
         version, due, body = _NO_VERSION, None, None
@@ -91,6 +93,17 @@ class Rows:
         self.entities.append(
             (number, ref[0].__name__, ref[1], version, due, position, line, was, body)
         )
+
+    def _put_machines(self, move: Differences) -> None:
+        for _, machine in move.changed:
+            self.machines.append(
+                (None, move.scope, machine.name, machine.address, codec.text(machine))
+            )
+        for machine in move.fresh:
+            self._machine += 1
+            self.machines.append(
+                (self._machine, move.scope, machine.name, machine.address, codec.text(machine))
+            )
 
 
 # --- Writing --------------------------------------------------------------------------------------
@@ -106,7 +119,7 @@ def write(connection: Connection, rows: Rows) -> float | None:
         found = _many(connection, "put_entities", rows.entities)
         if found < len(rows.entities) or connection.execute(_SQL["stray"]).fetchone():
             raise Clash
-        _move_machines(connection, rows.moves)
+        _move_machines(connection, rows)
     except sqlite3.IntegrityError as error:  # an address of another machine, or two strays
         raise Clash from error
     _many(connection, "tell_of_entities", rows.told)
@@ -120,18 +133,17 @@ def write(connection: Connection, rows: Rows) -> float | None:
     return next_due(connection)
 
 
-def _move_machines(connection: Connection, moves: Sequence[Differences]) -> None:
-    gone = [(move.scope, machine.name) for move in moves for machine in move.gone]
+def _move_machines(connection: Connection, rows: Rows) -> None:
+    gone = [(move.scope, machine.name) for move in rows.moves for machine in move.gone]
     freed = [
         (move.scope, before.name)
-        for move in moves
+        for move in rows.moves
         for before, after in move.changed
         if before.address != after.address
     ]
-    put = [(scope, one.name, one.address, codec.text(one)) for scope, one in came(moves)]
     _many(connection, "remove_machines", gone)
     _many(connection, "free_addresses", freed)
-    _many(connection, "put_machines", put)
+    _many(connection, "put_machines", rows.machines)
 
 
 def _many(connection: Connection, name: str, rows: Sequence[Row]) -> int:
@@ -156,7 +168,7 @@ def explain(connection: Connection, rows: Rows) -> Conflict:
             return stale(ref)
     claims = [(scope, one.name, one.address) for scope, one in came(rows.moves) if one.address]
     for scope, name, address in claims:
-        for place in find(connection, "", address):
+        for place in find(connection, "", address, 0):
             if (place.scope, place.machine.name) != (scope, name):
                 return address_taken(address)
     return address_taken(claims[-1][2])  # by a machine of the same batch
@@ -199,11 +211,23 @@ def next_due(connection: Connection) -> float | None:
     return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
 
 
-def find(connection: Connection, name: str, address: str) -> list[Place]:
-    """Machines by name, else by address."""
-    query, value = ("machines_named", name) if name else ("machines_at", address)
-    rows = connection.execute(_SQL[query], (value,)).fetchall()
-    return [Place(scope, codec.machine(body)) for scope, body in rows]
+def find(connection: Connection, name: str, address: str, number: int) -> list[Place]:
+    """Machines by name, else by address, else by number."""
+    if name:
+        return _places(connection, "machines_named", name)
+    if address:
+        return _places(connection, "machines_at", address)
+    return _places(connection, "machine_numbered", number)
+
+
+def places(connection: Connection, after: int, limit: int) -> list[Place]:
+    """Machines in order of their numbers."""
+    return _places(connection, "places", after, limit)
+
+
+def _places(connection: Connection, query: str, *values: object) -> list[Place]:
+    rows = connection.execute(_SQL[query], values).fetchall()
+    return [Place(number, scope, codec.machine(body)) for number, scope, body in rows]
 
 
 def names(connection: Connection, kind: type[Entity], after: str, limit: int) -> list[str]:

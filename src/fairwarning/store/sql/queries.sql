@@ -2,10 +2,10 @@
 -- so that a batch is a handful of statements however many commands it holds.
 
 -- name: head
-SELECT position, line FROM head;
+SELECT position, line, machine FROM head;
 
 -- name: move_head
-UPDATE head SET position = ?, line = ?;
+UPDATE head SET position = ?, line = ?, machine = ?;
 
 -- name: put_entities
 -- `previous` carries the version that must be there (-1: none) in; where another is there, nothing
@@ -67,18 +67,24 @@ UPDATE machine SET address = '' WHERE number IN (
 );
 
 -- name: put_machines
-INSERT INTO machine (scope, name, address, body)
-VALUES (?, ?, ?, ?)
+INSERT INTO machine (number, scope, name, address, body)
+VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET address = excluded.address, body = excluded.body;
 
 -- name: machines
 SELECT body FROM machine WHERE scope = ? ORDER BY number;
 
 -- name: machines_named
-SELECT scope, body FROM machine WHERE name = ? ORDER BY scope;
+SELECT number, scope, body FROM machine WHERE name = ? ORDER BY scope;
 
 -- name: machines_at
-SELECT scope, body FROM machine WHERE address = ? AND address <> '';
+SELECT number, scope, body FROM machine WHERE address = ? AND address <> '';
+
+-- name: machine_numbered
+SELECT number, scope, body FROM machine WHERE number = ?;
+
+-- name: places
+SELECT number, scope, body FROM machine WHERE number > ? ORDER BY number LIMIT ?;
 
 -- name: put_impacts
 INSERT INTO impact (id, body)
