@@ -93,9 +93,10 @@ _LONGEST_WAIT_SECONDS = 3600.0
 
 def _steady() -> float:
     """Seconds that only ever grow, and that count while the machine sleeps where the OS can."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+    return time.clock_gettime(_STEADY)
+
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class VirtualClock:

@@ -11,16 +11,20 @@ from fairwarning.core.document import document
 from fairwarning.core.errors import NotFound
 from fairwarning.core.model import Scope
 
+Callback = Callable[[], None]
+
 
 class Published:
-    """A scope as its machines see it: bodies are rendered once for each change and version."""
+    """A scope as its machines see it. It stays the same object while the scope is there."""
 
-    __slots__ = ("_bodies", "_waiting", "scope")
+    __slots__ = ("_followers", "answers", "scope")
 
     def __init__(self) -> None:
         self.scope: Scope | None = None
-        self._bodies: dict[str, bytes] = {}
-        self._waiting: list[asyncio.Future[None]] = []
+        self.answers: dict[str, bytes] = {}
+        """What was rendered of this document, by whatever key its reader likes; emptied when the
+        document changes."""
+        self._followers: dict[Callback, None] = {}
 
     @property
     def incarnation(self) -> int:
@@ -29,35 +33,38 @@ class Published:
 
     def body(self, api_version: str) -> bytes:
         """The document at an api-version."""
-        body = self._bodies.get(api_version)
-        if body is None:
-            if self.scope is None:
-                raise NotFound("UnknownScope", "this machine is gone")
-            body = self._bodies[api_version] = document(self.scope, api_version)
-        return body
+        if self.scope is None:
+            raise NotFound("UnknownScope", "this machine is gone")
+        return document(self.scope, api_version)
 
     def replace(self, scope: Scope | None) -> None:
         """A new state is durable: show it, and wake who waits if the document is another."""
         changed = self.incarnation != (scope.incarnation if scope else 0)
         self.scope = scope
         if changed or scope is None:
-            self._bodies = {}
-            for future in self._waiting:
-                if not future.done():
-                    future.set_result(None)
-            self._waiting = []
+            self.answers.clear()
+            followers, self._followers = self._followers, {}
+            for callback in followers:
+                asyncio.get_running_loop().call_soon(callback)
+
+    def follow(self, callback: Callback) -> None:
+        """Call back, once, when the incarnation is another (M18): no task, no future."""
+        self._followers[callback] = None
+
+    def unfollow(self, callback: Callback) -> None:
+        """Given up: a held request must leave nothing behind."""
+        self._followers.pop(callback, None)
 
     async def change(self, incarnation: int) -> None:
-        """Return once the incarnation is no longer this one (M18)."""
+        """Return once the incarnation is no longer this one."""
         if self.incarnation != incarnation:
             return
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        changed = asyncio.Event()
+        self.follow(changed.set)
         try:
-            await future
+            await changed.wait()
         finally:
-            if future in self._waiting:  # given up: a held request must leave nothing behind
-                self._waiting.remove(future)
+            self.unfollow(changed.set)
 
 
 class Documents:

@@ -31,9 +31,10 @@ from fairwarning.service.batch import Waiting, Work
 from fairwarning.service.clock import Clock, VirtualClock
 from fairwarning.service.documents import Documents, Published
 from fairwarning.service.impacts import Impacts
+from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import Polls
 from fairwarning.service.timers import Timers
-from fairwarning.store.store import Batch, Store
+from fairwarning.store.store import Batch, Place, Store
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ class Fleet:
         self.documents = Documents(self._load_scope)
         self.polls = Polls(self.post)
         self.broken: Broken | None = None
+        self.followers: list[Callable[[str, Scope | None], None]] = []
+        """Called with each scope that has changed, once that is durable; None: it is gone."""
+        self._decided = self._commits = self._refused = 0
         self._impacts = Impacts(driver, self.post)
         self._timers = Timers(clock, self._wake)
         self._cache: OrderedDict[Ref, Entity] = OrderedDict()
@@ -131,6 +135,7 @@ class Fleet:
     async def advance(self, seconds: float) -> None:
         """Let virtual time pass, and everything that is due in it happen."""
         clock = self._virtual()
+        self.polls.collect()  # by the time at which they were
         await clock.advance(seconds)
         await self._keep_time()
 
@@ -159,6 +164,10 @@ class Fleet:
         assert entity is None or isinstance(entity, kind)
         return entity
 
+    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
+        """Machines of this name, with this address or number."""
+        return await self.store.find(name=name, address=address, number=number)
+
     async def poll(self, scope: str) -> Published:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
         published = await self.documents.fetch(scope)
@@ -179,6 +188,16 @@ class Fleet:
                 await held.wait()
             finally:
                 alarm.cancel()
+
+    def metrics(self) -> list[Metric]:
+        """Figures about the commands so far."""
+        return [
+            counter("fairwarning_commands", "Commands decided.", self._decided),
+            counter("fairwarning_commands_refused", "Commands refused.", self._refused),
+            counter("fairwarning_commits", "Transactions committed.", self._commits),
+            gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
+            gauge("fairwarning_writing", "1 while commands are taken.", self.broken is None),
+        ]
 
     async def _load_scope(self, scope: str) -> Scope | None:
         return await self.read(Scope, scope)
@@ -229,6 +248,8 @@ class Fleet:
         failpoints.hit("ack.before")
         for one in waiting:
             one.answer()
+            self._decided += 1
+            self._refused += one.error is not None
         failpoints.hit("ack.after")
 
     async def _decide_all(self, waiting: Sequence[Waiting], work: Work) -> None:
@@ -320,6 +341,7 @@ class Fleet:
                 self._refuse(one, error)
             return False
         failpoints.hit("commit.after")
+        self._commits += 1
         self._keep(work)
         self._timers.arm(next_due)
         return True
@@ -351,6 +373,8 @@ class Fleet:
             self.documents.publish(name, scope)
             if scope is None or not scope.enabled:
                 self.polls.forget(name)
+            for follower in self.followers:
+                follower(name, scope)
         failpoints.hit("publish.after")
 
     def _carry_out(self, work: Work) -> None:

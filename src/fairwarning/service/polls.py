@@ -11,6 +11,8 @@ class Polls:
 
     def __init__(self, post: Callable[[Poll], None]) -> None:
         self._post = post
+        self.collectors: list[Callable[[], None]] = []
+        """Called before it matters who asked: they tell what they have counted by themselves."""
         self._last: dict[str, float] = {}
         self._written: dict[str, float] = {}
 
@@ -21,8 +23,14 @@ class Polls:
             self._written[scope] = now
             self._post(Poll(scope=scope, at=now, actor="machine"))
 
+    def collect(self) -> None:
+        """Up to now, everybody who asked is on record."""
+        for collector in self.collectors:
+            collector()
+
     def last(self, scope: str) -> float:
         """When the scope was last asked for, as far as this process knows."""
+        self.collect()
         return self._last.get(scope, 0.0)
 
     def forget(self, scope: str) -> None:
@@ -32,6 +40,7 @@ class Polls:
 
     def unwritten(self) -> list[Poll]:
         """What a clean stop still has to write."""
+        self.collect()
         return [
             Poll(scope=scope, at=last, actor="machine")
             for scope, last in self._last.items()
