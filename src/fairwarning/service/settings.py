@@ -1,0 +1,28 @@
+"""What an operator may set, beside the rules of each scope."""
+
+from fairwarning.core import limits
+from fairwarning.core.record import record
+
+HOSTS = frozenset({"localhost", "metadata", "metadata.azure.internal"})
+
+
+@record
+class Cloud:
+    """The cloud that machines are told they are in (M19)."""
+
+    subscription: str = "00000000-0000-0000-0000-000000000001"
+    location: str = "local"
+    group: str = "fairwarning"  # of machines that name no resource group
+    size: str = "Standard_B1s"  # of machines that name none
+
+
+@record
+class Settings:
+    """How the metadata endpoint treats its callers. The defaults are those of a local run."""
+
+    preview: bool = False  # whether 2024-07-09 is there (M2)
+    hosts: frozenset[str] = HOSTS  # names a Host header may hold; addresses always may
+    requests_per_second: int | None = None  # of one machine; 0 is no limit (M17)
+    """Unless it is set, a local run has none and a host run Azure's."""
+    connections: int = limits.CONNECTIONS
+    connections_of_machine: int = limits.CONNECTIONS_OF_MACHINE

@@ -1,0 +1,391 @@
+import asyncio
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.commands import Command, CreateScope, CreateSet, validate
+from fairwarning.core.errors import Refused, Unavailable
+from fairwarning.core.model import (
+    EvictionPolicy,
+    Machine,
+    Priority,
+    Rules,
+    ScaleInRule,
+    ScopeKind,
+    UpgradeMode,
+)
+from fairwarning.service.fleetfile import Applied, FleetFile, apply, demo, read
+from fairwarning.service.settings import Cloud
+from tests.bed import Bed
+
+PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
+
+
+def scopes(text: str) -> list[CreateScope]:
+    """The scopes that a file asks for."""
+    return [command for command in read(text).commands if isinstance(command, CreateScope)]
+
+
+def refusal(text: str) -> str:
+    """Why a file is refused."""
+    with pytest.raises(Refused) as caught:
+        read(text, "my.toml")
+    assert caught.value.code == "BadFleetFile"
+    return caught.value.message
+
+
+def test_the_example_in_the_documentation() -> None:
+    """The page's complete example says what its comments claim."""
+    file = read(PAGE.read_text("utf-8").split("```toml\n")[1].split("```")[0])
+    assert (file.cloud.location, file.cloud.size) == ("westeurope", "Standard_D2s_v5")
+    gateway, *batch, db, legacy, web = file.commands
+    shared = Rules(enable_delay_seconds=2, reboot_seconds=300)
+    assert gateway == CreateScope(
+        scope="gateway",
+        kind=ScopeKind.STANDALONE,
+        machines=(
+            Machine(
+                name="gateway",
+                host_name="gw",
+                host="rack1",
+                address="10.0.0.4",
+                tags={"team": "network"},
+            ),
+        ),
+        rules=shared,
+    )
+    assert [one.scope for one in batch if isinstance(one, CreateScope)] == [
+        "batch_0", "batch_1", "batch_2"
+    ]  # fmt: skip
+    assert isinstance(db, CreateScope)
+    assert [(one.name, one.update_domain) for one in db.machines] == [("db-a", 0), ("db-b", 1)]
+    assert isinstance(legacy, CreateScope)
+    assert len(legacy.machines) == 3
+    assert web == CreateSet(
+        set="web",
+        capacity=5,
+        terminate_seconds=600,
+        scale_in=ScaleInRule.OLDEST,
+        rules=Rules(enable_delay_seconds=2, reboot_seconds=600),
+    )
+
+
+def test_the_page_names_every_key() -> None:
+    """Settings and cloud keys are all explained."""
+    page = PAGE.read_text("utf-8")
+    for one in (*fields(Rules), *fields(Cloud)):
+        assert f"`{one.name}`" in page
+
+
+def test_the_demo() -> None:
+    """One of everything: a scale set, an availability set, a spot machine, a cloud service."""
+    web, db, batch, legacy = demo().commands
+    assert isinstance(batch, CreateScope)
+    assert batch.machines == (
+        Machine(name="batch_0", priority=Priority.SPOT, eviction=EvictionPolicy.DELETE),
+    )
+    assert isinstance(db, CreateScope)
+    assert (db.kind, len(db.machines)) == (ScopeKind.AVAILABILITY_SET, 2)
+    assert isinstance(legacy, CreateScope)
+    assert [machine.name for machine in legacy.machines] == ["FrontEnd_IN_0"]
+    assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
+
+
+def test_what_is_left_out_is_as_anywhere_else() -> None:
+    """An empty file is a cloud with nothing in it; a name alone makes the usual machine."""
+    assert read("") == FleetFile(cloud=Cloud(), commands=())
+    assert scopes('[[machine]]\nname = "vm"') == [
+        CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(Machine(name="vm"),))
+    ]
+    (empty,) = read('[[scale_set]]\nname = "web"\ncapacity = 0').commands
+    assert empty == CreateSet(set="web", capacity=0)
+
+
+def test_everything_a_scale_set_can_be() -> None:
+    """Each key arrives where it belongs."""
+    (made,) = read(
+        '[[scale_set]]\nname = "web"\ncapacity = 2\nprefix = "w"\nterminate_notice = "PT15M"\n'
+        'upgrade = "Automatic"\nscale_in = "NewestVM"\npriority = "Spot"\neviction = "Delete"\n'
+        'update_domains = 3\nfault_domains = 2\nsize = "Standard_F2"\nzone = "1"\n'
+        'tags = { team = "web" }\ngroup = "shop"\nrules = { approve_reboot = true }'
+    ).commands
+    assert made == CreateSet(
+        set="web",
+        capacity=2,
+        prefix="w",
+        terminate_seconds=900,
+        upgrade=UpgradeMode.AUTOMATIC,
+        scale_in=ScaleInRule.NEWEST,
+        priority=Priority.SPOT,
+        eviction=EvictionPolicy.DELETE,
+        update_domains=3,
+        fault_domains=2,
+        size="Standard_F2",
+        zone="1",
+        tags={"team": "web"},
+        group="shop",
+        rules=Rules(approve_reboot=True),
+    )
+
+
+def test_three_ways_to_fill_an_availability_set() -> None:
+    """A number, names, or tables; names and tables may be mixed."""
+    number, names, tables = scopes(
+        '[[availability_set]]\nname = "a"\nmachines = 2\n'
+        '[[availability_set]]\nname = "b"\nmachines = ["x", "y"]\n'
+        '[[availability_set]]\nname = "c"\nmachines = ["z", { name = "big", size = "Large" }]'
+    )
+    assert [machine.name for machine in number.machines] == ["a_0", "a_1"]
+    assert [machine.name for machine in names.machines] == ["x", "y"]
+    assert [(machine.name, machine.size) for machine in tables.machines] == [
+        ("z", ""),
+        ("big", "Large"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '[[availability_set]]\nname = "a"\nmachines = 7',
+        '[[cloud_service]]\nname = "a"\nroles = { Web = 7 }',
+    ],
+)
+def test_machines_are_dealt_out_over_domains(entry: str) -> None:
+    """One after the other, over as many as the file says, or five."""
+    (five,) = scopes(entry)
+    assert [machine.update_domain for machine in five.machines] == [0, 1, 2, 3, 4, 0, 1]
+    (few,) = scopes(f"{entry}\nupdate_domains = 3\nfault_domains = 2")
+    assert [machine.update_domain for machine in few.machines] == [0, 1, 2, 0, 1, 2, 0]
+    assert [machine.fault_domain for machine in few.machines] == [0, 1, 0, 1, 0, 1, 0]
+
+
+def test_each_role_has_machines_in_every_domain() -> None:
+    """Roles are dealt out by themselves."""
+    (made,) = scopes('[[cloud_service]]\nname = "s"\nroles = { Front = 2, Worker = 1 }')
+    assert [(machine.name, machine.update_domain) for machine in made.machines] == [
+        ("Front_IN_0", 0),
+        ("Front_IN_1", 1),
+        ("Worker_IN_0", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("10.0.0.4", "10.0.0.4"),
+        ("FD00:0:0::4", "fd00::4"),
+        ("::ffff:10.0.0.4", "10.0.0.4"),
+    ],
+)
+def test_an_address_has_one_spelling(written: str, known: str) -> None:
+    """However it is written, it is kept as a connection shows it."""
+    (made,) = scopes(f'[[machine]]\nname = "vm"\naddress = "{written}"')
+    assert made.machines[0].address == known
+
+
+VM = '[[machine]]\nname = "vm"\n'
+WEB = '[[scale_set]]\nname = "web"\ncapacity = 2\n'
+DB = '[[availability_set]]\nname = "db"\n'
+OLD = '[[cloud_service]]\nname = "old"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        # TOML itself
+        ("x = ", "", "at line 1, column 5"),
+        (VM + "size = [1,\n", "", "at line 4, column 1"),
+        ("= 1", "", "at line 1, column 1"),
+        ("a = " + "[" * 5000, "", "thousands"),
+        ("a = 1" + "0" * 5000, "", "thousands"),
+        # Keys
+        ('[[machin]]\nname = "vm"', "", "'machin'; did you mean machine?"),
+        ("[elsewhere]", "", "known here: cloud, metadata, rules, machine"),
+        ("[cloud]\nregion = 'x'", "cloud", "known here: subscription, location, group, size"),
+        ("[rules]\nreboot_secs = 1", "rules", "did you mean reboot_seconds?"),
+        (WEB + WEB + "capcity = 1", 'scale_set 2 ("web")', "did you mean capacity?"),
+        (DB + "machines = [{ name = 'x', group = 'g' }]", 'machine 1 ("x")', "no key 'group'"),
+        # Shapes
+        ('[machine]\nname = "vm"', "machine", "[[...]]"),
+        ("machine = [1]", "machine 1", "must be a table, not 1"),
+        ("cloud = []", "cloud", "must be a table, not an array"),
+        (VM + "rules = 1.5", 'machine 1 ("vm"), rules', "must be a table, not a fraction"),
+        (DB + "machines = {}", 'availability_set 1 ("db"), machines', "not a table"),
+        (OLD + "roles = 2", 'cloud_service 1 ("old"), roles', "{ FrontEnd = 2 }"),
+        # What is missing
+        ("[[machine]]", "machine 1", "name is missing"),
+        ('[[scale_set]]\nname = "web"', 'scale_set 1 ("web")', "capacity is missing"),
+        (DB, 'availability_set 1 ("db")', "machines is missing"),
+        (OLD, 'cloud_service 1 ("old")', "roles is missing"),
+        (DB + "machines = [{}]", "machine 1", "name is missing"),
+        # Values
+        ('[[machine]]\nname = ""', "machine 1, name", "a name of 1 to 200"),
+        ('[[machine]]\nname = "web/0"', 'machine 1 ("web/0"), name', "without '/', not 'web/0'"),
+        (
+            VM + "priority = 'spot'",
+            'machine 1 ("vm"), priority',
+            "one of Regular, Spot, not 'spot'",
+        ),
+        (VM + "eviction = true", 'machine 1 ("vm"), eviction', "Deallocate, Delete, not true"),
+        (VM + "terminate_notice = 'PT1M'", "terminate_notice", "'PT5M' to 'PT15M', not 'PT1M'"),
+        (VM + "terminate_notice = 'soon'", "terminate_notice", "'PT5M' to 'PT15M', not 'soon'"),
+        (VM + "terminate_notice = 300", "terminate_notice", "'PT5M' to 'PT15M', not 300"),
+        (VM + "address = 'vm.local'", 'machine 1 ("vm"), address', "IPv6 address, not 'vm.local'"),
+        (VM + "address = '10.0.0.4\\n'", 'machine 1 ("vm"), address', "address, not"),
+        (VM + 'address = "10.0.0.4\\u0000"', 'machine 1 ("vm"), address', "address, not"),
+        (VM + "address = 1", 'machine 1 ("vm"), address', "address, not 1"),
+        (VM + "tags = { a = 1 }", 'machine 1 ("vm"), tags', "at most 50 tags"),
+        (VM + "count = 0", 'machine 1 ("vm"), count', "from 1 to 1000, not 0"),
+        (VM + "size = 0x" + "f" * 9000, 'machine 1 ("vm"), size', "not a number of that size"),
+        (VM + "zone = 2026-01-09", 'machine 1 ("vm"), zone', "a date"),
+        (VM + "rules = { approve_reboot = 1 }", "rules, approve_reboot", "True, not 1"),
+        ("[rules]\nreboot_seconds = 0", "rules, reboot_seconds", "from 1 to 604800, not 0"),
+        (WEB + "upgrade = 'Rolling'", 'scale_set 1 ("web"), upgrade', "Manual, Automatic"),
+        (WEB + "update_domains = 21", "update_domains", "from 1 to 20, not 21"),
+        (DB + "machines = 201", 'availability_set 1 ("db"), machines', "from 1 to 200, not 201"),
+        (DB + "machines = []", 'availability_set 1 ("db")', "1 to 200 machines, not 0"),
+        (OLD + "roles = {}", 'cloud_service 1 ("old")', "1 to 200 machines, not 0"),
+        (OLD + "roles = { A = 150, B = 51 }", 'cloud_service 1 ("old")', "200 machines, not 201"),
+        (OLD + "roles = { A = true }", 'cloud_service 1 ("old"), roles, A', "not true"),
+        (OLD + 'roles = { "A/B" = 1 }', 'cloud_service 1 ("old"), roles', "without '/'"),
+        (VM.replace("vm", "x" * 200) + "count = 1", '")', "a name of 1 to 200"),
+        # What only one may have
+        (VM + VM, 'machine 2 ("vm")', "the name 'vm' is used by machine 1 (\"vm\") already"),
+        (VM + WEB.replace("web", "vm"), 'scale_set 1 ("vm")', "the name 'vm'"),
+        (VM + DB + "machines = ['vm']", 'availability_set 1 ("db")', "the machine name 'vm'"),
+        (WEB + DB + "machines = ['web_1']", 'availability_set 1 ("db")', "the machine name 'web_1'"),
+        (DB + "machines = ['a', 'a']", 'availability_set 1 ("db")', "the machine name 'a'"),
+        (
+            VM + "address = '::1'\n" + DB + "machines = [{ name = 'a', address = '::1' }]",
+            'availability_set 1 ("db")',
+            "the address '::1' is used by machine 1 (\"vm\") already",
+        ),
+        (VM + "count = 2\naddress = '::1'", 'machine 1 ("vm")', "address belongs to one machine"),
+        (VM + "count = 2\nhost_name = 'h'", 'machine 1 ("vm")', "host_name belongs to one"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(text: str, place: str, says: str) -> None:
+    """A refusal names the file, the place in it, what is wrong and what is allowed."""
+    message = refusal(text)
+    assert message.startswith("my.toml: ")
+    assert f"{place}: " in message
+    assert says in message
+    assert len(message) < 500
+
+
+def test_a_later_scale_set_instance_is_not_foreseen() -> None:
+    """Only the first instances count; `web_2` may exist beside a set of two."""
+    assert len(read(WEB + DB + "machines = ['web_2']").commands) == 2
+
+
+# --- Applying -----------------------------------------------------------------------------------
+
+
+def applied(bed: Bed, file: FleetFile) -> Applied:
+    """Apply a file to the fleet on the bed."""
+    return bed._runner.run(apply(file, bed.fleet.submit))
+
+
+def test_applied_to_a_fleet() -> None:
+    """Everything is created; a second time everything is kept, as it has become."""
+    with Bed() as bed:
+        assert applied(bed, demo()) == Applied(created=4, kept=0)
+        assert set(bed.machines("web/0")) == {"web_0", "web_1", "web_2"}
+        assert bed.machines("batch_0")["batch_0"].priority is Priority.SPOT
+        before = bed.scope("db")
+        assert applied(bed, demo()) == Applied(created=0, kept=4)
+        assert bed.scope("db") == before
+
+
+def test_what_is_new_in_the_file_is_added() -> None:
+    """A file that has grown creates what is missing and leaves the rest alone."""
+    with Bed() as bed:
+        bed.availability_set("db", machines=3)
+        file = read(VM + WEB + DB + "machines = 1")
+        assert applied(bed, file) == Applied(created=2, kept=1)
+        assert len(bed.machines("db")) == 3
+
+
+def test_trouble_is_not_taken_for_kept() -> None:
+    """Any other refusal is passed on."""
+
+    async def submit(command: Command) -> None:
+        raise Unavailable("Stopping", "try again later")
+
+    with pytest.raises(Unavailable):
+        asyncio.run(apply(demo(), submit))
+
+
+# --- Anything at all ----------------------------------------------------------------------------
+
+_TEXTS = st.sampled_from(["vm", "web", "PT5M", "Spot", "Delete", "", "a/b", "x" * 201]) | st.text(
+    st.characters(codec="utf-8"), max_size=5
+)
+_LEAVES = (
+    _TEXTS | st.booleans() | st.floats() | st.dates() | st.integers() | st.integers(-1, 5)
+)  # fmt: skip
+_KEYS = st.sampled_from(
+    ["name", "count", "machines", "roles", "capacity", "terminate_notice", "tags", "rules", "size",
+     "address", "group", "update_domains", "reboot_seconds", "upgrade", "priority", "oddity"]
+)  # fmt: skip
+_VALUES = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3)
+)
+_NEEDED: dict[str, st.SearchStrategy[Any]] = {"name": _TEXTS | _VALUES}
+_ENTRIES = st.fixed_dictionaries(
+    _NEEDED,
+    optional={
+        "machines": st.integers(-1, 3) | st.lists(_TEXTS, max_size=3) | _VALUES,
+        "roles": st.dictionaries(_TEXTS, st.integers(0, 3), max_size=2) | _VALUES,
+        "capacity": st.integers(-1, 3) | _VALUES,
+        "count": st.integers(-1, 3) | _VALUES,
+        "tags": _VALUES,
+        "rules": _VALUES,
+    },
+)
+_SECTIONS = ["cloud", "rules", "machine", "availability_set", "cloud_service", "scale_set", "other"]
+_FILES = st.dictionaries(
+    st.sampled_from(_SECTIONS), st.lists(_ENTRIES, max_size=3) | _VALUES, max_size=4
+)
+
+
+def toml(value: object) -> str:
+    """A value as TOML writes it on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml(key)} = {toml(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower()
+
+
+def outcome(text: str) -> str:
+    """What comes of a file: nothing, if it can be read."""
+    try:
+        for command in read(text).commands:
+            validate(command)
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+@given(_FILES)
+def test_any_file_is_read_or_refused(file: dict[str, Any]) -> None:
+    """Whatever values stand in it: commands that are valid, or a refusal that can be printed."""
+    said = outcome("\n".join(f"{key} = {toml(value)}" for key, value in file.items()))
+    assert said == "" or said.startswith("BadFleetFile: ")
+    assert "not TOML" not in said
+    said.encode()
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Even when it is not TOML at all."""
+    said = outcome(text)
+    assert said == "" or said.startswith("BadFleetFile: ")
