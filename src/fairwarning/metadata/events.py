@@ -1,0 +1,121 @@
+"""The document and its approval: what scheduled events are about (M1 to M18)."""
+
+import re
+
+import msgspec
+
+from fairwarning.core import limits
+from fairwarning.core.commands import Approve
+from fairwarning.core.errors import FairwarningError, NotFound, Refused
+from fairwarning.metadata.answers import Refusal, render
+from fairwarning.metadata.counts import Counts
+from fairwarning.metadata.gate import Ask
+from fairwarning.metadata.identity import Caller
+from fairwarning.service.fleet import Fleet
+
+GONE = Refusal(404, "machine-gone", "Not found. This machine is gone or switched off.")
+
+
+class Events:
+    """Answers for a caller that the connection has named."""
+
+    def __init__(self, fleet: Fleet, counts: Counts) -> None:
+        self._fleet = fleet
+        self._counts = counts
+
+    def ready(self, caller: Caller, ask: Ask) -> bytes | None:
+        """The document without waiting for anything; None if it must be fetched."""
+        published = caller.published
+        scope = published.scope
+        if scope is None or not scope.incarnation:
+            return None
+        if caller.checked is not scope:
+            if not caller.runs():
+                raise GONE
+            if scope.ready_at > self._fleet.clock.now():
+                return None
+            caller.checked = scope
+        caller.polls += 1
+        caller.allowed += 1  # the connection has counted it as a request already
+        if ask.known and matches(ask, scope.incarnation):
+            return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
+        key = ask.key or (ask.version + " close" * ask.close)
+        answer = published.answers.get(key)
+        if answer is None:
+            answer = published.answers[key] = render(
+                200,
+                published.body(ask.version),
+                close=ask.close,
+                headers=f'ETag: "{scope.incarnation}"\r\n',
+            )
+        return answer
+
+    async def fetch(self, caller: Caller, ask: Ask) -> bytes:
+        """The document of a scope that is off, or not yet ready: the request is held (M14)."""
+        if caller.published.scope is not None and not caller.runs():
+            raise GONE
+        caller.published = await self._fleet.poll(caller.scope)
+        answer = self.ready(caller, ask)
+        if answer is None:  # switched off again in the same breath
+            raise Refusal(503, "unavailable", "Not ready yet; ask again.", "Retry-After: 1\r\n")
+        return answer
+
+    async def approve(self, caller: Caller, ask: Ask, body: bytes) -> bytes:
+        """Approve each event named, or none (M12, M13); 200 only once that is durable."""
+        if not caller.runs():
+            raise GONE
+        events = start_requests(body)
+        command = Approve(scope=caller.scope, events=events, actor=caller.name)
+        await self._fleet.submit(command)
+        self._counts.approvals += 1
+        return render(200, close=ask.close)
+
+
+def matches(ask: Ask, incarnation: int) -> bool:
+    """Whether the caller has this document already (M11)."""
+    return str(incarnation) in ask.known or "*" in ask.known
+
+
+class _StartRequest(msgspec.Struct):
+    EventId: str
+
+
+class _Approval(msgspec.Struct):
+    StartRequests: list[_StartRequest]
+
+
+_GUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_decode = msgspec.json.Decoder(_Approval).decode
+
+
+def start_requests(body: bytes) -> tuple[str, ...]:
+    """The ids in an approval; any other part of it is ignored, as DocumentIncarnation is."""
+    try:
+        requests = _decode(body).StartRequests
+    except msgspec.ValidationError as error:
+        raise _bad(f"{error}; send {_EXAMPLE}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad(f"The body is not JSON; send {_EXAMPLE}") from error
+    if not 0 < len(requests) <= limits.APPROVAL_EVENTS:
+        raise _bad(f"StartRequests must name 1 to {limits.APPROVAL_EVENTS} events")
+    for request in requests:
+        if not _GUID.fullmatch(request.EventId):
+            raise _bad(f"{request.EventId[:60]!r} is not an EventId of the document")
+    return tuple(dict.fromkeys(request.EventId.upper() for request in requests))
+
+
+_EXAMPLE = '{"StartRequests": [{"EventId": "..."}]}'
+
+
+def _bad(error: str) -> Refusal:
+    return Refusal(400, "approval", f"Bad request. {error}")
+
+
+def refusal_of(error: FairwarningError) -> Refusal:
+    """What a machine reads when the fleet refuses: never where the fleet keeps its data (IS3)."""
+    if not isinstance(error, Refused):
+        text = "The service cannot take this just now; ask again."
+        return Refusal(503, "unavailable", text, "Retry-After: 1\r\n")
+    if isinstance(error, NotFound):
+        return Refusal(404, error.code, f"Not found. {error.message}")
+    return Refusal(400, error.code, f"Bad request. {error.message}")

@@ -1,0 +1,57 @@
+"""Sockets that listen: on an address, for all of loopback, or on a Unix socket of one machine."""
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from fairwarning.core.errors import Refused
+
+BACKLOG = 1024
+_LOOPBACK = "127."
+_OWNER_ONLY = 0o600
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this is a local run: each machine asks at an address of its own (M22)."""
+    return host.startswith(_LOOPBACK) or host == "localhost"
+
+
+def open_tcp(host: str, port: int, *, exact: bool = False) -> socket.socket:
+    """A listener on a host's address; on a loopback address, unless `exact`, for all of 127/8.
+
+    There is no address that means "all of loopback", so that one takes every address but hears only
+    the loopback device; a caller from elsewhere is not even answered.
+    """
+    everywhere = is_loopback(host) and not exact
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Whoever is more than one hop away is not on this host's own network.
+        listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+        if everywhere:
+            with suppress(OSError):  # an old kernel: the address is checked in any case
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+        listener.bind(("0.0.0.0" if everywhere else host, port))  # noqa: S104  (see above)
+        # Pollers that open a connection each time speak at once: no need to look before they do.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        why = error.strerror or error
+        raise Refused("CannotListen", f"cannot listen on {host}:{port}: {why}") from error
+    return listener
+
+
+def open_unix(path: Path) -> socket.socket:
+    """A listener on a Unix socket that only its owner may use; an old one is replaced."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        os.chmod(path, _OWNER_ONLY)  # noqa: PTH101  (one call, by the name that was bound)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Refused("CannotListen", f"cannot listen on {path}: {error}") from error
+    return listener

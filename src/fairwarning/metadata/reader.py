@@ -1,0 +1,159 @@
+"""Bytes in, requests out: httptools does the framing, the gate the rest."""
+
+from typing import Final
+
+import httptools
+
+from fairwarning.core import limits
+from fairwarning.core.record import short_record
+from fairwarning.metadata.answers import Refusal
+from fairwarning.metadata.gate import Ask, Gate
+
+_MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it.")
+_HEADERS: Final = Refusal(
+    431,
+    "headers",
+    f"At most {limits.HEADER_FIELDS} headers and {limits.HEADER_BYTES} bytes of them.",
+)
+_BODY: Final = Refusal(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
+_TRAILER: Final = Refusal(400, "trailer", "Bad request. Headers after the body are not allowed.")
+
+
+@short_record
+class Request:
+    """A request that has been read: what it asks for, or why it is refused."""
+
+    ask: Ask | None
+    refusal: Refusal | None = None
+    body: bytes = b""
+    last: bool = False  # nothing after it can be read
+    spared: bool = False  # it has had its fault and its place in the rate
+
+
+class Reader:
+    """Reads one connection's requests, however they are cut up or run together.
+
+    What is wrong with a request's head is known, and told, without waiting for its body.
+    """
+
+    __slots__ = (
+        "_ask", "_body", "_gate", "_head_bytes", "_headers", "_ignored", "_parser", "_ready",
+        "_size", "_target", "began", "in_body", "in_message", "wants_continue",
+    )  # fmt: skip
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._parser = httptools.HttpRequestParser(self)
+        self._ready: list[Request] = []
+        self._head_bytes = 0
+        self._ignored = False  # refused; whatever comes is not looked at
+        self.began = 0
+        self.in_message = False
+        self.in_body = False
+        self.wants_continue = False
+
+    def feed(self, data: bytes) -> list[Request]:
+        """The requests that these bytes complete. After one that is `last`, feed no more."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(_MALFORMED)
+        except httptools.HttpParserError:
+            self._refuse(_MALFORMED)
+        if self.in_message and not self.in_body:
+            self._head_bytes += len(data)
+            if self._head_bytes > limits.HEADER_BYTES:
+                self._refuse(_HEADERS)
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if not self._ignored:
+            self._ignored = True
+            self._ready.append(Request(None, refusal, last=True))
+
+    # --- What httptools calls ---
+
+    def on_message_begin(self) -> None:
+        """A request's first byte."""
+        self.began += 1
+        self.in_message = True
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._ask: Ask | None = None
+        self._body: list[bytes] = []
+        self._size = 0
+
+    def on_url(self, url: bytes) -> None:
+        """The target, or a part of it."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; or, after a body, a trailer."""
+        if self.in_body:
+            self._refuse(_TRAILER)
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Everything is known but the body."""
+        self.in_body = True
+        self._head_bytes = 0
+        if self._ignored:
+            return
+        try:
+            self._ask = self._check()
+        except Refusal as refusal:
+            # Without a body the connection is still in step, and can go on.
+            if self._has_body():
+                self._refuse(refusal)
+            else:
+                keep = self._parser.should_keep_alive()
+                self._ready.append(Request(None, refusal, last=not keep))
+                self._ignored = not keep
+
+    def _check(self) -> Ask:
+        headers = self._headers
+        size = sum(len(name) + len(value) + 4 for name, value in headers) + len(self._target)
+        if len(headers) > limits.HEADER_FIELDS or size > limits.HEADER_BYTES:
+            raise _HEADERS
+        parser = self._parser
+        ask = self._gate.check(
+            parser.get_method().decode("latin-1"),
+            self._target,
+            parser.get_http_version(),
+            headers,
+            keep=parser.should_keep_alive(),
+        )
+        if self._length() > limits.BODY_BYTES:
+            raise _BODY
+        self.wants_continue = any(
+            name.lower() == b"expect" and value.lower() == b"100-continue"
+            for name, value in headers
+        )
+        return ask
+
+    def _has_body(self) -> bool:
+        names = {name.lower() for name, _ in self._headers}
+        return b"transfer-encoding" in names or self._length() > 0
+
+    def _length(self) -> int:
+        """What Content-Length says; the parser has seen that it is a number."""
+        for name, value in self._headers:
+            if name.lower() == b"content-length":
+                return int(value) if value.isdigit() else 0
+        return 0
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._size += len(body)
+        if self._size > limits.BODY_BYTES:
+            self._refuse(_BODY)
+        if not self._ignored:
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """A request's last byte."""
+        self.in_message = self.in_body = self.wants_continue = False
+        if self._ask is not None and not self._ignored:
+            self._ready.append(Request(self._ask, None, b"".join(self._body), self._ask.close))
+            self._ignored = self._ask.close

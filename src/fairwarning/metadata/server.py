@@ -1,0 +1,186 @@
+"""The metadata endpoint: listeners, and what all connections share."""
+
+import asyncio
+import socket
+import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+
+from fairwarning.core import limits
+from fairwarning.core.errors import FairwarningError
+from fairwarning.metadata import instance
+from fairwarning.metadata.answers import render
+from fairwarning.metadata.connection import FULL, Connection
+from fairwarning.metadata.counts import Counts
+from fairwarning.metadata.events import GONE, Events, refusal_of
+from fairwarning.metadata.faults import Faults
+from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate
+from fairwarning.metadata.identity import Caller, Callers, Key, Naming
+from fairwarning.metadata.reader import Request
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.metrics import Metric, counter, counters, gauge
+from fairwarning.service.settings import Cloud, Settings
+
+_MEMO_REQUESTS = 1024
+_MEMO_BYTES = 1024  # of one request; pollers send about 150
+_FORGET_TICKS = 300
+_STOP_SECONDS = 5.0
+
+
+class Door:
+    """A listener, and how its connections tell whose they are."""
+
+    taking: asyncio.Server
+
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
+
+
+class Server:
+    """Answers machines. Time for deadlines and rates comes in ticks of a second."""
+
+    def __init__(
+        self, fleet: Fleet, cloud: Cloud | None = None, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings or Settings()
+        self.counts = Counts()
+        self.gate = Gate(self.settings)
+        self.events = Events(fleet, self.counts)
+        self._rate = self.settings.requests_per_second or 0
+        self.callers = Callers(fleet, limits.REQUESTS_BURST if self._rate else sys.maxsize)
+        self.faults = Faults(fleet.clock.now, self.callers.recheck)
+        self.memo: dict[bytes, Ask] = {}
+        """Requests that passed every check, byte for byte. Who asked is no part of it."""
+        self._cloud = cloud or Cloud()
+        fleet.polls.collectors.append(self._collect)
+        self._connections: set[Connection] = set()
+        self._doors: set[Door] = set()
+        self._ticker: asyncio.TimerHandle | None = None
+        self._ticks = 0
+        self._empty: asyncio.Event | None = None  # once stopping
+        self._most = self.settings.connections
+        self.most_of_machine = self.settings.connections_of_machine
+
+    # --- Listening ---
+
+    async def listen(self, listener: socket.socket, naming: Naming) -> Door:
+        """Take connections from a socket that listens, until it or the door is closed."""
+        loop = asyncio.get_running_loop()
+        door = Door(naming)
+        door.taking = await loop.create_server(partial(Connection, self, door), sock=listener)
+        self._doors.add(door)
+        if self._ticker is None:
+            self._ticker = loop.call_later(1.0, self._tick_again)
+        return door
+
+    def close(self, door: Door) -> None:
+        """Whoever came in by this door is turned out, and nobody comes in any more."""
+        self._doors.discard(door)
+        door.taking.close()
+        for connection in tuple(self._connections):
+            if connection.door is door:
+                connection.abort()
+
+    def _tick_again(self) -> None:
+        self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)
+        self.tick()
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._ticks += 1
+        for connection in tuple(self._connections):
+            connection.tick()
+        self._collect()
+        if self._rate:
+            self.callers.allow(self._rate, limits.REQUESTS_BURST)
+        if self._ticks % _FORGET_TICKS == 0:
+            self.callers.forget_quiet()
+
+    def _collect(self) -> None:
+        self.counts.polls += self.callers.collect()
+
+    async def stop(self) -> None:
+        """Take no more, answer what is under way, close."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+        for door in self._doors:
+            door.taking.close()
+        for connection in tuple(self._connections):
+            connection.finish()
+        if self._connections:
+            self._empty = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), _STOP_SECONDS)
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    def metrics(self) -> list[Metric]:
+        """Figures about requests so far."""
+        counts = self.counts
+        self._collect()
+        return [
+            counter("fairwarning_polls", "Documents sent, or found unchanged.", counts.polls),
+            counter("fairwarning_approvals", "Approvals accepted.", counts.approvals),
+            counter("fairwarning_descriptions", "Instance metadata sent.", counts.descriptions),
+            counter("fairwarning_connections", "Connections accepted.", counts.connections),
+            counters("fairwarning_refused", "Requests refused.", "reason", counts.refused),
+            counters("fairwarning_faults", "Faults on demand.", "kind", counts.faults),
+            gauge("fairwarning_held", "Long polls that are held.", counts.held),
+            gauge("fairwarning_open", "Connections that are open.", len(self._connections)),
+            gauge("fairwarning_callers", "Machines that asked lately.", len(self.callers.known)),
+        ]
+
+    # --- What connections share ---
+
+    def join(self, connection: Connection, key: Key) -> Caller | None:
+        """A connection was made; whose it is, if that is known."""
+        self.counts.connections += 1
+        connections = self._connections
+        connections.add(connection)
+        if len(connections) > self._most:
+            connection.end(FULL)
+            return None
+        return self.callers.known.get(key)
+
+    def leave(self, connection: Connection) -> None:
+        """It is gone."""
+        self._connections.discard(connection)
+        if self._empty is not None and not self._connections:
+            self._empty.set()
+
+    def remember(self, data: bytes, request: Request) -> None:
+        """These bytes are a complete poll that passed every check: next time it is a look-up."""
+        ask = request.ask
+        if ask is None or ask.method != "GET" or request.body or len(data) > _MEMO_BYTES:
+            return
+        if len(self.memo) >= _MEMO_REQUESTS:
+            del self.memo[next(iter(self.memo))]
+        self.memo[data] = ask
+
+    def answer(
+        self, caller: Caller, ask: Ask, body: bytes
+    ) -> bytes | Coroutine[None, None, bytes | None]:
+        """The answer to a request, or the work that brings it."""
+        if ask.path == EVENTS and ask.method == "GET":
+            return self.events.ready(caller, ask) or self.events.fetch(caller, ask)
+        if ask.path == EVENTS:
+            return self.events.approve(caller, ask, body)
+        return self._describe(caller, ask)
+
+    def _describe(self, caller: Caller, ask: Ask) -> bytes:
+        """Instance metadata (M19)."""
+        self.counts.descriptions += 1
+        if ask.path == API_VERSIONS:
+            return render(200, instance.versions_body(), close=ask.close)
+        machine, scope = caller.machine(), caller.published.scope
+        if machine is None or scope is None or not caller.runs():
+            raise GONE
+        try:
+            body, kind = instance.answer(
+                self._cloud, scope, machine, ask.version, ask.segments, text=ask.text
+            )
+        except FairwarningError as error:
+            raise refusal_of(error) from error
+        return render(200, body, kind=kind, close=ask.close)

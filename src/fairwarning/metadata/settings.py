@@ -1,0 +1,3 @@
+"""Moved."""
+
+from fairwarning.service.settings import HOSTS, Settings  # noqa: F401

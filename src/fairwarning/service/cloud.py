@@ -1,0 +1,3 @@
+"""Moved."""
+
+from fairwarning.service.settings import Cloud  # noqa: F401

@@ -1,0 +1,253 @@
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
+from fairwarning.core.record import changed
+from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
+from fairwarning.service.settings import Cloud
+from tests.bed import Bed
+from tests.contract.stage import set_of
+
+pytestmark = pytest.mark.spec("M19")
+
+CLOUD = Cloud(subscription="sub", location="westeurope", group="rg", size="Standard_D2s_v5")
+VM = Machine(
+    name="vm",
+    host_name="vm-host",
+    address="10.0.0.4",
+    update_domain=3,
+    fault_domain=1,
+    zone="2",
+    tags={"team": "web", "cost": "low"},
+    created_at=7.5,
+)
+ALONE = Scope(id="vm", kind=ScopeKind.STANDALONE, machines={"vm": VM})
+
+
+def tell(
+    *path: str,
+    scope: Scope = ALONE,
+    machine: Machine = VM,
+    version: str = VERSIONS[-1],
+    text: bool = False,
+) -> tuple[str, str]:
+    """What a machine is told, and as what."""
+    body, kind = answer(CLOUD, scope, machine, version, path, text=text)
+    return body.decode(), kind
+
+
+def compute(**more: Any) -> dict[str, Any]:  # noqa: ANN401  (as for `tell`)
+    """All of `compute`."""
+    found: dict[str, Any] = json.loads(tell("compute", **more)[0])
+    return found
+
+
+def refused(*path: str, text: bool = False) -> Refused:
+    """Why it is told nothing."""
+    with pytest.raises(Refused) as caught:
+        tell(*path, text=text)
+    return caught.value
+
+
+def test_versions_ascend() -> None:
+    """GET /metadata/versions lists every version, the oldest first; errors offer the newest."""
+    assert json.loads(versions_body()) == {"apiVersions": list(VERSIONS)}
+    assert b" " not in versions_body()
+    assert all(older < newer for older, newer in pairwise(VERSIONS))
+    assert NEWEST == ("2025-04-07", "2024-07-17", "2024-03-15")
+
+
+def test_a_machine_by_itself() -> None:
+    """The newest version shows a machine all there is, every single value a string."""
+    assert compute() == {
+        "azEnvironment": "AzurePublicCloud",
+        "evictionPolicy": "",
+        "location": "westeurope",
+        "name": "vm",
+        "offer": "",
+        "osProfile": {
+            "adminUsername": "",
+            "computerName": "vm-host",
+            "disablePasswordAuthentication": "",
+        },
+        "osType": "Linux",
+        "physicalZone": "",
+        "placementGroupId": "",
+        "plan": {"name": "", "product": "", "publisher": ""},
+        "platformFaultDomain": "1",
+        "platformUpdateDomain": "3",
+        "priority": "Regular",
+        "provider": "Microsoft.Compute",
+        "publicKeys": [],
+        "publisher": "",
+        "resourceGroupName": "rg",
+        "resourceId": "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Compute"
+        "/virtualMachines/vm",
+        "sku": "",
+        "subscriptionId": "sub",
+        "tags": "cost:low;team:web",
+        "tagsList": [{"name": "cost", "value": "low"}, {"name": "team", "value": "web"}],
+        "version": "",
+        "virtualMachineScaleSet": {"id": ""},
+        "vmId": compute()["vmId"],
+        "vmScaleSetName": "",
+        "vmSize": "Standard_D2s_v5",
+        "zone": "2",
+    }
+
+
+def test_an_instance_of_a_scale_set() -> None:
+    """It knows its set, its place in it, and the placement group it shares with its neighbours."""
+    with Bed() as bed:
+        set_of(bed, 2, name="web_tier", group="shop")
+        scope = bed.scope("web_tier/0")
+        one, two = (
+            compute(scope=scope, machine=machine) for machine in bed.machines("web_tier/0").values()
+        )
+    assert (two["name"], two["vmScaleSetName"]) == ("web_tier_1", "web_tier")
+    assert two["osProfile"]["computerName"] == "web_tier000001"
+    assert two["resourceId"] == (
+        "/subscriptions/sub/resourceGroups/shop/providers/Microsoft.Compute"
+        "/virtualMachineScaleSets/web_tier/virtualMachines/1"
+    )
+    assert one["placementGroupId"] == two["placementGroupId"] != ""
+    assert one["vmId"] != two["vmId"]
+
+
+def test_a_spot_machine() -> None:
+    """Priority and eviction policy are those of the machine."""
+    spot = changed(VM, priority=Priority.SPOT, eviction=EvictionPolicy.DELETE, size="Standard_F2")
+    told = compute(machine=spot)
+    assert (told["priority"], told["evictionPolicy"]) == ("Spot", "Delete")
+    assert told["vmSize"] == "Standard_F2"
+
+
+def test_a_machine_made_anew_is_another() -> None:
+    """`vmId` stays for the machine's life, and is not the next one's of that name."""
+    assert compute()["vmId"] == compute(version="2017-04-02")["vmId"]
+    assert compute()["vmId"] == compute()["vmId"].lower()
+    assert compute()["vmId"] != compute(machine=changed(VM, created_at=8.0))["vmId"]
+
+
+@pytest.mark.parametrize(
+    ("field", "since"),
+    [
+        ("name", "2017-04-02"),
+        ("platformFaultDomain", "2017-04-02"),
+        ("resourceGroupName", "2017-08-01"),
+        ("subscriptionId", "2017-08-01"),
+        ("placementGroupId", "2017-08-01"),
+        ("tags", "2017-08-01"),
+        ("vmScaleSetName", "2017-12-01"),
+        ("zone", "2017-12-01"),
+        ("plan", "2018-04-02"),
+        ("publicKeys", "2018-04-02"),
+        ("azEnvironment", "2018-10-01"),
+        ("resourceId", "2019-03-11"),
+        ("tagsList", "2019-06-04"),
+        ("osProfile", "2020-07-15"),
+        ("priority", "2020-12-01"),
+        ("evictionPolicy", "2020-12-01"),
+        ("virtualMachineScaleSet", "2021-03-01"),
+        ("physicalZone", "2023-11-15"),
+    ],
+)
+def test_a_field_is_there_from_its_version_on(field: str, since: str) -> None:
+    """An older version does not show it, this and every newer one does."""
+    showing = [version for version in VERSIONS if field in compute(version=version)]
+    assert showing == [version for version in VERSIONS if version >= since]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_names_stand_in_order(version: str) -> None:
+    """Names in an object are in alphabetical order, in JSON without a blank."""
+    told = tell(version=version)[0]
+    assert told == json.dumps(json.loads(told), sort_keys=True, separators=(",", ":"))
+
+
+def test_a_path_walks_objects_and_arrays() -> None:
+    """Each segment is a name, or the number of an element."""
+    assert json.loads(tell("network", "interface", "0", "ipv4", "ipAddress")[0]) == [
+        {"privateIpAddress": "10.0.0.4", "publicIpAddress": ""}
+    ]
+    assert tell("compute", "tagsList", "1", "value", text=True)[0] == "web"
+    assert tell("compute", "publicKeys") == ("[]", "application/json; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("compute/name", "vm"),
+        ("compute/osProfile/computerName", "vm-host"),
+        ("compute/platformUpdateDomain", "3"),
+        ("compute/vmScaleSetName", ""),
+    ],
+)
+def test_a_single_value_is_text(path: str, value: str) -> None:
+    """With format=text it is the bare value; without, the refusal says to ask for that."""
+    assert tell(*path.split("/"), text=True) == (value, "text/plain; charset=utf-8")
+    error = refused(*path.split("/"))
+    assert (error.status, error.code) == (400, "TextOnly")
+    assert "format=text" in error.message
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ([], "compute/\nnetwork/"),
+        (["compute", "osProfile"], "adminUsername\ncomputerName\ndisablePasswordAuthentication"),
+        (["compute", "tagsList"], "0/\n1/"),
+        (["network", "interface", "0"], "ipv4/\nipv6/\nmacAddress"),
+        (["compute", "publicKeys"], ""),
+    ],
+)
+def test_text_of_more_than_a_value_is_its_names(path: Sequence[str], names: str) -> None:
+    """One a line, with a slash behind those that lead further."""
+    assert tell(*path, text=True) == (names, "text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nothing",
+        "Compute",
+        "compute/Name",
+        "compute/name/further",
+        "compute//name",
+        "compute/tagsList/2",
+        "compute/tagsList/-1",
+        "compute/tagsList/00",
+        "compute/tagsList/\N{SUPERSCRIPT ONE}",
+        "compute/tagsList/" + "9" * 5000,
+    ],
+)
+@pytest.mark.parametrize("text", [True, False])
+def test_a_path_that_leads_nowhere(path: str, text: bool) -> None:
+    """404, with the place up to which there was a way; letters count, small or capital."""
+    error = refused(*path.split("/"), text=text)
+    assert isinstance(error, NotFound)
+    assert "in instance" in error.message
+    assert len(error.message) < 200
+
+
+def test_a_field_that_the_version_does_not_have_yet() -> None:
+    """Is as unknown as one that never was."""
+    with pytest.raises(NotFound):
+        tell("compute", "tagsList", version="2019-06-01")
+
+
+@given(path=st.lists(st.sampled_from(["compute", "tags", "0", "network"]) | st.text(), max_size=4))
+def test_any_path_is_answered_or_refused(path: list[str]) -> None:
+    """Whatever is asked for, nothing but our own errors comes of it."""
+    for text in (True, False):
+        try:
+            tell(*path, text=text)
+        except Refused as error:
+            error.message.encode()
