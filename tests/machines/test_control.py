@@ -1,0 +1,170 @@
+"""The control connection: who may speak, and what happens to those who say something else."""
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.machines import control, process
+from fairwarning.machines.control import Garbled, Message, Wire
+from tests.machines.stage import Stage, stage, until
+from tests.service.rig import in_loop
+
+
+async def answer(it: Stage, line: bytes, *descriptors: int) -> Message | None:
+    """What the service says to a line."""
+    connection = control.connect(it.data)
+    socket.send_fds(connection, [line], list(descriptors))
+    wire = Wire(connection)
+    try:
+        return await wire.receive()
+    finally:
+        wire.close()
+
+
+@in_loop
+async def test_only_the_user_may_speak(tmp_path: Path) -> None:
+    """The socket is nobody else's, and goes with the service."""
+    async with stage(tmp_path) as it:
+        path = it.data / "control.sock"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        await it.driver.close()
+        assert not path.exists()
+
+
+class Stranger(socket.socket):
+    """A connection of somebody else's, who got at the socket somehow."""
+
+    def getsockopt(self, *_args: object) -> bytes:  # type: ignore[override]
+        return struct.pack("3i", 1, os.getuid() + 4711, 1)
+
+
+def test_another_user_is_refused() -> None:
+    """Whoever they are, unless they are root."""
+    with Stranger() as connection, pytest.raises(Refused) as caught:
+        process._check_peer(connection)
+    assert "another user" in caught.value.message
+
+
+@in_loop
+async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> None:
+    """A service that was killed cannot take its socket away."""
+    async with stage(tmp_path) as it:
+        await it.driver.close()
+        control.listen(it.data).close()
+        with pytest.raises(ConnectionRefusedError):
+            control.connect(it.data)
+        await it.begin()
+        control.connect(it.data).close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"attach\n", b"[]\n", b'{"attach": 5}\n', b'{"done": "x", "error": ""}\n', b"x" * 100_000],
+    ids=["not JSON", "not an object", "not a name", "not attached", "too long"],
+)
+@in_loop
+async def test_who_speaks_otherwise_is_refused(tmp_path: Path, line: bytes) -> None:
+    """And hurts nobody."""
+    async with stage(tmp_path) as it:
+        said = await answer(it, line)
+        assert said is not None
+        assert str(said["refused"]).startswith("not understood")
+        assert it.doors.open == []
+
+
+@in_loop
+async def test_nonsense_after_attaching_detaches(tmp_path: Path) -> None:
+    """Its marker and its door go as well."""
+    async with stage(tmp_path) as it:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            said = await answer(it, b'{"attach": "web_0"}\n{"up": 5}\n', listener.fileno())
+        assert said == {"attached": "web_0", "host_name": "web000000", "scope": "web"}
+        await until(lambda: not it.doors.open, "the door closes")
+        assert not list((it.data / "attached").iterdir())
+
+
+@in_loop
+async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
+    """Whatever else comes along is put away."""
+    async with stage(tmp_path) as it:
+        with socket.socket() as other:
+            said = await answer(it, b'{"attach": "web_0"}\n', other.fileno())
+        assert said is not None
+        assert "not a listening socket" in str(said["refused"])
+
+
+@in_loop
+async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
+    """Is ignored."""
+    async with stage(tmp_path) as it:
+        wire = Wire(control.connect(it.data))
+        wire.send({"attach": "web_0"})
+        assert await wire.receive() is not None
+        wire.send({"done": "something", "error": ""})
+        reboot = it.hit("reboot")
+        assert await wire.receive() == {"order": reboot, "do": "reboot", "seconds": 0}
+        wire.send({"done": reboot, "error": "it burns"})
+        assert await it.over(reboot) == "it burns"
+        wire.close()
+
+
+@in_loop
+async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path) -> None:
+    """An order always says for how long."""
+    async with stage(tmp_path) as it:
+        wire = Wire(control.connect(it.data))
+        wire.send({"attach": "web_0"})
+        await wire.receive()
+        freeze = it.hit("freeze")
+        assert await wire.receive() == {"order": freeze, "do": "freeze", "seconds": 9}
+        wire.close()
+        assert "went away" in await it.over(freeze)
+
+
+@in_loop
+async def test_messages_arrive_whole_however_they_are_cut() -> None:
+    """A stream knows no messages; lines do."""
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours)
+    receiving = asyncio.create_task(wire.receive())
+    for byte in json.dumps({"text": "é"}).encode() + b'\n{"next": 1}\n{"half':
+        theirs.send(bytes([byte]))
+        await asyncio.sleep(0)
+    assert await receiving == {"text": "é"}
+    assert await wire.receive() == {"next": 1}
+    theirs.close()
+    assert await wire.receive() is None
+    wire.close()
+
+
+@in_loop
+async def test_who_does_not_read_is_hung_up_on() -> None:
+    """Nothing is kept for them without a limit."""
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours)
+    for _ in range(10_000):
+        wire.send({"text": "x" * 1000})
+    assert await wire.receive() is None
+    wire.close()
+    theirs.close()
+
+
+@in_loop
+async def test_sockets_do_not_pile_up() -> None:
+    """They are put away with the connection."""
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for _ in range(3):
+            socket.send_fds(theirs, [b" "], [listener.fileno()] * 2)
+        with pytest.raises(Garbled):
+            await wire.receive()
+    wire.close()
+    theirs.close()

@@ -1,0 +1,240 @@
+"""`fairwarning exec`: any program, as if inside a machine."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.errors import FairwarningError
+from fairwarning.machines import namespace
+from fairwarning.machines.inside import Inside
+from tests.machines.stage import EXEC, needs_namespaces, stage, until
+from tests.service.rig import in_loop
+
+ASK = """
+import urllib.request
+print(urllib.request.urlopen("http://169.254.169.254/", timeout=10).read().decode())
+"""
+
+# Prints what a program can know of where it is.
+LOOK = """
+import json, os, socket
+with open("/proc/self/status") as status:
+    powers = [line.split()[1] for line in status if line.startswith(("CapEff", "CapPrm", "CapAmb"))]
+print(json.dumps({
+    "host": socket.gethostname(), "user": os.getuid(), "folder": os.getcwd(), "powers": powers,
+    "networks": [name for _, name in socket.if_nameindex()], "environment": dict(os.environ),
+    "temporary": os.path.isdir(os.environ["TMPDIR"]),
+}))
+"""
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
+    """Two programs ask the same address, at the same time, and each is another machine."""
+    async with stage(tmp_path) as it:
+        programs = [
+            it.start(sys.executable, "-c", ASK, machine=machine) for machine in ("web_0", "web_1")
+        ]
+        assert [await it.code(program) for program in programs] == [0, 0], it.err()
+        assert [it.out(0), it.out(1)] == ["web/web_0\n", "web/web_1\n"]
+
+
+@pytest.mark.spec("O3")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@needs_namespaces
+@in_loop
+async def test_curl_works_and_no_proxy_leads_out(tmp_path: Path) -> None:
+    """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
+    async with stage(tmp_path) as it:
+        proxies = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
+        program = it.start("curl", "-sS", "http://169.254.169.254/", env={**os.environ, **proxies})
+        assert await it.code(program) == 0, it.err()
+        assert it.out() == "web/web_0"
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
+    """Its machine's name and a temporary folder; the same user and place; nothing but loopback."""
+    async with stage(tmp_path) as it:
+        program = it.start(sys.executable, "-c", LOOK, cwd=tmp_path, env={**os.environ, "A": "b"})
+        assert await it.code(program) == 0, it.err()
+        seen = json.loads(it.out())
+        assert seen["host"] == "web000000"
+        assert seen["user"] == os.getuid()
+        assert seen["folder"] == str(tmp_path)
+        assert seen["networks"] == ["lo"]
+        assert seen["environment"]["FAIRWARNING_MACHINE"] == "web_0"
+        assert seen["environment"]["TMPDIR"] == str(it.data / "machines" / "web_0" / "tmp")
+        assert seen["environment"]["A"] == "b"
+        assert seen["temporary"]
+        assert os.getuid() == 0 or set(seen["powers"]) == {"0" * 16}
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_exit_codes_pass_through(tmp_path: Path) -> None:
+    """The program's own, and those a shell gives where there is none."""
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    async with stage(tmp_path) as it:
+        for command, expected in (
+            (("sh", "-c", "exit 7"), 7),
+            (("sh", "-c", "kill -9 $$"), 137),
+            (("no-such-program",), 127),
+            ((str(text),), 126),
+            (("true",), 0),
+        ):
+            assert await it.code(it.start(*command)) == expected
+        assert "cannot run no-such-program" in it.err(2)
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_signals_pass_through(tmp_path: Path) -> None:
+    """What exec is sent, the program gets; what the program makes of it is the exit code."""
+    script = "import signal, sys; print('here', flush=True); print(signal.sigwait({want}).name)"
+    async with stage(tmp_path) as it:
+        for number, sent in enumerate((signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)):
+            ready = script.format(want=set(map(int, (sent,))))
+            block = f"import signal; signal.pthread_sigmask(0, [{int(sent)}]); {ready}"
+            program = it.start(sys.executable, "-c", block)
+            await until(lambda n=number: "here" in it.out(n), "it waits")  # type: ignore[misc]
+            program.send_signal(sent)
+            assert await it.code(program) == 0
+            assert it.out(number).split() == ["here", sent.name]
+        program = await it.counting()
+        program.send_signal(signal.SIGTERM)
+        assert await it.code(program) == 0
+        assert it.log(3) == ["started", "ended"]
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
+    """Its exit code is 128 and the signal's number, as in a shell."""
+    async with stage(tmp_path) as it:
+        program = it.start("sh", "-c", "echo here; exec sleep 1000")
+        await until(lambda: "here" in it.out(), "it runs")
+        program.send_signal(signal.SIGTERM)
+        assert await it.code(program) == 143
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_pipes_pass_through(tmp_path: Path) -> None:
+    """A program reads and writes what it would without us, and is told when its reader has gone."""
+    (tmp_path / "in").write_text("text")
+    async with stage(tmp_path) as it:
+        with (tmp_path / "in").open("rb") as text:
+            program = it.start("cat", stdin=text)
+        assert await it.code(program) == 0
+        assert it.out() == "text"
+        reader, writer = os.pipe()
+        os.close(reader)
+        program = it.start("cat", "/dev/zero", stdout=writer)
+        os.close(writer)
+        assert await it.code(program) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
+    """Nothing outlives the machine, not even what has a session of its own."""
+    async with stage(tmp_path) as it:
+        program = it.start("sh", "-c", "setsid sleep 1000 & nohup sleep 1000 & exit 5")
+        assert await it.code(program) == 5
+        assert not it.left()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_long_folders_work(tmp_path: Path) -> None:
+    """A socket's path has a limit; a folder's has not."""
+    deep = tmp_path / ("d" * 120) / ("e" * 120)
+    deep.mkdir(parents=True)
+    async with stage(deep) as it:
+        assert await it.code(it.start("true")) == 0, it.err()
+
+
+@pytest.mark.spec("O3")
+@needs_namespaces
+@in_loop
+async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
+    """Not found and refused have exit codes of their own, and say what the service says."""
+    async with stage(tmp_path) as it:
+        assert await it.code(it.start("true", machine="nobody")) == 3
+        assert it.err(0) == "fairwarning: no machine is called nobody\n"
+        assert await it.code(it.start("true", machine="shy")) == 4
+        assert it.err(1) == "fairwarning: shy is in two scopes; rename one\n"
+
+
+@pytest.mark.spec("O3")
+def test_without_a_service(tmp_path: Path) -> None:
+    """It says how to start one."""
+    words = [*EXEC, "--data", str(tmp_path), "web_0", "--", "true"]
+    ended = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "start one with `fairwarning up`" in ended.stderr
+
+
+@pytest.mark.spec("O3")
+@pytest.mark.parametrize("words", [(), ("web_0",), ("--grace", "soon", "web_0", "--", "true")])
+def test_wrong_usage(words: tuple[str, ...]) -> None:
+    """Exit code 2, and how it is used."""
+    ended = subprocess.run([*EXEC, *words], check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "Usage:" in ended.stderr
+
+
+@pytest.mark.spec("O3")
+def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text says why, and which other ways there are."""
+
+    def refuse(_flags: int) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(namespace, "_unshare", refuse)
+    with pytest.raises(FairwarningError) as caught:
+        namespace.enter()
+    assert caught.value.code == "NamespacesForbidden"
+    for hint in ("not permitted", "http://127.1.0.1:8169", "max_user_namespaces", "apparmor"):
+        assert hint in caught.value.message
+
+
+@pytest.mark.spec("O3")
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
+@needs_namespaces
+@in_loop
+async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
+    """Exit code 1 and the same text, from a system whose limit of namespaces is none."""
+    limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    async with stage(tmp_path) as it:
+        program = it.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
+        assert await it.code(program) == 1
+        assert "does not let a user make namespaces (No space left on device)" in it.err()
+
+
+def test_temporary_folders_are_apart(tmp_path: Path) -> None:
+    """Whatever a machine is called, its folder is inside the service's, and nobody else's."""
+    names = ["web_0", "web/0", "web:0", "..", "../..", "a" * 200, "a" * 199, "WEB_0", "é"]
+    folders = {Inside(name, ("true",), tmp_path).temporary for name in names}
+    assert len(folders) == len(names)
+    for folder in folders:
+        assert folder.resolve().parent.parent == tmp_path / "machines"
