@@ -24,8 +24,8 @@ help: ## show this list
 
 .venv: .venv/.ready ## set up everything that running and testing need
 
-run: .venv ## start a small demo fleet and show what happens to it
-	$(py) examples/tour.py $(ARGS)
+run: .venv ## start the service with a small demo fleet
+	.venv/bin/fairwarning up --demo $(ARGS)
 
 test: .venv ## run the tests
 	$(py) -m pytest -n auto --dist worksteal $(ARGS)

@@ -1,0 +1,5 @@
+"""`python -m fairwarning` is the program."""
+
+from fairwarning.cli.main import main
+
+main()

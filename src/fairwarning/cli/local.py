@@ -1,0 +1,222 @@
+"""A whole service in this process: store, fleet, drivers, endpoint, console. `up` runs one."""
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+from fairwarning.cli.sockets import Sockets
+from fairwarning.console.doorbell import Doorbell
+from fairwarning.core import limits
+from fairwarning.core.errors import NotFound, Refused, Unavailable
+from fairwarning.core.model import Machine
+from fairwarning.core.record import changed
+from fairwarning.machines.process import ProcessDriver
+from fairwarning.machines.simulated import SimulatedDriver
+from fairwarning.metadata.identity import (
+    always,
+    by_local_address,
+    by_source_address,
+    loopback_address,
+)
+from fairwarning.metadata.listeners import is_loopback, open_tcp
+from fairwarning.metadata.server import Server
+from fairwarning.service import fleetfile
+from fairwarning.service.clock import Clock, RealClock, VirtualClock
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.fleetfile import Applied, FleetFile
+from fairwarning.service.metrics import Metric
+from fairwarning.service.settings import Settings
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.store import Place, Store
+
+Address = tuple[str, int]
+
+READY = "up.json"  # in the data folder while the service is up: what `up --json` printed
+_PAGE = 1000  # machines read at once
+_OWNER_ONLY = 0o700
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run, and where."""
+
+    data: Path
+    fleet: FleetFile
+    memory: bool = False
+    metadata: Address = ("127.0.0.1", 8169)
+    console: Address = ("127.0.0.1", 8170)
+    virtual: bool = False
+    sockets: Path | None = None  # a folder for a Unix socket a machine
+
+
+class Ready(TypedDict):
+    """What `up --json` prints."""
+
+    metadata: str
+    console: str
+    machines: dict[str, str]  # the URL at which each asks
+
+
+class Local:
+    """The parts, wired; `running` starts them in order and stops them in the other."""
+
+    applied: Applied
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.clock: Clock = VirtualClock(RealClock().now()) if options.virtual else RealClock()
+        simulated = SimulatedDriver(lambda s, call: self.clock.call_at(self.clock.now() + s, call))
+        self.driver = ProcessDriver(simulated, self._find, self._open_door, options.data)
+        self.fleet = Fleet(_store(options), self.clock, self.driver)
+        self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Local"]:
+        """Up inside, down after."""
+        options = self.options
+        async with AsyncExitStack() as stack:
+            stack.enter_context(_folder(options))
+            metadata, console = open_tcp(*options.metadata), open_tcp(*options.console, exact=True)
+            stack.callback(metadata.close)
+            stack.callback(console.close)
+            self.metadata_port: int = metadata.getsockname()[1]
+            self.console_port: int = console.getsockname()[1]
+            await self.fleet.start()
+            stack.push_async_callback(self.fleet.stop)
+            self.applied = await fleetfile.apply(options.fleet, self.fleet.submit)
+            stack.push_async_callback(self.server.stop)
+            local = is_loopback(options.metadata[0])
+            await self.server.listen(metadata, by_local_address if local else by_source_address)
+            await self.driver.listen()
+            stack.push_async_callback(self.driver.close)
+            if options.sockets:
+                sockets = Sockets(options.sockets, self.server, self.fleet)
+                stack.callback(sockets.close_all)
+                await sockets.open_all()
+            bell = Doorbell(console, self.fleet, self.figures)
+            stack.push_async_callback(bell.close)
+            yield self
+
+    def figures(self) -> list[Metric]:
+        """What /metrics shows."""
+        return [*self.fleet.metrics(), *self.server.metrics()]
+
+    # --- Where things are ---
+
+    async def ready(self) -> Ready:
+        """What scripts need to know once it is up."""
+        return {
+            "metadata": _url(self.options.metadata[0], self.metadata_port),
+            "console": _url(self.options.console[0], self.console_port),
+            "machines": {machine: url async for machine, url in self.machines()},
+        }
+
+    async def machines(self) -> AsyncIterator[tuple[str, str]]:
+        """Every machine with the URL at which it asks."""
+        local = is_loopback(self.options.metadata[0])
+        async for place in self._places():
+            address = loopback_address(place.number) if local else self.options.metadata[0]
+            if address:
+                yield place.machine.name, _url(address, self.metadata_port)
+
+    async def _places(self) -> AsyncIterator[Place]:
+        last = 0
+        while places := await self.fleet.store.places(last, _PAGE):
+            for place in places:
+                yield place
+            last = places[-1].number
+
+    # --- What the process driver needs ---
+
+    async def _find(self, name: str) -> tuple[str, Machine]:
+        """A machine by its name, or by its scope and name where several have it."""
+        places = await self.fleet.find(name=name)
+        if not places and "/" in name:
+            scope, _, machine = name.rpartition("/")
+            places = [p for p in await self.fleet.find(name=machine) if p.scope == scope]
+        if not places:
+            raise NotFound("UnknownMachine", f"there is no machine {name!r}")
+        if len(places) > 1:
+            names = ", ".join(f"{place.scope}/{name}" for place in places)
+            raise Refused("SeveralMachines", f"several machines are called {name!r}: {names}")
+        return places[0].scope, places[0].machine
+
+    async def _open_door(
+        self, listener: socket.socket, scope: str, machine: str
+    ) -> Callable[[], None]:
+        door = await self.server.listen(listener, always(scope, machine))
+        return lambda: self.server.close(door)
+
+
+def _store(options: Options) -> Store:
+    if options.memory:
+        return MemoryStore()
+    from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not in memory: no SQLite)
+
+    return SQLiteStore(options.data / "fleet.db")
+
+
+def _settings(options: Options) -> Settings:
+    settings = options.fleet.endpoint
+    if settings.requests_per_second is None and not is_loopback(options.metadata[0]):
+        return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
+    return settings
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# --- The data folder --------------------------------------------------------------------------
+
+
+@contextmanager
+def _folder(options: Options) -> Iterator[None]:
+    """Ours alone while we run; what a service in memory leaves in it is removed."""
+    folder = options.data
+    try:
+        folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise Refused("CannotUseFolder", f"cannot use the folder {folder}: {error}") from error
+    try:
+        _take(lock, folder)
+        yield
+    finally:
+        (folder / READY).unlink(missing_ok=True)
+        if options.memory and not (folder / "fleet.db").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _take(lock: int, folder: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        text = f"a service is up in {folder} already; stop it, or name another folder with --data"
+        raise Unavailable("AlreadyUp", text) from error
+
+
+def write_ready(folder: Path, ready: Ready) -> None:
+    """For the other commands, which look here for the service."""
+    new = folder / (READY + ".new")
+    new.touch(0o600)
+    new.write_text(json.dumps(ready), "utf-8")
+    new.replace(folder / READY)
+
+
+def read_ready(folder: Path) -> Ready:
+    """Where the service of this folder is."""
+    try:
+        ready: Ready = json.loads((folder / READY).read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        text = f"no service is up in {folder}; start one with `fairwarning up`"
+        raise Unavailable("NotUp", text) from error
+    return ready

@@ -1,0 +1,158 @@
+"""`fairwarning up`: the whole service in one process (O1, O2)."""
+
+import asyncio
+import gc
+import json
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import click
+
+from fairwarning.cli import logs, options
+from fairwarning.cli.local import Local, Options, Ready, write_ready
+from fairwarning.core.errors import Refused
+from fairwarning.service import fleetfile
+from fairwarning.service.fleetfile import FleetFile
+
+_SHOWN = 12  # machines listed for people
+_GARBAGE = 50_000, 20, 100  # thresholds; the usual ones cost a sixteenth of all CPU
+_EMPTY = "  No machines yet: name a fleet file, or begin with --demo."
+
+_EPILOG = """\b
+Examples:
+  fairwarning up --demo
+  fairwarning up fleet.toml --data /var/lib/fairwarning
+  fairwarning up fleet.toml --memory --json
+  fairwarning up fleet.toml --metadata 10.0.0.1:80   (guests are told apart by their addresses)
+
+Stop it with Ctrl-C; whatever was accepted is finished and kept.
+"""
+
+
+@click.command("up", epilog=_EPILOG)
+@click.argument("fleet", metavar="[FLEET.toml]", required=False, type=click.Path(path_type=Path))
+@click.option("--demo", is_flag=True, help="Begin with a small fleet that has one of everything.")
+@options.data
+@click.option("--memory", is_flag=True, help="Keep nothing.")
+@click.option(
+    "--metadata",
+    type=options.Address(),
+    default="127.0.0.1:8169",
+    show_default=True,
+    help="Where machines ask. On a loopback host each has an address of its own.",
+)
+@click.option(
+    "--console",
+    type=options.Address(),
+    default="127.0.0.1:8170",
+    show_default=True,
+    help="Where people and their tools ask: health and metrics.",
+)
+@click.option(
+    "--sockets",
+    metavar="PATH",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A folder for a Unix socket a machine.",
+)
+@click.option(
+    "--clock",
+    type=click.Choice(["real", "virtual"]),
+    default="real",
+    show_default=True,
+    help="Virtual time stands still until it is advanced.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One line when ready; logs as JSON.")
+def command(  # noqa: PLR0917  (as many as there are options)
+    fleet: Path | None,
+    demo: bool,  # noqa: FBT001  (click gives them by name)
+    data: Path,
+    memory: bool,  # noqa: FBT001
+    metadata: tuple[str, int],
+    console: tuple[str, int],
+    sockets: Path | None,
+    clock: str,
+    as_json: bool,  # noqa: FBT001
+) -> None:
+    """Run a fleet: its metadata endpoint, its console, and all that happens to its machines."""
+    logs.to_stderr(as_json=as_json)
+    with options.told():
+        chosen = Options(
+            data=data,
+            fleet=_fleet(fleet, demo=demo),
+            memory=memory,
+            metadata=metadata,
+            console=console,
+            virtual=clock == "virtual",
+            sockets=sockets,
+        )
+        _loop_runner()(_serve(chosen, as_json=as_json))
+
+
+def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
+    if demo and path:
+        raise click.UsageError("name a fleet file or take --demo, not both")
+    if demo:
+        return fleetfile.demo()
+    if path is None:
+        return FleetFile()
+    try:
+        return fleetfile.read(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("BadFleetFile", f"cannot read {path}: {error}") from error
+
+
+def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
+    try:
+        import uvloop  # noqa: PLC0415  (not on every system)
+    except ModuleNotFoundError:
+        return asyncio.run
+    return uvloop.run
+
+
+async def _serve(chosen: Options, *, as_json: bool) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(one, stopped.set)
+    async with Local(chosen).running() as local:
+        ready = await local.ready()
+        write_ready(chosen.data, ready)
+        click.echo(json.dumps(ready) if as_json else _welcome(local, ready))
+        # What is there now stays: no use in looking through it again and again for garbage.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE)
+        await stopped.wait()
+    if not as_json:
+        click.echo(
+            "Stopped. " + ("Nothing is kept." if chosen.memory else f"{chosen.data} is kept.")
+        )
+
+
+def _welcome(local: Local, ready: Ready) -> str:
+    """For people: what is there, and what to try."""
+    machines = ready["machines"]
+    applied = local.applied
+    groups = f"{applied.created} groups created, {applied.kept} were there"
+    lines = [f"Fairwarning is up with {len(machines)} machines ({groups}).", ""]
+    width = max(map(len, machines), default=0)
+    shown = list(machines.items())[:_SHOWN]
+    lines += [f"  {name:<{width}}  {url}" for name, url in shown]
+    if len(machines) > _SHOWN:
+        lines.append(f"  and {len(machines) - _SHOWN} more; --json lists them all")
+    lines += _hints(*shown[0]) if shown else [_EMPTY]
+    lines += ["", f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics"]
+    return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def _hints(name: str, url: str) -> list[str]:
+    query = "metadata/scheduledevents?api-version=2020-07-01"
+    return [
+        "",
+        f"Ask as {name} does:",
+        f'  curl -H Metadata:true "{url}/{query}"',
+        f"Run a program inside {name}, where the endpoint is where Azure has it:",
+        f"  fairwarning exec {name} -- curl -H Metadata:true \\",
+        f'    "http://169.254.169.254/{query}"',
+    ]

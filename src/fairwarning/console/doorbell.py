@@ -1,0 +1,74 @@
+"""The console is loaded when somebody first knocks: who only polls does not pay for it."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from fairwarning.service.fleet import Fleet
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from fairwarning.console.metrics import Figures
+
+
+class Doorbell:
+    """A listening socket that becomes the console at its first connection."""
+
+    def __init__(self, listener: socket.socket, fleet: Fleet, figures: "Figures") -> None:
+        self._listener = listener
+        self._fleet = fleet
+        self._figures = figures
+        self._server: uvicorn.Server | None = None
+        self._task: asyncio.Task[None] | None = None
+        asyncio.get_running_loop().add_reader(listener, self._rung)
+
+    def _rung(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._listener)
+        self._task = asyncio.create_task(self._serve(), name="console")
+
+    async def _serve(self) -> None:
+        # In a thread, because loading takes a while and polls must not wait for it.
+        self._server = await asyncio.to_thread(_load, self._fleet, self._figures)
+        await self._server.serve(sockets=[self._listener])
+
+    async def close(self) -> None:
+        """Answer what is under way, and go."""
+        if self._task is None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+        else:
+            if self._server is not None:
+                self._server.should_exit = True
+            else:
+                self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._listener.close()
+
+
+def _load(fleet: Fleet, figures: "Figures") -> "uvicorn.Server":
+    import uvicorn  # noqa: PLC0415  (see above)
+
+    from fairwarning.console.app import application  # noqa: PLC0415
+
+    class Quiet(uvicorn.Server):
+        """Signals are the program's own business."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    return Quiet(
+        uvicorn.Config(
+            application(fleet, figures),
+            proxy_headers=False,  # on by default, and a caller could forge its address
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=2,
+        )
+    )
