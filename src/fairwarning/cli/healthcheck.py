@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import click
 
 from fairwarning.cli import options
-from fairwarning.cli.local import read_ready
+from fairwarning.cli.local import START, read_ready
 from fairwarning.core.errors import Unavailable
 
 _SECONDS = 5.0
@@ -35,7 +35,7 @@ def _check(console: str) -> None:
         connection.request("GET", "/readyz")
         status = connection.getresponse().status
     except OSError as error:
-        raise Unavailable("NotUp", f"nothing answers at {console}: {error}") from error
+        raise Unavailable("NotUp", f"nothing answers at {console} ({error}); {START}") from error
     finally:
         connection.close()
     if status != http.client.OK:

@@ -38,6 +38,7 @@ from fairwarning.store.store import Place, Store
 
 Address = tuple[str, int]
 
+START = "start one with `fairwarning up`"
 READY = "up.json"  # in the data folder while the service is up: what `up --json` printed
 _PAGE = 1000  # machines read at once
 _OWNER_ONLY = 0o700
@@ -217,6 +218,5 @@ def read_ready(folder: Path) -> Ready:
     try:
         ready: Ready = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        text = f"no service is up in {folder}; start one with `fairwarning up`"
-        raise Unavailable("NotUp", text) from error
+        raise Unavailable("NotUp", f"no service is up in {folder}; {START}") from error
     return ready

@@ -1,0 +1,88 @@
+"""The real program: `fairwarning up` as a process, and other commands beside it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+LONGEST_SECONDS = 30.0
+PROGRAM = (sys.executable, "-m", "fairwarning")
+QUERY = "/metadata/scheduledevents?api-version=2020-07-01"
+
+
+class Up:
+    """A service that runs."""
+
+    def __init__(self, process: subprocess.Popen[str], data: Path, ready: dict[str, Any]) -> None:
+        self.process = process
+        self.data = data
+        self.ready = ready
+
+    def get(self, base: str, path: str) -> tuple[int, bytes]:
+        """Status and body; metadata's header is sent along."""
+        where = urlsplit(base)
+        connection = HTTPConnection(where.hostname or "", where.port, timeout=LONGEST_SECONDS)
+        try:
+            connection.request("GET", path, headers={"Metadata": "true"})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def poll(self, machine: str) -> Any:  # noqa: ANN401  (a document)
+        """What a machine reads."""
+        status, body = self.get(self.ready["machines"][machine], QUERY)
+        assert status == 200, body
+        return json.loads(body)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Another command, on the same folder."""
+        noun, *rest = words
+        return run(noun, "--data", str(self.data), *rest)
+
+    def stop(self) -> tuple[int, str]:
+        """Ctrl-C; the exit code, and what it said on stderr."""
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=LONGEST_SECONDS)
+        return self.process.returncode, said
+
+
+def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401
+    """A command, to its end."""
+    return subprocess.run(
+        [*PROGRAM, *words],
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_SECONDS,
+        check=False,
+        **options,
+    )
+
+
+@contextmanager
+def up(data: Path, *words: str, fleet: str = "") -> Iterator[Up]:
+    """`fairwarning up --json` on ports that are free, with a fleet file of this text."""
+    if fleet:
+        path = data.with_suffix(".toml")
+        path.write_text(fleet)
+        words = (str(path), *words)
+    command = [*PROGRAM, "up", "--json", "--data", str(data), *words]
+    command += ["--metadata", "127.0.0.1:0", "--console", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield Up(process, data, json.loads(line))
+    finally:
+        process.kill()
+        process.communicate()

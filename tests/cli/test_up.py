@@ -1,0 +1,200 @@
+"""`fairwarning up`, as it is typed."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stage import PROGRAM, run, up
+
+ONE = '[[machine]]\nname = "vm"\n'
+
+
+@pytest.mark.spec("O2")
+def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> None:
+    """`--json` prints one line when ready; each machine has an address of its own."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        machines = it.ready["machines"]
+        assert list(machines) == [
+            "web_0",
+            "web_1",
+            "web_2",
+            "db_0",
+            "db_1",
+            "batch_0",
+            "FrontEnd_IN_0",
+        ]
+        port = it.ready["metadata"].rpartition(":")[2]
+        assert machines["web_0"] == f"http://127.1.0.1:{port}"
+        assert len(set(machines.values())) == len(machines)
+        for machine in machines:
+            assert it.poll(machine) == {"DocumentIncarnation": 1, "Events": []}
+
+
+@pytest.mark.spec("O2")
+def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C ends it with 0 and no complaint; `--memory` keeps nothing."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        it.poll("db_0")
+        it.get(it.ready["console"], "/healthz")
+        assert it.stop() == (0, "")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.spec("O2")
+def test_what_was_there_is_there_again(tmp_path: Path) -> None:
+    """The embedded store keeps the fleet, its addresses and its documents; the file adds to it."""
+    data = tmp_path / "data"
+    with up(data, fleet=ONE) as it:
+        before = urlless(it.ready["machines"]["vm"])
+        it.poll("vm")
+        assert it.stop()[0] == 0
+    with up(data, fleet='[[machine]]\nname = "more"\n' + ONE) as it:
+        assert list(it.ready["machines"]) == ["vm", "more"]
+        assert urlless(it.ready["machines"]["vm"]) == before
+        assert it.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+
+
+def urlless(url: str) -> str:
+    """The address in it; ports differ from run to run."""
+    return url.removeprefix("http://").partition(":")[0]
+
+
+def test_killed_it_starts_again(tmp_path: Path) -> None:
+    """What a kill -9 leaves (sockets, notes, locks) does not stand in the way."""
+    data = tmp_path / "data"
+    with up(data, fleet=ONE) as it:
+        it.process.send_signal(signal.SIGKILL)
+        it.process.wait()
+        assert (data / "up.json").exists()
+    with up(data) as it:
+        assert it.poll("vm")["DocumentIncarnation"] == 1
+
+
+def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
+    """Nobody else can read the data, nor reach the control socket (IS3)."""
+    with up(tmp_path / "data", fleet=ONE):
+        for path in (tmp_path / "data", *(tmp_path / "data").iterdir()):
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+
+
+def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """It says what to do, and the first goes on."""
+    with up(tmp_path / "data", "--memory", fleet=ONE) as it:
+        for more in ((), ("--memory",)):
+            other = run("up", "--data", str(tmp_path / "data"), *more)
+            assert other.returncode == 1
+            assert "already; stop it, or name another folder with --data" in other.stderr
+        assert it.poll("vm")
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    """The error names the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = run(
+            "up", "--memory", "--data", str(tmp_path / "d"), "--console", f"127.0.0.1:{port}"
+        )
+    assert answer.returncode == 1
+    assert f"Error: cannot listen on 127.0.0.1:{port}: Address already in use" in answer.stderr
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["nowhere.toml"], 1, "cannot read nowhere.toml"),
+        (["bad.toml"], 1, "bad.toml: there is no key 'machines'; did you mean machine?"),
+        (["--demo", "bad.toml"], 2, "not both"),
+        (["--metadata", "8169"], 2, "'8169' is not HOST:PORT, such as 127.0.0.1:8169"),
+        (["--metadata", "127.0.0.1:99999"], 2, "is not HOST:PORT"),
+        (["--clock", "fast"], 2, "'real', 'virtual'"),
+        (["--nonsense"], 2, "No such option"),
+    ],
+)
+def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> None:
+    """A sentence that says what is allowed, an exit code, and no traceback."""
+    (tmp_path / "bad.toml").write_text("[machines]\n")
+    answer = run("up", *words, cwd=tmp_path)
+    assert answer.returncode == code
+    assert says in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not (tmp_path / ".fairwarning").exists()
+
+
+def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
+    """With `--sockets`, each machine has one, named after it, and it is gone afterwards (M22)."""
+    sockets = tmp_path / "s"
+    with up(tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)) as it:
+        assert len(list(sockets.iterdir())) == len(it.ready["machines"])
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(os.fspath(sockets / "db_1.sock"))
+            client.sendall(
+                b"GET /metadata/instance/compute/name?api-version=2021-02-01&format=text "
+                b"HTTP/1.0\r\nMetadata: true\r\n\r\n"
+            )
+            assert client.makefile("rb").read().endswith(b"\r\n\r\ndb_1")
+        assert it.stop()[0] == 0
+    assert list(sockets.iterdir()) == []
+
+
+@pytest.mark.spec("O10")
+def test_health_readiness_and_metrics(tmp_path: Path) -> None:
+    """The console answers them without a token; `healthcheck` asks for you."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        console = it.ready["console"]
+        it.poll("db_0")
+        it.get(it.ready["machines"]["db_0"], "/wrong")
+        assert it.get(console, "/healthz") == (200, b'{"status":"ok"}')
+        assert it.get(console, "/readyz") == (200, b'{"status":"ok"}')
+        status, body = it.get(console, "/metrics")
+        assert status == 200
+        lines = body.decode().splitlines()
+        assert "fairwarning_polls_total 1.0" in lines
+        assert 'fairwarning_refused_total{reason="path"} 1.0' in lines
+        healthy = it.run("healthcheck")
+        assert (healthy.returncode, healthy.stderr) == (0, "")
+    killed = run("healthcheck", "--data", str(tmp_path / "data"))
+    never = run("healthcheck", "--data", str(tmp_path / "never"))
+    for answer in (killed, never):
+        assert answer.returncode == 1
+        assert "start one with `fairwarning up`" in answer.stderr
+
+
+@pytest.mark.spec("O10")
+def test_logs_are_json_when_asked_for(tmp_path: Path) -> None:
+    """Every line on stderr is an object with time, level and message."""
+    long = tmp_path / ("deep" * 30)  # too long for a socket's name, so there is something to log
+    with up(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as it:
+        code, said = it.stop()
+    assert code == 0
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert lines
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+
+
+@pytest.mark.spec("O1")
+def test_people_are_told_what_to_try(tmp_path: Path) -> None:
+    """Without `--json`: the machines, and lines to copy that work."""
+    command = [*PROGRAM, "up", "--demo", "--memory", "--data", str(tmp_path / "d")]
+    command += ["--metadata", "127.0.0.1:0", "--console", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            lines.append(line.rstrip("\n"))
+            if "Ctrl-C" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert lines[0] == "Fairwarning is up with 7 machines (4 groups created, 0 were there)."
+    assert any(line.startswith("  web_0          http://127.1.0.1:") for line in lines)
+    assert any(line.startswith("  curl -H Metadata:true ") for line in lines)
+    assert max(map(len, lines)) <= 100
+    assert rest == "Stopped. Nothing is kept.\n"
