@@ -1,16 +1,13 @@
 """`fairwarning healthcheck`: whether the service takes commands (O10)."""
 
-import http.client
+from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
-from fairwarning.cli import options
-from fairwarning.cli.local import START, read_ready
+from fairwarning.cli import client, options
+from fairwarning.cli.local import read_ready
 from fairwarning.core.errors import Unavailable
-
-_SECONDS = 5.0
 
 _EPILOG = """\b
 Examples:
@@ -29,14 +26,6 @@ def command(data: Path) -> None:
 
 
 def _check(console: str) -> None:
-    where = urlsplit(console)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_SECONDS)
-    try:
-        connection.request("GET", "/readyz")
-        status = connection.getresponse().status
-    except OSError as error:
-        raise Unavailable("NotUp", f"nothing answers at {console} ({error}); {START}") from error
-    finally:
-        connection.close()
-    if status != http.client.OK:
+    status, _ = client.send(console, "GET", "/readyz")
+    if status != HTTPStatus.OK:
         raise Unavailable("NotReady", f"the service answers, but takes no commands ({status})")

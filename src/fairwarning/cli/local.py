@@ -3,18 +3,19 @@
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from fairwarning.cli.sockets import Sockets
 from fairwarning.console.doorbell import Doorbell
 from fairwarning.core import limits
-from fairwarning.core.errors import NotFound, Refused, Unavailable
+from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.core.model import Machine
 from fairwarning.core.record import changed
 from fairwarning.machines.process import ProcessDriver
@@ -31,10 +32,14 @@ from fairwarning.service import fleetfile
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.fleetfile import Applied, FleetFile
+from fairwarning.service.lookup import machine_called
 from fairwarning.service.metrics import Metric
 from fairwarning.service.settings import Settings
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Place, Store
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 Address = tuple[str, int]
 
@@ -62,6 +67,7 @@ class Ready(TypedDict):
 
     metadata: str
     console: str
+    token: str  # for the console
     machines: dict[str, str]  # the URL at which each asks
 
 
@@ -101,12 +107,17 @@ class Local:
                 sockets = Sockets(options.sockets, self.server, self.fleet)
                 stack.callback(sockets.close_all)
                 await sockets.open_all()
-            bell = Doorbell(console, self.fleet, self.figures)
+            self._token = _token(options.data)
+            bell = Doorbell(console, self._load_console)
             stack.push_async_callback(bell.close)
             yield self
 
-    def figures(self) -> list[Metric]:
-        """What /metrics shows."""
+    def _load_console(self) -> "ASGIApp":
+        from fairwarning.console.app import application  # noqa: PLC0415  (see Doorbell)
+
+        return application(self.fleet, self._figures, self._token)
+
+    def _figures(self) -> list[Metric]:
         return [*self.fleet.metrics(), *self.server.metrics()]
 
     # --- Where things are ---
@@ -116,6 +127,7 @@ class Local:
         return {
             "metadata": _url(self.options.metadata[0], self.metadata_port),
             "console": _url(self.options.console[0], self.console_port),
+            "token": self._token,
             "machines": {machine: url async for machine, url in self.machines()},
         }
 
@@ -129,7 +141,7 @@ class Local:
 
     async def _places(self) -> AsyncIterator[Place]:
         last = 0
-        while places := await self.fleet.store.places(last, _PAGE):
+        while places := await self.fleet.places(last, _PAGE):
             for place in places:
                 yield place
             last = places[-1].number
@@ -137,17 +149,8 @@ class Local:
     # --- What the process driver needs ---
 
     async def _find(self, name: str) -> tuple[str, Machine]:
-        """A machine by its name, or by its scope and name where several have it."""
-        places = await self.fleet.find(name=name)
-        if not places and "/" in name:
-            scope, _, machine = name.rpartition("/")
-            places = [p for p in await self.fleet.find(name=machine) if p.scope == scope]
-        if not places:
-            raise NotFound("UnknownMachine", f"there is no machine {name!r}")
-        if len(places) > 1:
-            names = ", ".join(f"{place.scope}/{name}" for place in places)
-            raise Refused("SeveralMachines", f"several machines are called {name!r}: {names}")
-        return places[0].scope, places[0].machine
+        place = await machine_called(self.fleet, name)
+        return place.scope, place.machine
 
     async def _open_door(
         self, listener: socket.socket, scope: str, machine: str
@@ -205,12 +208,28 @@ def _take(lock: int, folder: Path) -> None:
         raise Unavailable("AlreadyUp", text) from error
 
 
+def _token(folder: Path) -> str:
+    """The console's token, made at the first start; only the folder's owner can read it."""
+    path = folder / "token"
+    try:
+        return path.read_text("ascii")
+    except FileNotFoundError:
+        token = secrets.token_urlsafe(32)
+        _write(path, token)
+        return token
+
+
+def _write(path: Path, text: str) -> None:
+    """All of it or nothing, and for the owner's eyes only."""
+    new = path.with_suffix(".new")
+    new.touch(0o600)
+    new.write_text(text, "utf-8")
+    new.replace(path)
+
+
 def write_ready(folder: Path, ready: Ready) -> None:
     """For the other commands, which look here for the service."""
-    new = folder / (READY + ".new")
-    new.touch(0o600)
-    new.write_text(json.dumps(ready), "utf-8")
-    new.replace(folder / READY)
+    _write(folder / READY, json.dumps(ready))
 
 
 def read_ready(folder: Path) -> Ready:

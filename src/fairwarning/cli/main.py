@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-_NOUNS = ("exec", "healthcheck", "up")
+_NOUNS = ("up", "exec", "machine", "clock", "fault", "healthcheck")
 """Each a file beside this one, with a `command`."""
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fairwarning.core.errors import Conflict, FairwarningError, NotFound
+from fairwarning.core.errors import FairwarningError, NotFound, Refused
 
 DATA = ".fairwarning"
 FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; 2 is wrong usage, as click has it
@@ -51,4 +51,4 @@ def told() -> Iterator[None]:
 def _code(error: FairwarningError) -> int:
     if isinstance(error, NotFound):
         return NOT_FOUND
-    return REFUSED if isinstance(error, Conflict) else FAILED
+    return REFUSED if isinstance(error, Refused) else FAILED

@@ -28,7 +28,7 @@ class Sockets:
         """For the machines that are there already."""
         self._folder.mkdir(0o700, parents=True, exist_ok=True)
         last = 0
-        while places := await self._fleet.store.places(last, 1000):
+        while places := await self._fleet.places(last, 1000):
             for place in places:
                 await self._open(place.scope, place.machine.name)
             last = places[-1].number

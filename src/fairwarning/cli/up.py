@@ -63,16 +63,17 @@ Stop it with Ctrl-C; whatever was accepted is finished and kept.
     help="Virtual time stands still until it is advanced.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One line when ready; logs as JSON.")
-def command(  # noqa: PLR0917  (as many as there are options)
+def command(
+    *,
     fleet: Path | None,
-    demo: bool,  # noqa: FBT001  (click gives them by name)
+    demo: bool,
     data: Path,
-    memory: bool,  # noqa: FBT001
+    memory: bool,
     metadata: tuple[str, int],
     console: tuple[str, int],
     sockets: Path | None,
     clock: str,
-    as_json: bool,  # noqa: FBT001
+    as_json: bool,
 ) -> None:
     """Run a fleet: its metadata endpoint, its console, and all that happens to its machines."""
     logs.to_stderr(as_json=as_json)

@@ -1,16 +1,17 @@
-"""The console: for now health and metrics (O10), which need no token."""
+"""The console: health and metrics (O10), which need no token, and the operator's API."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fairwarning.console.api import Api
 from fairwarning.console.metrics import CONTENT_TYPE, Figures, exposition
 from fairwarning.service.fleet import Fleet
 
 
-def application(fleet: Fleet, figures: Figures) -> Starlette:
-    """Health, readiness and metrics of one service."""
+def application(fleet: Fleet, figures: Figures, token: str) -> Starlette:
+    """The console of one service."""
     shown = exposition(figures)
 
     async def healthz(_: Request) -> Response:
@@ -32,5 +33,6 @@ def application(fleet: Fleet, figures: Figures) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
+            *Api(fleet, token).routes(),
         ]
     )

@@ -2,25 +2,23 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from fairwarning.service.fleet import Fleet
-
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp
 
-    from fairwarning.console.metrics import Figures
+_STOP_SECONDS = 2
 
 
 class Doorbell:
     """A listening socket that becomes the console at its first connection."""
 
-    def __init__(self, listener: socket.socket, fleet: Fleet, figures: "Figures") -> None:
+    def __init__(self, listener: socket.socket, load: "Callable[[], ASGIApp]") -> None:
         self._listener = listener
-        self._fleet = fleet
-        self._figures = figures
+        self._load = load
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
         asyncio.get_running_loop().add_reader(listener, self._rung)
@@ -31,7 +29,7 @@ class Doorbell:
 
     async def _serve(self) -> None:
         # In a thread, because loading takes a while and polls must not wait for it.
-        self._server = await asyncio.to_thread(_load, self._fleet, self._figures)
+        self._server = await asyncio.to_thread(_prepare, self._load)
         await self._server.serve(sockets=[self._listener])
 
     async def close(self) -> None:
@@ -48,10 +46,8 @@ class Doorbell:
         self._listener.close()
 
 
-def _load(fleet: Fleet, figures: "Figures") -> "uvicorn.Server":
+def _prepare(load: "Callable[[], ASGIApp]") -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415  (see above)
-
-    from fairwarning.console.app import application  # noqa: PLC0415
 
     class Quiet(uvicorn.Server):
         """Signals are the program's own business."""
@@ -62,13 +58,13 @@ def _load(fleet: Fleet, figures: "Figures") -> "uvicorn.Server":
 
     return Quiet(
         uvicorn.Config(
-            application(fleet, figures),
+            load(),
             proxy_headers=False,  # on by default, and a caller could forge its address
             server_header=False,
             access_log=False,
             log_config=None,
             lifespan="off",
             ws="none",
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=_STOP_SECONDS,
         )
     )

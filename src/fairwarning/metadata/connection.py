@@ -16,10 +16,11 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
 from fairwarning.metadata.answers import CONTINUE, Refusal
 from fairwarning.metadata.events import matches, refusal_of
-from fairwarning.metadata.faults import Fault, FaultKind, spoil
+from fairwarning.metadata.faults import spoil
 from fairwarning.metadata.gate import Ask
 from fairwarning.metadata.identity import Caller, Key
 from fairwarning.metadata.reader import Reader, Request
+from fairwarning.service.faults import Fault, FaultKind
 
 if TYPE_CHECKING:
     from fairwarning.metadata.server import Door, Server
@@ -239,7 +240,9 @@ class Connection(asyncio.Protocol):
             if caller.polls >= caller.allowed:
                 raise _LIMITED
             caller.allowed -= 1
-            if self._server.faults and (fault := self._server.faults.take(caller)):
+            if self._server.faults and (
+                fault := self._server.faults.take(caller.scope, caller.name)
+            ):
                 return self._suffer(request, caller, fault)
         ask = request.ask
         answer = self._server.answer(caller, ask, request.body)

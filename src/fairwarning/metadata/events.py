@@ -34,7 +34,8 @@ class Events:
                 raise GONE
             if scope.ready_at > self._fleet.clock.now():
                 return None
-            caller.checked = scope
+            if not self._fleet.faults:  # each request must meet its own
+                caller.checked = scope
         caller.polls += 1
         caller.allowed += 1  # the connection has counted it as a request already
         if ask.known and matches(ask, scope.incarnation):

@@ -14,7 +14,6 @@ from fairwarning.metadata.answers import render
 from fairwarning.metadata.connection import FULL, Connection
 from fairwarning.metadata.counts import Counts
 from fairwarning.metadata.events import GONE, Events, refusal_of
-from fairwarning.metadata.faults import Faults
 from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate
 from fairwarning.metadata.identity import Caller, Callers, Key, Naming
 from fairwarning.metadata.reader import Request
@@ -49,7 +48,8 @@ class Server:
         self.events = Events(fleet, self.counts)
         self._rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self._rate else sys.maxsize)
-        self.faults = Faults(fleet.clock.now, self.callers.recheck)
+        self.faults = fleet.faults
+        self.faults.followers.append(self.callers.recheck)
         self.memo: dict[bytes, Ask] = {}
         """Requests that passed every check, byte for byte. Who asked is no part of it."""
         self._cloud = cloud or Cloud()

@@ -30,6 +30,7 @@ from fairwarning.service import failpoints
 from fairwarning.service.batch import Waiting, Work
 from fairwarning.service.clock import Clock, VirtualClock
 from fairwarning.service.documents import Documents, Published
+from fairwarning.service.faults import Faults
 from fairwarning.service.impacts import Impacts
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import Polls
@@ -55,6 +56,7 @@ class Fleet:
         self.clock = clock
         self.documents = Documents(self._load_scope)
         self.polls = Polls(self.post)
+        self.faults = Faults(clock.now)
         self.broken: Broken | None = None
         self.followers: list[Callable[[str, Scope | None], None]] = []
         """Called with each scope that has changed, once that is durable; None: it is gone."""
@@ -167,6 +169,10 @@ class Fleet:
     async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
         """Machines of this name, with this address or number."""
         return await self.store.find(name=name, address=address, number=number)
+
+    async def places(self, after: int, limit: int) -> list[Place]:
+        """Machines in order of their numbers, from the first past `after`."""
+        return await self.store.places(after, limit)
 
     async def poll(self, scope: str) -> Published:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
