@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -36,6 +36,25 @@ class Up:
         finally:
             connection.close()
 
+    def post(
+        self,
+        base: str,
+        path: str,
+        token: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> tuple[int, bytes]:
+        """Status and body."""
+        where = urlsplit(base)
+        connection = HTTPConnection(where.hostname or "", where.port, timeout=LONGEST_SECONDS)
+        try:
+            sent = {"Authorization": f"Bearer {token}", **(headers or {})}
+            connection.request("POST", path, body, sent)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
     def poll(self, machine: str) -> Any:  # noqa: ANN401  (a document)
         """What a machine reads."""
         status, body = self.get(self.ready["machines"][machine], QUERY)
@@ -44,8 +63,8 @@ class Up:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command, on the same folder."""
-        noun, *rest = words
-        return run(noun, "--data", str(self.data), *rest)
+        own = 1 + (words[0] not in {"exec", "healthcheck"})  # a noun, and mostly a verb
+        return run(*words[:own], "--data", str(self.data), *words[own:])
 
     def stop(self) -> tuple[int, str]:
         """Ctrl-C; the exit code, and what it said on stderr."""

@@ -61,7 +61,5 @@ def _set(data: Path, **change: float) -> None:
 def _told(clock: dict[str, object]) -> str:
     if not clock["virtual"]:
         return f"{clock['now']}, real time"
-    rate = clock["rate"]
-    return f"{clock['now']}, virtual, " + (
-        f"{rate:g} times real time" if rate else "standing still"
-    )
+    pace = f"{clock['rate']:g} times real time" if clock["rate"] else "standing still"
+    return f"{clock['now']}, virtual, {pace}"

@@ -78,7 +78,8 @@ class Local:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.clock: Clock = VirtualClock(RealClock().now()) if options.virtual else RealClock()
+        now = float(int(RealClock().now()))  # whole seconds, as NotBefore has them
+        self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
         simulated = SimulatedDriver(lambda s, call: self.clock.call_at(self.clock.now() + s, call))
         self.driver = ProcessDriver(simulated, self._find, self._open_door, options.data)
         self.fleet = Fleet(_store(options), self.clock, self.driver)

@@ -80,16 +80,25 @@ def _add(action: str, about: str) -> None:
     @options.data
     @click.argument("machines", nargs=-1, required=True)
     @click.pass_context
-    def act(context: click.Context, data: Path, machines: tuple[str, ...], **body: int) -> None:
-        given = {"duration_seconds": body["seconds"]} if body.get("seconds") else {}
+    def act(
+        context: click.Context, /, data: Path, machines: tuple[str, ...], **given: int | None
+    ) -> None:
+        seconds = given.get("seconds")
+        body = {} if seconds is None else {"duration_seconds": seconds}
         with options.told():
             for machine in machines:
                 path = f"/api/machines/{client.part(machine)}/{context.info_name}"
-                done = client.ask(data, "POST", path, given)["operation"]
-                click.echo(f"{machine}: {done['kind']} {done['status']}")
+                click.echo(f"{machine}: {_accepted(client.ask(data, 'POST', path, body))}")
 
     if action == "freeze":
         click.option("--seconds", type=click.IntRange(0), help="How long the pause lasts.")(act)
+
+
+def _accepted(answer: dict[str, Any]) -> str:
+    operation = answer["operation"]["id"]
+    if answer["polled"]:
+        return f"accepted, operation {operation}"
+    return f"accepted, operation {operation}; nobody polls there, so there is no notice"
 
 
 for _action, _about in _ACTIONS.items():

@@ -39,13 +39,16 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """An error is a sentence on stderr and an exit code, never a traceback."""
+def told(*, service: bool = True) -> Iterator[None]:
+    """An error is a sentence on stderr and an exit code, never a traceback.
+
+    Without a service that could refuse anything, all that is left is to have failed.
+    """
     try:
         yield
     except FairwarningError as error:
         click.echo(f"Error: {error.message}", err=True)
-        raise SystemExit(_code(error)) from error
+        raise SystemExit(_code(error) if service else FAILED) from error
 
 
 def _code(error: FairwarningError) -> int:

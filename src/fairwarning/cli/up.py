@@ -77,7 +77,7 @@ def command(
 ) -> None:
     """Run a fleet: its metadata endpoint, its console, and all that happens to its machines."""
     logs.to_stderr(as_json=as_json)
-    with options.told():
+    with options.told(service=False):
         chosen = Options(
             data=data,
             fleet=_fleet(fleet, demo=demo),

@@ -100,7 +100,9 @@ class Api:
         operation = request.headers.get("idempotency-key") or uuid.uuid4().hex
         command = await self._command(request.path_params["action"], place, operation, body)
         done = await self._fleet.submit(command)
-        return JSONResponse({"operation": _operation(done)}, 202)
+        scope = await self._fleet.read(Scope, place.scope)
+        polled = scope is not None and scope.enabled
+        return JSONResponse({"operation": _operation(done), "polled": polled}, 202)
 
     async def _command(self, action: str, place: Place, operation: str, body: Body) -> Command:
         machines = (place.machine.name,)

@@ -1,0 +1,87 @@
+"""The whole way: a handler under `exec` is told by `up`, approves, and is rebooted for real."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stage import LONGEST_SECONDS, PROGRAM, Up, up
+
+ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
+
+# Approves whatever it is told, as a first handler would; and shows that it was told to end.
+HANDLER = """
+import json, os, signal, sys, time, urllib.request
+def ended(*_):
+    print("told to end", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, ended)
+print("started", flush=True)
+def ask(body=None):
+    request = urllib.request.Request(sys.argv[1], body, {"Metadata": "true"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return answer.read()
+while True:
+    for event in json.loads(ask())["Events"]:
+        if event["EventStatus"] == "Scheduled":
+            print("approves", event["EventType"], flush=True)
+            ask(json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
+    time.sleep(0.02)
+"""
+
+
+def inside(it: Up, machine: str, *command: str) -> list[str]:
+    """The command that runs a program in a machine of the service."""
+    return [*PROGRAM, "exec", "--data", str(it.data), machine, "--", *command]
+
+
+def forbidden() -> str:
+    """Why there are no namespaces here, if there are none."""
+    tried = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True, check=False)
+    return tried.stderr.strip()
+
+
+pytestmark = pytest.mark.skipif(bool(forbidden()), reason=f"no namespaces here: {forbidden()}")
+
+
+@pytest.mark.spec("O3")
+def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
+    """The address is Azure's, the caller is the machine, and no root is needed for it."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        command = ["curl", "-sS", "-H", "Metadata:true", ENDPOINT]
+        done = subprocess.run(
+            inside(it, "web_0", *command),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            env=os.environ | {"http_proxy": "http://127.0.0.1:1"},
+            check=False,
+        )
+        assert (done.stdout, done.stderr, done.returncode) == (
+            '{"DocumentIncarnation":1,"Events":[]}', "", 0,
+        )  # fmt: skip
+
+
+@pytest.mark.spec("O4")
+def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
+    """It reads the event, approves, is told to end and started again; then the event is gone."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        it.poll("db_1")
+        python = ["python3", "-u", "-c", HANDLER, ENDPOINT]
+        with subprocess.Popen(
+            inside(it, "db_0", *python), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as program:
+            try:
+                assert program.stdout is not None
+                assert program.stdout.readline() == "started\n"
+                assert it.run("machine", "restart", "db_0").returncode == 0
+                said = [program.stdout.readline() for _ in range(3)]
+                assert said == ["approves Reboot\n", "told to end\n", "started\n"]
+                while it.poll("db_1")["Events"]:
+                    pass
+                assert it.run("machine", "delete", "db_0").returncode == 0
+                assert program.stdout.readline() == "told to end\n"
+                assert program.wait(LONGEST_SECONDS) == 0
+            finally:
+                program.kill()

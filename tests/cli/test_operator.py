@@ -1,0 +1,146 @@
+"""An operator's first handle on a fleet: machines, time and faults, as they are typed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.stage import Up, run, up
+
+
+def listed(it: Up) -> dict[str, list[str]]:
+    """The machines, each with the types of what is announced for it."""
+    machines = json.loads(it.run("machine", "list", "--json").stdout)
+    return {one["name"]: [event["type"] for event in one["events"]] for one in machines}
+
+
+def test_what_an_operator_does_is_announced_to_who_polls(tmp_path: Path) -> None:
+    """Each action gives its event, at once visible to the machine and in the list."""
+    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+        for machine in ("web_0", "db_0", "batch_0"):
+            it.poll(machine)
+        done = it.run("machine", "restart", "web_0", "db_0")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("web_0: accepted, operation ")
+        assert it.run("machine", "freeze", "web_1", "--seconds", "7").returncode == 0
+        assert it.run("machine", "evict", "batch_0").returncode == 0
+        assert it.run("machine", "delete", "web_2").returncode == 0
+        found = listed(it)
+        assert found["web_0"] == ["Reboot"]
+        assert found["web_1"] == ["Freeze"]
+        assert found["web_2"] == ["Terminate"]
+        assert found["batch_0"] == ["Preempt"]
+        seen = {event["EventType"]: event for event in it.poll("web_0")["Events"]}
+        assert seen["Freeze"]["DurationInSeconds"] == 7
+        table = it.run("machine", "list").stdout
+        assert "Reboot not before " in table
+
+
+def test_nobody_polls(tmp_path: Path) -> None:
+    """Then there is no notice, and the operator is told so (M15)."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        assert "nobody polls there" in it.run("machine", "restart", "db_0").stdout
+        assert listed(it)["db_0"] == []
+
+
+@pytest.mark.spec("O5")
+def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
+    """Show, advance, run and freeze; an event starts when its time has come."""
+    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+        it.poll("db_0")
+        it.run("machine", "restart", "db_0")
+        before = json.loads(it.run("clock", "show", "--json").stdout)
+        assert (before["virtual"], before["rate"]) == (True, 0.0)
+        assert it.run("clock", "advance", "899").returncode == 0
+        assert it.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
+        assert "standing still" in it.run("clock", "advance", "1").stdout
+        assert it.poll("db_0")["Events"][0]["EventStatus"] == "Started"
+        it.run("clock", "advance", "60")
+        assert it.poll("db_0")["Events"] == []
+        assert "60 times real time" in it.run("clock", "run", "60").stdout
+        assert "standing still" in it.run("clock", "freeze").stdout
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        refused = it.run("clock", "advance", "1")
+        assert refused.returncode == 4
+        assert "start it with a virtual clock" in refused.stderr
+
+
+@pytest.mark.spec("M21")
+def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
+    """For one machine and a count, for all until cleared."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        address = it.ready["machines"]["db_0"]
+        target = "/metadata/scheduledevents?api-version=2020-07-01"
+
+        def statuses(count: int) -> list[int]:
+            return [it.get(address, target)[0] for _ in range(count)]
+
+        assert it.run("fault", "set", "410", "--machine", "db_0", "--count", "2").returncode == 0
+        assert statuses(3) == [410, 410, 200]
+        it.run("fault", "set", "500")
+        assert statuses(2) == [500, 500]
+        it.run("fault", "clear")
+        assert statuses(1) == [200]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("machine", "restart", "nobody"), 3, "there is no machine 'nobody'"),
+        (("machine", "restart"), 2, "Missing argument"),
+        (("machine", "evict", "db_0"), 4, "only Spot machines are evicted"),
+        (("machine", "explode", "db_0"), 2, "No such command"),
+        (("fault", "set", "418"), 2, "'410'"),
+        (("fault", "set", "404", "--machine", "nobody"), 3, "there is no machine"),
+        (("fault", "set", "delay", "--delay", "999"), 4, "delay_seconds must be a number from 0"),
+        (("clock", "advance", "-1"), 2, "-1"),
+    ],
+)
+def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int, says: str) -> None:
+    """A sentence that says what is allowed, and an exit code for scripts."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        noun, verb, *rest = words
+        answer = run(noun, verb, "--data", str(it.data), *rest)
+    assert answer.returncode == code
+    assert says in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_the_api_demands_its_token(tmp_path: Path) -> None:
+    """Without it, or with another, nothing is told and nothing happens; health needs none."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        console = it.ready["console"]
+        for path in ("/api/machines", "/api/clock"):
+            status, body = it.get(console, path)
+            assert status == 401
+            assert b"web_0" not in body
+        right = it.ready["token"]
+        for token, expected in ((right, 202), ("wrong", 401), ("", 401), (right[:-1], 401)):
+            assert it.post(console, "/api/machines/db_0/restart", token)[0] == expected
+        assert len(right) >= 32
+
+
+def test_a_repeated_request_has_the_effect_of_one(tmp_path: Path) -> None:
+    """The same Idempotency-Key is the same operation (IC2)."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        it.poll("db_0")
+        console, token = it.ready["console"], it.ready["token"]
+        first, again = (
+            it.post(console, "/api/machines/db_0/restart", token, {"Idempotency-Key": "one"})
+            for _ in range(2)
+        )
+        assert first == again
+        assert listed(it)["db_0"] == ["Reboot"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{", b'{"seconds": 5}', b'{"duration_seconds": "x"}', b"\xff", b"[" * 10_000]
+)
+def test_a_wrong_body_is_refused(tmp_path: Path, body: bytes) -> None:
+    """400 and what is allowed; nothing happens."""
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        it.poll("db_0")
+        console, token = it.ready["console"], it.ready["token"]
+        status, answer = it.post(console, "/api/machines/db_0/freeze", token, body=body)
+        assert status == 400, answer
+        assert listed(it)["db_0"] == []
