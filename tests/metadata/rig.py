@@ -23,10 +23,9 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.metadata.identity import Naming, by_local_address, loopback_address
 from fairwarning.metadata.listeners import BACKLOG
 from fairwarning.metadata.server import Server
-from fairwarning.metadata.settings import Settings
 from fairwarning.service.clock import VirtualClock
-from fairwarning.service.cloud import Cloud
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.settings import Cloud, Settings
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
 from tests.bed import NEWEST, NOON
@@ -76,6 +75,7 @@ class Endpoint:
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint")
         self._addresses: dict[str, str] = {}
         self._operations = 0
+        self._kept: list[HTTPConnection] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -112,6 +112,8 @@ class Endpoint:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        for connection in self._kept:
+            connection.close()
         try:
             self.run(self._down())
         finally:
@@ -228,6 +230,15 @@ class Endpoint:
         """A connection of this machine, for several requests."""
         return HTTPConnection(*self.address(machine), timeout=LONGEST_SECONDS)
 
+    def client(self, machine: str) -> HTTPConnection:
+        """The same, closed at the end if not before."""
+        return self.keep(self.connect(machine))
+
+    def keep(self, connection: HTTPConnection) -> HTTPConnection:
+        """Close this one, too, at the end."""
+        self._kept.append(connection)
+        return connection
+
     def ask(
         self,
         machine: str,
@@ -252,7 +263,7 @@ class Endpoint:
         self, machine: str, version: str = NEWEST, more: str = "", **headers: str
     ) -> HTTPConnection:
         """Poll, but do not wait for the answer: `finish` does."""
-        connection = self.connect(machine)
+        connection = self.client(machine)
         target = f"{EVENTS}?api-version={version}{more}"
         connection.request("GET", target, headers={"Metadata": "true", **headers})
         return connection
@@ -303,6 +314,11 @@ def poll(connection: HTTPConnection, version: str = NEWEST, **headers: str) -> A
     """Poll on a connection that may be used again."""
     target = f"{EVENTS}?api-version={version}"
     return ask(connection, "GET", target, {"Metadata": "true", **headers})
+
+
+def approval(*events: str, **more: object) -> str:
+    """The body that approves these; `more` stands before them."""
+    return json.dumps({**more, "StartRequests": [{"EventId": event} for event in events]})
 
 
 def request(target: str, *headers: str, method: str = "GET", http: str = "1.1") -> bytes:

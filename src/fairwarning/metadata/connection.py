@@ -8,14 +8,15 @@ import asyncio
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
 from fairwarning.metadata.answers import CONTINUE, Refusal
-from fairwarning.metadata.events import matches, refusal_of
+from fairwarning.metadata.events import refusal_of
 from fairwarning.metadata.faults import spoil
 from fairwarning.metadata.gate import Ask
 from fairwarning.metadata.identity import Caller, Key
@@ -37,8 +38,10 @@ _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, and no time
 
 
 Memo = Mapping[bytes, Ask]
-Work = Coroutine[None, None, bytes | None]
+Work = Callable[[], Awaitable[bytes | None]]
+"""What takes time: it brings the answer, or None if there is none, or none yet."""
 
+_BLANK = b"\r\n\r\n"
 _NOTHING: Memo = {}
 _KEEP = limits.KEEP_SECONDS
 
@@ -57,8 +60,10 @@ class Connection(asyncio.Protocol):
     _reader: Reader | None = None  # while a request is half read
     _queue: deque[Request] | None = None
     _busy = False  # a request is being served
-    _ending = False  # nothing more is read
+    _ending = False  # nothing more is read, and what is left to answer is the last
+    _ended = False  # the client sends no more
     _paused = False  # the client does not read its answers
+    _lingers = False  # all is said; only the client is not through
     _held: Ask | None = None
     _timer: asyncio.TimerHandle | None = None
     _task: asyncio.Task[None] | None = None
@@ -75,8 +80,8 @@ class Connection(asyncio.Protocol):
         self._send = self._transport.write
         key = self._key = self.door.naming(transport)
         caller = self._server.join(self, key)
-        if caller is not None:
-            self._belong(caller)
+        if caller is not None and not self._belong(caller):
+            self.end(_CROWDED)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
@@ -98,11 +103,12 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def eof_received(self) -> bool:
-        """The client sends no more, but may still read: what is under way is answered.
+        """The client sends no more, but may still read: what is under way is answered, if soon.
 
-        Whoever has a request held and hangs up is taken to be gone.
+        Who only hung up looks the same, so nothing waits for long: a held request not at all.
         """
-        self._ending = True
+        self._ending = self._ended = True
+        self._seconds = limits.HEADER_SECONDS
         self._release()
         return self._task is not None
 
@@ -136,12 +142,14 @@ class Connection(asyncio.Protocol):
         self._seconds -= 1
         if self._seconds >= 0:
             return
-        if self._paused or self._transport.is_closing():
+        if self._paused or self._ended or self._lingers or self._transport.is_closing():
             self._server.counts.refused["unread"] += 1
             self._transport.abort()
+        elif self._busy:
+            return
         elif self._reader is not None:
             self.end(_LATE)
-        elif not self._busy:
+        else:
             self._server.counts.refused["idle"] += 1
             self._transport.close()
 
@@ -193,6 +201,7 @@ class Connection(asyncio.Protocol):
         if self._queue is None:
             self._queue = deque()
         self._queue.append(request)
+        self._ending |= request.last
         self._regulate()
 
     def _next(self) -> None:
@@ -201,8 +210,19 @@ class Connection(asyncio.Protocol):
             self._serve(self._queue.popleft())
         self._settle()
         self._regulate()
-        if self._ending and not self._busy:
+        self._leave_if_done()
+
+    def _leave_if_done(self) -> None:
+        if not self._ending or self._busy or self._queue:
+            return
+        if self._reader is None or self._ended:
             self._transport.close()
+        elif not self._lingers:
+            # Closing while the client still sends would reset the connection, and it would never
+            # read why. So it is let finish, for a while, and nobody listens.
+            self._lingers = True
+            self._seconds = limits.HEADER_SECONDS
+            self._transport.write_eof()
 
     def _regulate(self) -> None:
         if self._transport.is_closing():
@@ -221,6 +241,8 @@ class Connection(asyncio.Protocol):
             answer = self._answer(request)
         except Refusal as refusal:
             answer = self._refused(refusal)
+            if request.head:
+                answer = answer.partition(_BLANK)[0] + _BLANK
         if isinstance(answer, bytes):
             self._write(answer)
         elif answer is not None:
@@ -230,35 +252,32 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Request) -> bytes | Work | None:
         """The answer, or the work that will bring it, or None: it is held, or never comes."""
-        if request.ask is None:
-            assert request.refusal is not None
-            raise request.refusal
-        caller = self._caller
-        if caller is None or caller.published.scope is None:
-            return self._identify(request)
-        if not request.spared:
+        caller, ask = self._caller, request.ask
+        if caller is not None and not request.spared:
             if caller.polls >= caller.allowed:
                 raise _LIMITED
             caller.allowed -= 1
-            if self._server.faults and (
-                fault := self._server.faults.take(caller.scope, caller.name)
-            ):
-                return self._suffer(request, caller, fault)
-        ask = request.ask
+        if ask is None:
+            assert request.refusal is not None
+            raise request.refusal
+        if caller is None or caller.machine() is None:
+            return partial(self._identify, request)
+        faults = self._server.faults
+        if faults and not request.spared and (fault := faults.take(caller.scope, caller.name)):
+            return self._suffer(ask, request, caller, fault)
         answer = self._server.answer(caller, ask, request.body)
-        if ask.wait and isinstance(answer, bytes) and matches(ask, caller.published.incarnation):
+        if ask.wait and isinstance(answer, bytes) and self._server.events.knows(caller, ask):
             self._hold(ask, caller)
             return None
         return answer
 
     def _write(self, answer: bytes) -> None:
         self._send(answer)
-        if self._ending and not self._busy:
-            self._transport.close()
+        self._leave_if_done()
 
     def _refused(self, refusal: Refusal) -> bytes:
         self._server.counts.refused[refusal.reason] += 1
-        return refusal.answer(close=self._ending)
+        return refusal.answer(close=self._ending and not self._queue)
 
     def end(self, refusal: Refusal) -> None:
         """Say why, and go."""
@@ -269,13 +288,14 @@ class Connection(asyncio.Protocol):
 
     async def _work(self, work: Work) -> None:
         try:
-            answer = await work
+            answer = await work()
         except Refusal as refusal:
             answer = self._refused(refusal)
         except FairwarningError as error:
             answer = self._refused(refusal_of(error))
         self._task = None
         self._busy = False
+        self._seconds = limits.HEADER_SECONDS if self._ended else limits.KEEP_SECONDS
         if answer is not None:
             self._write(answer)
         self._next()
@@ -288,7 +308,10 @@ class Connection(asyncio.Protocol):
         caller = await self._server.callers.find(self._key)
         if caller is None:
             raise _UNKNOWN
-        self._belong(caller)
+        if not self._belong(caller):
+            self._ending = True
+            self._queue = None
+            raise _CROWDED
         self._again(request)
 
     def _again(self, request: Request) -> None:
@@ -297,14 +320,13 @@ class Connection(asyncio.Protocol):
             self._queue = deque()
         self._queue.appendleft(request)
 
-    def _belong(self, caller: Caller) -> None:
+    def _belong(self, caller: Caller) -> bool:
+        """This is its connection; whether it may have one more."""
         self._caller = caller
         caller.connections += 1
         caller.quiet = 0
-        if caller.connections > self._server.most_of_machine:
-            self.end(_CROWDED)
-        elif not self._busy and self._reader is None:
-            self._memo = self._server.memo
+        self._settle()
+        return caller.connections <= self._server.most_of_machine
 
     # --- Held requests (M18) ---
 
@@ -312,7 +334,7 @@ class Connection(asyncio.Protocol):
         self._busy = True
         self._memo = _NOTHING
         self._held = ask
-        self._server.counts.held += 1
+        self._server.hold(caller)
         caller.published.follow(self._wake)
         self._timer = asyncio.get_running_loop().call_later(ask.wait, self._wake)
 
@@ -338,18 +360,19 @@ class Connection(asyncio.Protocol):
 
     # --- Faults on demand (M21) ---
 
-    def _suffer(self, request: Request, caller: Caller, fault: Fault) -> bytes | Work | None:
-        assert request.ask is not None
+    def _suffer(
+        self, ask: Ask, request: Request, caller: Caller, fault: Fault
+    ) -> bytes | Work | None:
         self._server.counts.faults[fault.kind] += 1
         if fault.kind is FaultKind.DELAY:
-            return self._delay(request, fault.delay_seconds)
+            return partial(self._delay, request, fault.delay_seconds)
         self._ending = True
         if fault.kind is FaultKind.RESET:
             raw: socket.socket = self._transport.get_extra_info("socket")
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._transport.abort()
             return None
-        return spoil(fault.kind, caller.published, request.ask)
+        return spoil(fault.kind, caller.published, ask)
 
     async def _delay(self, request: Request, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -38,8 +38,9 @@ class Events:
                 caller.checked = scope
         caller.polls += 1
         caller.allowed += 1  # the connection has counted it as a request already
-        if ask.known and matches(ask, scope.incarnation):
+        if self.knows(caller, ask):
             return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
+        caller.era = scope.ready_at
         key = ask.key or (ask.version + " close" * ask.close)
         answer = published.answers.get(key)
         if answer is None:
@@ -50,6 +51,21 @@ class Events:
                 headers=f'ETag: "{scope.incarnation}"\r\n',
             )
         return answer
+
+    def knows(self, caller: Caller, ask: Ask) -> bool:
+        """Whether the caller has this very document already (M11).
+
+        The count begins anew each time the feature is switched on, so only what was sent since then
+        counts: a machine that was silent for days must not take an old 1 for the new one.
+        """
+        scope = caller.published.scope
+        if not ask.known or scope is None or caller.era != scope.ready_at:
+            return False
+        return str(scope.incarnation) in ask.known or "*" in ask.known
+
+    def seen(self, caller: Caller) -> None:
+        """Its scope was asked for just now (M14)."""
+        self._fleet.polls.seen(caller.scope, self._fleet.clock.now())
 
     async def fetch(self, caller: Caller, ask: Ask) -> bytes:
         """The document of a scope that is off, or not yet ready: the request is held (M14)."""
@@ -70,11 +86,6 @@ class Events:
         await self._fleet.submit(command)
         self._counts.approvals += 1
         return render(200, close=ask.close)
-
-
-def matches(ask: Ask, incarnation: int) -> bool:
-    """Whether the caller has this document already (M11)."""
-    return str(incarnation) in ask.known or "*" in ask.known
 
 
 class _StartRequest(msgspec.Struct):

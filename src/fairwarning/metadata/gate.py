@@ -79,7 +79,7 @@ class Gate:
             segments=segments,
             text=query.get("format", "").lower() == "text",
             known=frozenset() if tags is None else _incarnations(tags.decode("latin-1")),
-            wait=_wait(query),
+            wait=_wait(query) if path is EVENTS else 0,
             close=close,
             key=version + " close" * close if path is EVENTS and tags is None else "",
         )
@@ -163,7 +163,7 @@ def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
 def _parameters(query: str) -> dict[str, str]:
     """Names without case, each once (M3)."""
     found: dict[str, str] = {}
-    for part in query.split("&") if query else ():
+    for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
         name = unquote_plus(name).lower()
         if name in found:

@@ -54,8 +54,8 @@ class Caller:
     """A machine that asks. All its connections share one."""
 
     __slots__ = (
-        "_born", "allowed", "checked", "connections", "name", "polls", "published", "quiet",
-        "scope",
+        "_born", "allowed", "checked", "connections", "era", "name", "polls", "published",
+        "quiet", "scope",
     )  # fmt: skip
 
     def __init__(self, scope: str, machine: Machine, published: Published, allowed: int) -> None:
@@ -66,6 +66,7 @@ class Caller:
         self.allowed = allowed  # so many, less what else was asked for
         self.checked: Scope | None = None
         """The state of the scope in which this caller was found to be in order."""
+        self.era = -1.0  # when the feature was switched on, as of the last document sent
         self.connections = 0
         self.quiet = 0
         self._born = machine.created_at

@@ -17,6 +17,7 @@ _HEADERS: Final = Refusal(
 )
 _BODY: Final = Refusal(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
 _TRAILER: Final = Refusal(400, "trailer", "Bad request. Headers after the body are not allowed.")
+_UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
 
 @short_record
@@ -27,6 +28,7 @@ class Request:
     refusal: Refusal | None = None
     body: bytes = b""
     last: bool = False  # nothing after it can be read
+    head: bool = False  # only a head may be sent
     spared: bool = False  # it has had its fault and its place in the rate
 
 
@@ -54,12 +56,7 @@ class Reader:
 
     def feed(self, data: bytes) -> list[Request]:
         """The requests that these bytes complete. After one that is `last`, feed no more."""
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(_MALFORMED)
-        except httptools.HttpParserError:
-            self._refuse(_MALFORMED)
+        self._parse(data)
         if self.in_message and not self.in_body:
             self._head_bytes += len(data)
             if self._head_bytes > limits.HEADER_BYTES:
@@ -67,10 +64,36 @@ class Reader:
         ready, self._ready = self._ready, []
         return ready
 
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(_MALFORMED)
+
     def _refuse(self, refusal: Refusal) -> None:
         if not self._ignored:
             self._ignored = True
             self._ready.append(Request(None, refusal, last=True))
+
+    def _decline(self, rest: bytes) -> None:
+        """An upgrade was offered, which ends HTTP for the parser: read the request without it."""
+        method = self._parser.get_method()
+        if self._ignored or method == b"CONNECT":
+            self._refuse(_MALFORMED)
+            return
+        lines = [
+            b"%s %s HTTP/%s" % (method, self._target, self._parser.get_http_version().encode())
+        ]
+        for name, value in self._headers:
+            if name.lower() == b"connection":
+                lines.append(b"Connection: " + _without_upgrade(value))
+            elif name.lower() not in _UPGRADING:
+                lines.append(name + b": " + value)
+        self._parser = httptools.HttpRequestParser(self)
+        self.began -= 1
+        self._parse(b"\r\n".join([*lines, b"", b""]) + rest)
 
     # --- What httptools calls ---
 
@@ -96,8 +119,10 @@ class Reader:
 
     def on_headers_complete(self) -> None:
         """Everything is known but the body."""
-        self.in_body = True
         self._head_bytes = 0
+        if self._parser.should_upgrade():
+            return
+        self.in_body = True
         if self._ignored:
             return
         try:
@@ -108,7 +133,8 @@ class Reader:
                 self._refuse(refusal)
             else:
                 keep = self._parser.should_keep_alive()
-                self._ready.append(Request(None, refusal, last=not keep))
+                head = self._parser.get_method() == b"HEAD"
+                self._ready.append(Request(None, refusal, last=not keep, head=head))
                 self._ignored = not keep
 
     def _check(self) -> Ask:
@@ -157,3 +183,8 @@ class Reader:
         if self._ask is not None and not self._ignored:
             self._ready.append(Request(self._ask, None, b"".join(self._body), self._ask.close))
             self._ignored = self._ask.close
+
+
+def _without_upgrade(connection: bytes) -> bytes:
+    words = [word.strip() for word in connection.split(b",")]
+    return b", ".join(word for word in words if word.lower() not in _UPGRADING)

@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
 
@@ -11,7 +10,7 @@ from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.metadata import instance
 from fairwarning.metadata.answers import render
-from fairwarning.metadata.connection import FULL, Connection
+from fairwarning.metadata.connection import FULL, Connection, Work
 from fairwarning.metadata.counts import Counts
 from fairwarning.metadata.events import GONE, Events, refusal_of
 from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate
@@ -144,6 +143,13 @@ class Server:
             return None
         return self.callers.known.get(key)
 
+    def hold(self, caller: Caller) -> None:
+        """A poll waits for its answer: it has been seen, and is counted when it is answered."""
+        self.counts.held += 1
+        caller.polls -= 1
+        caller.allowed -= 1
+        self.events.seen(caller)
+
     def leave(self, connection: Connection) -> None:
         """It is gone."""
         self._connections.discard(connection)
@@ -159,14 +165,12 @@ class Server:
             del self.memo[next(iter(self.memo))]
         self.memo[data] = ask
 
-    def answer(
-        self, caller: Caller, ask: Ask, body: bytes
-    ) -> bytes | Coroutine[None, None, bytes | None]:
+    def answer(self, caller: Caller, ask: Ask, body: bytes) -> bytes | Work:
         """The answer to a request, or the work that brings it."""
         if ask.path == EVENTS and ask.method == "GET":
-            return self.events.ready(caller, ask) or self.events.fetch(caller, ask)
+            return self.events.ready(caller, ask) or partial(self.events.fetch, caller, ask)
         if ask.path == EVENTS:
-            return self.events.approve(caller, ask, body)
+            return partial(self.events.approve, caller, ask, body)
         return self._describe(caller, ask)
 
     def _describe(self, caller: Caller, ask: Ask) -> bytes:

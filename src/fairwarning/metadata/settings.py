@@ -1,3 +1,0 @@
-"""Moved."""
-
-from fairwarning.service.settings import HOSTS, Settings  # noqa: F401

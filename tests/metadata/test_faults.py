@@ -1,0 +1,298 @@
+"""Faults on demand: of one machine, a scope or all; for a count or a time (M21)."""
+
+import json
+from http.client import HTTPException, IncompleteRead
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.service.faults import Fault, FaultKind
+from tests.metadata.rig import EVENTS, Answer, Endpoint, ask, finish, poll
+
+pytestmark = pytest.mark.spec("M21")
+
+POLL = f"{EVENTS}?api-version=2020-07-01"
+EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
+STATUSES = {
+    FaultKind.NOT_FOUND: 404,
+    FaultKind.GONE: 410,
+    FaultKind.TOO_MANY: 429,
+    FaultKind.ERROR: 500,
+}
+REACH = pytest.mark.parametrize(
+    ("scope", "machine", "hit"),
+    [
+        ("db", "db_0", {"db_0"}),
+        ("db", "", {"db_0", "db_1"}),
+        ("", "", {"db_0", "db_1", "web_0"}),
+    ],
+)
+
+
+def _fleet(it: Endpoint) -> None:
+    """Two scopes that are on; each machine has polled on a connection of its own."""
+    it.make("db", 2)
+    it.make("web")
+    for machine in ("db_0", "db_1", "web_0"):
+        it.get(machine)
+
+
+def _put(
+    it: Endpoint,
+    kind: FaultKind,
+    scope: str = "",
+    machine: str = "",
+    **more: Any,  # noqa: ANN401  (any field of a fault)
+) -> None:
+    fault = Fault(kind=kind, scope=scope, machine=machine, **more)
+    it.call(lambda: it.server.faults.put(fault))
+
+
+def _suffers(it: Endpoint, machine: str, kind: FaultKind) -> bool:
+    """Whether a poll meets this fault; if not, it must be a good answer."""
+    before = it.call(lambda: it.server.counts.faults[kind])
+    try:
+        answer = it.get(machine)
+    except (ConnectionError, HTTPException) as error:
+        return _broken(kind, error)
+    faulty = it.call(lambda: it.server.counts.faults[kind]) > before
+    assert faulty == _spoiled(kind, answer) or kind is FaultKind.DELAY
+    return faulty
+
+
+def _broken(kind: FaultKind, error: Exception) -> bool:
+    if kind is FaultKind.RESET:
+        return isinstance(error, ConnectionResetError)
+    assert isinstance(error, IncompleteRead)
+    return kind is FaultKind.TRUNCATED and EMPTY.startswith(error.partial)
+
+
+def _spoiled(kind: FaultKind, answer: Answer) -> bool:
+    if kind in STATUSES and answer.status == STATUSES[kind]:
+        return bool(answer.error)
+    assert answer.status == 200
+    if kind is FaultKind.EMPTY and answer.body == b"":
+        return True
+    if kind is FaultKind.CONTROL and answer.body != EMPTY:
+        return EMPTY in answer.body and any(byte < 32 for byte in answer.body)
+    assert answer.body == EMPTY
+    return False
+
+
+@REACH
+@pytest.mark.parametrize("kind", FaultKind)
+def test_whom_a_fault_is_for(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
+    """One machine, a scope or all: those suffer it, each time, and nobody else does."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, kind, scope, machine, delay_seconds=0)
+        for _ in range(2):
+            for name in ("db_0", "db_1", "web_0"):
+                assert _suffers(it, name, kind) == (name in hit)
+
+
+@REACH
+@pytest.mark.parametrize("kind", FaultKind)
+def test_connections_that_polled_before(
+    kind: FaultKind, scope: str, machine: str, hit: set[str]
+) -> None:
+    """A connection whose polls are known by heart meets the fault with its next request."""
+    with Endpoint() as it:
+        _fleet(it)
+        for name in ("db_0", "db_1", "web_0"):
+            connection = it.client(name)
+            for _ in range(3):
+                assert poll(connection).body == EMPTY
+            _put(it, kind, scope, machine, delay_seconds=0)
+            before = it.call(it.server.counts.faults.total)
+            try:
+                poll(connection)
+            except (ConnectionError, HTTPException):
+                assert kind in {FaultKind.RESET, FaultKind.TRUNCATED}
+            assert it.call(it.server.counts.faults.total) - before == (name in hit)
+            it.call(it.server.faults.clear)
+            connection.close()
+            assert it.get(name).body == EMPTY
+
+
+def test_a_delay_meets_every_request() -> None:
+    """Also the second and third on a connection that the first has not closed."""
+    with Endpoint() as it:
+        _fleet(it)
+        connection = it.client("db_0")
+        poll(connection)
+        _put(it, FaultKind.DELAY, "db", "db_0", delay_seconds=0)
+        for times in (1, 2, 3):
+            assert poll(connection).body == EMPTY
+            assert it.call(lambda: it.server.counts.faults[FaultKind.DELAY]) == times
+
+
+def test_a_held_request_does_not_hide_a_fault() -> None:
+    """Who was held from before it is answered; the next request meets it all the same."""
+    with Endpoint() as it:
+        _fleet(it)
+        connection = it.client("db_0")
+        poll(connection)
+        held = it.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
+        it.until(lambda: it.server.counts.held == 1)
+        _put(it, FaultKind.ERROR, "db")
+        it.restart("db_1")
+        assert held.getresponse().status == 200
+        assert poll(connection).status == 500
+
+
+def test_a_delayed_answer_is_late_and_right() -> None:
+    """It comes after the delay and is what it would have been; others do not wait for it."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.DELAY, delay_seconds=0.1, count=1)
+        began = monotonic()
+        connection = it.begin("db_0")
+        it.until(lambda: it.server.counts.faults[FaultKind.DELAY] == 1)
+        assert it.get("db_0").body == EMPTY
+        assert finish(connection).body == EMPTY
+        assert monotonic() - began >= 0.1
+
+
+def test_for_a_count() -> None:
+    """So many requests, of whatever connection or machine; then all is well."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.ERROR, count=3)
+        statuses = [it.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")]
+        assert statuses == [500, 500, 500, 200, 200]
+        assert not it.call(lambda: bool(it.server.faults))
+
+
+def test_for_a_time() -> None:
+    """So many seconds of the fleet's time, however many requests."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.GONE, "db", seconds=70)
+        for _ in range(2):
+            assert it.get("db_0").status == 410
+            it.advance(34.5)
+        assert it.get("db_1").status == 410
+        it.advance(1)
+        assert (it.get("db_0").status, it.get("db_1").status) == (200, 200)
+
+
+def test_for_a_count_within_a_time() -> None:
+    """Whichever is over first ends it."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.GONE, seconds=60, count=2)
+        assert [it.get("db_0").status for _ in range(3)] == [410, 410, 200]
+        _put(it, FaultKind.GONE, seconds=60, count=2)
+        assert it.get("db_0").status == 410
+        it.advance(60)
+        assert it.get("db_0").status == 200
+
+
+def test_the_narrowest_is_taken() -> None:
+    """A machine's own fault comes before its scope's, and that before everybody's."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.ERROR)
+        _put(it, FaultKind.GONE, "db")
+        _put(it, FaultKind.NOT_FOUND, "db", "db_0", count=1)
+        statuses = {name: it.get(name).status for name in ("db_0", "db_1", "web_0")}
+        assert statuses == {"db_0": 404, "db_1": 410, "web_0": 500}
+        assert it.get("db_0").status == 410
+
+
+def test_a_new_one_takes_the_place_of_the_old() -> None:
+    """Of the same machines: there is one fault at a time for each."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.ERROR, "db")
+        _put(it, FaultKind.GONE, "db", count=1)
+        assert [it.get("db_0").status for _ in range(2)] == [410, 200]
+
+
+def test_cleared() -> None:
+    """From then on every answer is as if there had been nothing."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.ERROR)
+        _put(it, FaultKind.RESET, "db", "db_0")
+        it.call(it.server.faults.clear)
+        assert {it.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
+
+
+def test_off_unless_asked_for() -> None:
+    """Nothing in a request, and nothing by default, makes a fault."""
+    with Endpoint() as it:
+        _fleet(it)
+        assert not it.call(lambda: bool(it.server.faults))
+        answer = it.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
+        assert answer.body == EMPTY
+        assert it.call(it.server.counts.faults.total) == 0
+
+
+def test_approvals_and_instance_metadata_suffer_too() -> None:
+    """A fault is of the endpoint; an approval that meets one has not been made."""
+    with Endpoint() as it:
+        _fleet(it)
+        event = it.restart("db_0")
+        _put(it, FaultKind.ERROR, "db", count=2)
+        assert it.approve("db_0", event.id).status == 500
+        target = "/metadata/instance?api-version=2021-02-01"
+        assert it.ask("db_0", "GET", target, {"Metadata": "true"}).status == 500
+        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+        assert it.approve("db_0", event.id).status == 200
+
+
+def test_a_delayed_approval_is_made_once() -> None:
+    """It arrives late, and is as good as any."""
+    with Endpoint() as it:
+        _fleet(it)
+        event = it.restart("db_0")
+        _put(it, FaultKind.DELAY, "db", delay_seconds=0)
+        assert it.approve("db_1", event.id).status == 200
+        assert it.get("db_0").json["DocumentIncarnation"] == 3
+
+
+@pytest.mark.parametrize("kind", STATUSES)
+def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
+    """Status, an error text that says it was asked for, and a connection that closes."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, kind, count=1)
+        connection = it.client("db_0")
+        answer = ask(connection, "GET", POLL, {"Metadata": "true"})
+        connection.close()
+        assert answer.status == STATUSES[kind]
+        assert "asked for" in answer.error
+        assert answer.headers["connection"] == "close"
+        assert ("retry-after" in answer.headers) == (kind is FaultKind.TOO_MANY)
+
+
+def test_control_characters_break_a_strict_reader() -> None:
+    """The body is not JSON."""
+    with Endpoint() as it:
+        _fleet(it)
+        _put(it, FaultKind.CONTROL, count=1)
+        text = it.get("db_0").body.decode()
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(kind=FaultKind.ERROR, machine="db_0"),
+        Fault(kind=FaultKind.ERROR, count=-1),
+        Fault(kind=FaultKind.ERROR, seconds=-1),
+        Fault(kind=FaultKind.DELAY, delay_seconds=-1),
+        Fault(kind=FaultKind.DELAY, delay_seconds=121),
+    ],
+)
+def test_what_cannot_be_asked_for(fault: Fault) -> None:
+    """A machine without its scope, or a time or count below nothing, is refused."""
+    with Endpoint() as it:
+        with pytest.raises(Refused):
+            it.call(lambda: it.server.faults.put(fault))
+        assert not it.call(lambda: bool(it.server.faults))

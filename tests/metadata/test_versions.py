@@ -1,0 +1,154 @@
+"""The api-version: mandatory, known, and given once (M2, M3)."""
+
+import pytest
+
+from fairwarning.service.settings import Settings
+from tests.metadata.rig import EVENTS, Answer, Endpoint
+
+INSTANCE = "/metadata/instance"
+PREVIEW = "2024-07-09"
+NEWEST_VERSIONS = ["2025-04-07", "2024-07-17", "2024-03-15"]
+BOTH = pytest.mark.parametrize("path", [EVENTS, INSTANCE])
+
+
+def _ask(it: Endpoint, target: str, method: str = "GET") -> Answer:
+    it.make("db")
+    body = '{"StartRequests":[]}' if method == "POST" else None
+    return it.ask("db_0", method, target, {"Metadata": "true"}, body)
+
+
+@pytest.mark.spec("M2", "M3")
+@BOTH
+@pytest.mark.parametrize("query", ["", "?", "?format=json", "?version=2020-07-01", "?api-version"])
+def test_a_version_must_be_given(path: str, query: str) -> None:
+    """Without one: 400, an error text, and the newest versions."""
+    with Endpoint() as it:
+        answer = _ask(it, f"{path}{query}")
+        assert answer.status == 400
+        assert "api-version" in answer.error
+        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+
+
+@pytest.mark.spec("M2", "M3")
+@BOTH
+@pytest.mark.parametrize(
+    "version",
+    [
+        "",
+        "latest",
+        "{latest}",
+        "%7Blatest%7D",
+        "2020-7-1",
+        "2020-07-01-preview",
+        "20200701",
+        "2020-07-01%20",
+        "+2020-07-01",
+        "2020-07-01%0A",
+        "2020-07-0%D9%A1",
+        "%32020-07-0",
+        "v1",
+        "2020/07/01",
+    ],
+)
+def test_a_malformed_version(path: str, version: str) -> None:
+    """What is no date at all, `latest` included, is as if it had not been given."""
+    with Endpoint() as it:
+        answer = _ask(it, f"{path}?api-version={version}")
+        assert answer.status == 400
+        assert answer.error
+        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+
+
+@pytest.mark.spec("M3")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2021-12-13", "2020-13-45"])
+def test_an_unknown_version_of_events_is_not_found(method: str, version: str) -> None:
+    """404, so that a client which tries a newer version first falls back; the text names ours."""
+    with Endpoint() as it:
+        answer = _ask(it, f"{EVENTS}?api-version={version}", method)
+        assert answer.status == 404
+        assert version in answer.error
+        assert "2020-07-01" in answer.error
+        assert PREVIEW not in answer.error
+
+
+@pytest.mark.spec("M3", "M19")
+@pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2020-07-01", "2017-11-01"])
+def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
+    """400, so that cloud-init falls back, with the newest versions; events' own are unknown too."""
+    with Endpoint() as it:
+        answer = _ask(it, f"{INSTANCE}?api-version={version}")
+        assert answer.status == 400
+        assert version in answer.error
+        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+
+
+@pytest.mark.spec("M3")
+@BOTH
+@pytest.mark.parametrize(
+    "query",
+    [
+        "api-version=2019-08-01&api-version=2019-08-01",
+        "api-version=2019-08-01&api-version=2017-08-01",
+        "api-version=2019-08-01&Api-Version=2019-08-01",
+        "api-version=2019-08-01&api%2Dversion=2019-08-01",
+        "%61pi-version=2019-08-01&api-version=2019-08-01",
+        "api-version=2019-08-01&format=text&FORMAT=json",
+        "api-version=2019-08-01&unknown=1&unknown=2",
+        "api-version=2019-08-01&api-version",
+        "wait=1&api-version=2019-08-01&wait=1",
+    ],
+)
+def test_a_parameter_given_twice(path: str, query: str) -> None:
+    """400, however the second is spelt, and even if both say the same."""
+    with Endpoint() as it:
+        answer = _ask(it, f"{path}?{query}")
+        assert answer.status == 400
+        assert "twice" in answer.error
+
+
+@pytest.mark.spec("M3")
+def test_a_wrong_version_enables_nothing() -> None:
+    """Who is refused has not asked: the feature stays off."""
+    with Endpoint() as it:
+        it.make("db")
+        for version in ("", "latest", "2031-01-01", PREVIEW):
+            assert it.get("db_0", version).status in {400, 404}
+        assert not it.scope("db").enabled
+
+
+@pytest.mark.spec("M2", "M3")
+def test_the_preview_version_is_off() -> None:
+    """2024-07-09 is not found unless it was turned on, and a client can fall back at once."""
+    with Endpoint() as it:
+        it.make("db")
+        connection = it.client("db_0")
+        connection.request("GET", f"{EVENTS}?api-version={PREVIEW}", headers={"Metadata": "true"})
+        response = connection.getresponse()
+        assert (response.status, b"error" in response.read()) == (404, True)
+        target = f"{EVENTS}?api-version=2020-07-01"
+        connection.request("GET", target, headers={"Metadata": "true"})
+        assert connection.getresponse().status == 200
+
+
+@pytest.mark.spec("M2")
+def test_the_preview_version_turned_on() -> None:
+    """A setting makes it a version like the others, for GET and POST."""
+    with Endpoint(Settings(preview=True)) as it:
+        it.make("db")
+        assert it.get("db_0", PREVIEW).json == {"DocumentIncarnation": 1, "Events": []}
+        assert it.approve("db_0", it.restart("db_0").id, version=PREVIEW).status == 200
+        (event,) = it.get("db_0", PREVIEW).json["Events"]
+        assert event["EventStatus"] == "Started"
+
+
+@pytest.mark.spec("M2")
+def test_the_version_on_the_path_is_gone() -> None:
+    """The 2016 preview's paths are not found."""
+    with Endpoint() as it:
+        it.make("db")
+        for version in ("latest", "2017-03-01"):
+            target = f"/metadata/{version}/scheduledevents"
+            answer = it.ask("db_0", "GET", target, {"Metadata": "true"})
+            assert answer.status == 404
+            assert answer.error

@@ -1,0 +1,295 @@
+"""Which machine is asking: the connection says it, and nothing in the request (M22)."""
+
+import socket
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
+from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.metadata.identity import always, by_local_address, by_source_address
+from fairwarning.metadata.listeners import open_tcp, open_unix
+from tests.metadata.rig import EVENTS, LONGEST_SECONDS, Answer, Endpoint, approval, ask, poll
+
+pytestmark = pytest.mark.spec("M22")
+
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+POLL = f"{EVENTS}?api-version=2020-07-01"
+AWAY = "127.9.9.9"
+
+
+def _name(connection: HTTPConnection, **headers: str) -> str:
+    """Who the server takes this connection for; empty if for nobody."""
+    answer = ask(connection, "GET", NAME, {"Metadata": "true", **headers})
+    if answer.status == 200:
+        return answer.body.decode()
+    assert _unknown(answer)
+    return ""
+
+
+def _from(it: Endpoint, source: str, port: int) -> HTTPConnection:
+    origin = (source, 0)
+    return it.keep(HTTPConnection("127.0.0.1", port, LONGEST_SECONDS, source_address=origin))
+
+
+def _at(it: Endpoint, address: str, port: int) -> HTTPConnection:
+    return it.keep(HTTPConnection(address, port, LONGEST_SECONDS))
+
+
+def _unix(it: Endpoint, path: Path) -> HTTPConnection:
+    connection = it.keep(HTTPConnection("localhost"))
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.settimeout(LONGEST_SECONDS)
+    connection.sock.connect(str(path))
+    return connection
+
+
+def _once(connection: HTTPConnection, target: str = POLL) -> Answer:
+    return ask(connection, "GET", target, {"Metadata": "true"})
+
+
+def _unknown(answer: Answer) -> bool:
+    return answer.status == 404 and bool(answer.error)
+
+
+def test_each_machine_at_an_address_of_its_own() -> None:
+    """One listener, an address in 127.0.0.0/8 for each: who connects there is that machine."""
+    with Endpoint() as it:
+        it.make("db", 3)
+        for name in ("db_0", "db_1", "db_2"):
+            connection = it.client(name)
+            assert _name(connection) == name
+
+
+def test_the_listener_of_a_local_run() -> None:
+    """What `open_tcp` opens on 127.0.0.1 takes the addresses of all machines."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        listener = open_tcp("127.0.0.1", 0)
+        it.listen_on(listener, by_local_address)
+        for name in ("db_0", "db_1"):
+            connection = _at(it, it.address(name)[0], listener.getsockname()[1])
+            assert _name(connection) == name
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "127.1.0.2"},
+        {"Host": "localhost"},
+        {"X-Machine": "db_1"},
+        {"From": "db_1"},
+        {"Authorization": "Basic ZGJfMTp4"},
+        {"Cookie": "machine=db_1"},
+        {"User-Agent": "db_1"},
+        {"X-Original-Host": "127.1.0.2"},
+    ],
+)
+def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
+    """Whatever a request claims, it is of the machine whose connection it came by."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        connection = it.client("db_0")
+        assert _name(connection, **headers) == "db_0"
+        target = f"{NAME}&machine=db_1&resource=db_1"
+        assert ask(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
+@pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
+def test_an_address_that_is_nobodys(address: str, target: str) -> None:
+    """404 with an error text, whatever is asked for, each time."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        connection = _at(it, address, it.port)
+        for _ in range(2):
+            assert _unknown(ask(connection, "GET", target, {"Metadata": "true"}))
+
+
+def test_a_stranger_approves_nothing() -> None:
+    """404 for a POST, too, and the event is as it was."""
+    with Endpoint() as it:
+        it.make("db")
+        it.get("db_0")
+        body = approval(it.restart("db_0").id)
+        connection = _at(it, "127.0.0.1", it.port)
+        assert _unknown(ask(connection, "POST", POLL, {"Metadata": "true"}, body))
+        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+
+
+def _with_address(it: Endpoint, name: str = "guest", address: str = AWAY) -> None:
+    machine = Machine(name=name, address=address)
+    it.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
+
+
+def test_by_source_address() -> None:
+    """On a host with real guests, a machine is known by where it connects from."""
+    with Endpoint() as it:
+        it.make("db")
+        _with_address(it)
+        _with_address(it, "other", "127.9.9.10")
+        port = it.listen(by_source_address)
+        for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
+            connection = _from(it, source, port)
+            assert _name(connection) == name
+        assert _unknown(_once(_from(it, "127.9.9.11", port)))
+        assert _once(_from(it, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_the_address_one_connects_to_is_no_source() -> None:
+    """Where machines are known by their source, the loopback address of another is no help."""
+    with Endpoint() as it:
+        it.make("db")
+        port = it.listen(by_source_address)
+        connection = _at(it, it.address("db_0")[0], port)
+        assert _name(connection) == ""
+
+
+def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
+    """Whoever may open it is that machine; only its owner may."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        for name in ("db_0", "db_1"):
+            path = tmp_path / name
+            it.listen_on(open_unix(path), always("db", name))
+            assert path.stat().st_mode & 0o777 == 0o600
+        for name in ("db_1", "db_0"):
+            connection = _unix(it, tmp_path / name)
+            assert _name(connection) == name
+            assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_a_listener_of_one_machine() -> None:
+    """As inside a network namespace: every connection is of that machine, from wherever."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        port = it.listen(always("db", "db_1"))
+        for address in ("127.0.0.1", it.address("db_0")[0], AWAY):
+            connection = _at(it, address, port)
+            assert _name(connection) == "db_1"
+
+
+@pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
+def test_a_listener_of_nobody(scope: str, machine: str) -> None:
+    """404, as for any stranger."""
+    with Endpoint() as it:
+        it.make("db")
+        port = it.listen(always(scope, machine))
+        assert _unknown(_once(_at(it, "127.0.0.1", port)))
+
+
+def test_a_machine_that_comes_later() -> None:
+    """A connection that was nobody's is served once its machine is there."""
+    with Endpoint() as it:
+        connection = _at(it, "127.0.0.1", it.listen(always("db", "db_0")))
+        assert poll(connection).status == 404
+        it.make("db")
+        assert poll(connection).status == 200
+
+
+def _delete(it: Endpoint, machine: str) -> None:
+    it.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
+    it.advance(3600)
+
+
+def test_a_deleted_machine_is_unknown() -> None:
+    """404 at its address, on the connection it had and on a new one; others go on."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        kept = it.client("db_0")
+        assert [poll(kept).status for _ in range(2)] == [200, 200]
+        _delete(it, "db_0")
+        assert _unknown(poll(kept))
+        assert _unknown(it.get("db_0"))
+        assert _unknown(_once(it.client("db_0"), NAME))
+        assert it.get("db_1").status == 200
+
+
+def test_a_deleted_scope_is_unknown() -> None:
+    """The same if it was the last machine of its scope."""
+    with Endpoint() as it:
+        alone = (Machine(name="db_0"),)
+        it.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
+        kept = it.client("db_0")
+        poll(kept)
+        _delete(it, "db_0")
+        assert it.run(it.fleet.read(Scope, "db")) is None
+        assert _unknown(poll(kept))
+        assert _unknown(it.get("db_0"))
+
+
+def _remake(it: Endpoint, *, scope_stays: bool) -> None:
+    """A machine `vm` of scope `db` asks in every way, is deleted, and made again."""
+    vm = Machine(name="vm", address=AWAY)
+    kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
+    it.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+    for connection in _ways(it).values():
+        assert _name(connection) == "vm"
+        assert poll(connection).status == 200
+    _delete(it, "vm")
+    if scope_stays:
+        it.create(AddMachines(scope="db", machines=(vm,)))
+    else:
+        it.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+
+
+def _ways(it: Endpoint) -> dict[str, HTTPConnection]:
+    return {
+        "loopback": it.client("vm"),
+        "source": _from(it, AWAY, it.listen(by_source_address)),
+        "fixed": _at(it, "127.0.0.1", it.listen(always("db", "vm"))),
+    }
+
+
+@pytest.mark.parametrize("scope_stays", [True, False])
+@pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
+def test_made_again_under_the_same_name(way: str, scope_stays: bool) -> None:
+    """The new machine is known in every way in which the old one was."""
+    with Endpoint() as it:
+        _remake(it, scope_stays=scope_stays)
+        connection = _ways(it)[way]
+        assert _name(connection) == "vm"
+        assert poll(connection).status == 200
+
+
+def test_the_address_of_the_old_is_nobodys() -> None:
+    """A machine made again has an address in 127.0.0.0/8 of its own; the old one's is not it."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        old = it.address("db_0")
+        assert it.get("db_0").status == 200
+        _delete(it, "db_0")
+        it.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
+        assert it.address("db_0") != old
+        assert _unknown(_once(_at(it, *old)))
+        assert it.get("db_0").status == 200
+
+
+def test_a_deallocated_machine_cannot_ask() -> None:
+    """Whoever asks at its address is not it: 404, until it is started again."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        kept = it.client("db_0")
+        assert poll(kept).status == 200
+        event = it.restart("db_1")
+        it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        it.advance(60)
+        assert _unknown(poll(kept))
+        assert _unknown(it.get("db_0"))
+        assert _unknown(_once(it.client("db_0"), NAME))
+        assert _unknown(it.approve("db_0", event.id))
+        assert it.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
+        it.do(Start(scope="db", operation="on", machines=("db_0",)))
+        it.advance(60)
+        assert (poll(kept).status, it.get("db_0").status) == (200, 200)
+
+
+def test_a_deallocated_machine_enables_nothing() -> None:
+    """Nor is it who keeps the feature on."""
+    with Endpoint() as it:
+        it.make("db")
+        it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        it.advance(60)
+        assert _unknown(it.get("db_0"))
+        assert not it.scope("db").enabled
