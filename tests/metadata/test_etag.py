@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairwarning.core.commands import Degrade
 from tests.metadata.rig import EVENTS, Endpoint, approval, ask, poll
 
 pytestmark = pytest.mark.spec("M11")
@@ -126,3 +127,19 @@ def test_numbers_restart_after_the_feature_was_off() -> None:
         answer = it.get("db_0", **{KNOWN: '"4"'})
         assert (answer.status, answer.headers["etag"]) == (200, '"1"')
         assert answer.json == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_a_number_from_before_the_feature_was_off_is_not_known() -> None:
+    """A machine that kept "1" through days of silence must not miss what the new 1 holds."""
+    with Endpoint() as it:
+        it.make("db", 2)
+        kept = {KNOWN: it.get("db_0").headers["etag"]}
+        it.get("db_1")
+        week_ahead = int(it.clock.now()) + 7 * DAY
+        it.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
+        it.advance(3 * DAY)
+        for machine in ("db_0", "db_1"):
+            answer = it.get(machine, **kept)
+            assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 1)
+            assert len(answer.json["Events"]) == 1
+            assert it.get(machine, **kept).status == 304
