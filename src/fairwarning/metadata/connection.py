@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 _QUEUE = 8  # requests that wait for the one before, until the client is made to wait too
 _UNKNOWN = Refusal(404, "unknown-caller", "Not found. No machine asks from here.")
-_CROWDED = Refusal(
-    429, "connections", "Too many connections of this machine.", "Retry-After: 1\r\n"
-)
+CROWDED = Refusal(429, "connections", "Too many connections of this machine.", "Retry-After: 1\r\n")
 _LIMITED = Refusal(429, "rate", "Too many requests of this machine.", "Retry-After: 1\r\n")
 FULL = Refusal(503, "connections", "Too many connections in all.", "Retry-After: 1\r\n")
 _LATE = Refusal(408, "deadline", "The request took too long to arrive.")
@@ -81,7 +79,7 @@ class Connection(asyncio.Protocol):
         key = self._key = self.door.naming(transport)
         caller = self._server.join(self, key)
         if caller is not None and not self._belong(caller):
-            self.end(_CROWDED)
+            self.end(CROWDED)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
@@ -114,8 +112,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _: Exception | None) -> None:
         """Leave nothing behind."""
-        if self._caller is not None:
-            self._caller.connections -= 1
+        self._part()
         self._server.leave(self)
         if self._busy:
             self._queue = None
@@ -133,7 +130,8 @@ class Connection(asyncio.Protocol):
         """It reads again."""
         self._paused = False
         self._seconds = limits.KEEP_SECONDS
-        self._regulate()
+        if not self._busy:
+            self._next()
 
     # --- What the server calls ---
 
@@ -173,28 +171,35 @@ class Connection(asyncio.Protocol):
         reader = self._reader
         if fresh := reader is None:
             reader = self._reader = Reader(self._server.gate)
-            self._seconds = limits.HEADER_SECONDS
-        in_body = reader.in_body
+        state = reader.began, reader.in_body
         requests = reader.feed(data)
         if not reader.in_message:
             self._reader = None
             if fresh and len(requests) == reader.began == 1:
                 self._server.remember(data, requests[0])
-        elif reader.in_body and not in_body:
-            self._seconds = limits.BODY_SECONDS
-            if reader.wants_continue and not self._busy:
-                self._send(CONTINUE)
         for request in requests:
-            if self._busy:
+            if self._busy or self._paused:
                 self._put_off(request)
             else:
                 self._serve(request)
+        if state != (reader.began, reader.in_body):
+            self._give_time()
         self._settle()
 
+    def _give_time(self) -> None:
+        """A request is half read: the rest has to come soon."""
+        if self._reader is not None and not self._paused:
+            in_body = self._reader.in_body
+            self._seconds = limits.BODY_SECONDS if in_body else limits.HEADER_SECONDS
+
     def _settle(self) -> None:
-        """Whether the next bytes can be taken by heart."""
-        plain = self._caller is not None and not self._busy and self._reader is None
+        """What comes next: by heart if nothing is under way; and is a body waited for?"""
+        reader, waits = self._reader, self._busy or self._queue
+        plain = self._caller is not None and reader is None and not waits
         self._memo = self._server.memo if plain else _NOTHING
+        if reader is not None and reader.in_body and reader.wants_continue and not waits:
+            reader.wants_continue = False
+            self._send(CONTINUE)
 
     def _put_off(self, request: Request) -> None:
         """Its turn comes after those before it."""
@@ -206,8 +211,9 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         """The request before is answered."""
-        while self._queue and not self._busy:
+        while self._queue and not self._busy and not self._paused:
             self._serve(self._queue.popleft())
+        self._give_time()
         self._settle()
         self._regulate()
         self._leave_if_done()
@@ -235,7 +241,8 @@ class Connection(asyncio.Protocol):
     # --- Serving ---
 
     def _serve(self, request: Request) -> None:
-        self._seconds = limits.KEEP_SECONDS
+        if not self._paused:
+            self._seconds = limits.KEEP_SECONDS
         self._ending |= request.last
         try:
             answer = self._answer(request)
@@ -295,7 +302,8 @@ class Connection(asyncio.Protocol):
             answer = self._refused(refusal_of(error))
         self._task = None
         self._busy = False
-        self._seconds = limits.HEADER_SECONDS if self._ended else limits.KEEP_SECONDS
+        if not self._ended and not self._paused:
+            self._seconds = limits.KEEP_SECONDS
         if answer is not None:
             self._write(answer)
         self._next()
@@ -303,15 +311,17 @@ class Connection(asyncio.Protocol):
     async def _identify(self, request: Request) -> None:
         """The first request of a machine that has not asked lately, or is no more what it was."""
         if self._caller is not None:
-            self._caller.connections -= 1
+            self._part()
             self._caller = None
+            self._server.strange(self._key)
         caller = await self._server.callers.find(self._key)
         if caller is None:
             raise _UNKNOWN
+        self._part()
         if not self._belong(caller):
             self._ending = True
             self._queue = None
-            raise _CROWDED
+            raise CROWDED
         self._again(request)
 
     def _again(self, request: Request) -> None:
@@ -327,6 +337,13 @@ class Connection(asyncio.Protocol):
         caller.quiet = 0
         self._settle()
         return caller.connections <= self._server.most_of_machine
+
+    def _part(self) -> None:
+        """It counts as nobody's any more."""
+        if self._caller is not None:
+            self._caller.connections -= 1
+        else:
+            self._server.no_longer_strange(self._key)
 
     # --- Held requests (M18) ---
 

@@ -27,7 +27,7 @@ _METHODS = {EVENTS: ("GET", "POST"), INSTANCE: ("GET",), API_VERSIONS: ("GET",)}
 
 # A proxy that forwards for others must not be taken for the machine it runs on (M5).
 _FORWARDING = frozenset(
-    {b"forwarded", b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"x-cluster-client-ip"}
+    {b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"x-cluster-client-ip"}
 )
 _ONCE = frozenset({b"host", b"metadata", b"content-length", b"if-none-match", b"expect"})
 _HOST = re.compile(r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
@@ -137,7 +137,7 @@ def _singles(headers: Headers) -> dict[bytes, bytes]:
             found[name] = value
         else:
             name = name.replace(b"_", b"-")
-            if name in _FORWARDING or b"forwarded-" in name:
+            if name in _FORWARDING or b"forwarded" in name:
                 text = f"{name.decode('latin-1')} is not allowed: ask from the machine itself"
                 raise _bad("forwarded", text)
     return found
@@ -146,7 +146,7 @@ def _singles(headers: Headers) -> dict[bytes, bytes]:
 def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """Path, what is below it, and query. The path is compared as it was sent, but for case."""
     raw, _, query = target.decode("latin-1").partition("?")
-    if not raw.startswith("/"):
+    if not raw.startswith("/") or "#" in query or "#" in raw:
         raise _bad("target", "name a path, such as /metadata/scheduledevents")
     whole = raw.removesuffix("/")
     path = whole.lower()

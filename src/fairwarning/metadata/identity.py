@@ -16,6 +16,7 @@ Naming = Callable[[asyncio.BaseTransport], Key]
 
 _FIRST = 0x7F010000  # 127.1.0.0; a machine's number added gives its address
 _FROM = "from "
+_UNKNOWN_KEYS = 4096
 _FORGET_AFTER = 2  # looks at who is quiet
 _LAST = 0x7FFEFFFF  # 127.254.255.255; what follows ends with a broadcast address
 
@@ -90,6 +91,8 @@ class Callers:
         self._fleet = fleet
         self._allowed = allowed
         self.known: dict[Key, Caller] = {}
+        self._unknown: set[Key] = set()  # until the fleet changes: strangers cost no look-up
+        fleet.followers.append(lambda *_: self._unknown.clear())
 
     async def find(self, key: Key) -> Caller | None:
         """The machine behind a key, from the store if need be."""
@@ -97,8 +100,12 @@ class Callers:
         if caller is not None and caller.machine() is not None:
             return caller
         self.known.pop(key, None)
+        if key in self._unknown:
+            return None
         place = await self._place(key)
         if place is None:
+            if len(self._unknown) < _UNKNOWN_KEYS:
+                self._unknown.add(key)
             return None
         scope, machine = place
         published = await self._fleet.documents.fetch(scope)

@@ -16,6 +16,8 @@ _HEADERS: Final = Refusal(
     f"At most {limits.HEADER_FIELDS} headers and {limits.HEADER_BYTES} bytes of them.",
 )
 _BODY: Final = Refusal(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
+_CODING: Final = Refusal(400, "malformed", "Bad request. A body may be chunked, and nothing else.")
+_BODY_RAW: Final = 2 * limits.BODY_BYTES  # with the sizes of its chunks
 _TRAILER: Final = Refusal(400, "trailer", "Bad request. Headers after the body are not allowed.")
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
@@ -39,7 +41,7 @@ class Reader:
     """
 
     __slots__ = (
-        "_ask", "_body", "_gate", "_head_bytes", "_headers", "_ignored", "_parser", "_ready",
+        "_ask", "_body", "_body_bytes", "_gate", "_headers", "_ignored", "_parser", "_ready",
         "_size", "_target", "began", "in_body", "in_message", "wants_continue",
     )  # fmt: skip
 
@@ -47,7 +49,7 @@ class Reader:
         self._gate = gate
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[Request] = []
-        self._head_bytes = 0
+        self._size = 0  # bytes of the head, or of the body, that came in pieces
         self._ignored = False  # refused; whatever comes is not looked at
         self.began = 0
         self.in_message = False
@@ -56,36 +58,38 @@ class Reader:
 
     def feed(self, data: bytes) -> list[Request]:
         """The requests that these bytes complete. After one that is `last`, feed no more."""
+        began, in_body = self.began, self.in_body
         self._parse(data)
-        if self.in_message and not self.in_body:
-            self._head_bytes += len(data)
-            if self._head_bytes > limits.HEADER_BYTES:
-                self._refuse(_HEADERS)
+        if in_body and self.in_body:
+            self._size += len(data)
+        elif self.in_message and not self.in_body and began in {0, self.began}:
+            # Where other requests came before it, who knows which bytes are of this one.
+            self._size += 0 if self._ready else len(data)
+        if self.in_message and self._size > (_BODY_RAW if self.in_body else limits.HEADER_BYTES):
+            self._refuse(_BODY if self.in_body else _HEADERS)
         ready, self._ready = self._ready, []
         return ready
 
     def _parse(self, data: bytes) -> None:
+        rest = memoryview(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._decline(data[upgrade.args[0] :])
+            while rest:
+                try:
+                    self._parser.feed_data(rest)
+                    return
+                except httptools.HttpParserUpgrade as upgrade:
+                    rest = rest[upgrade.args[0] :]
+                    self._decline()
         except httptools.HttpParserError:
             self._refuse(_MALFORMED)
 
-    def _refuse(self, refusal: Refusal) -> None:
-        if not self._ignored:
-            self._ignored = True
-            self._ready.append(Request(None, refusal, last=True))
-
-    def _decline(self, rest: bytes) -> None:
+    def _decline(self) -> None:
         """An upgrade was offered, which ends HTTP for the parser: read the request without it."""
         method = self._parser.get_method()
         if self._ignored or method == b"CONNECT":
-            self._refuse(_MALFORMED)
-            return
-        lines = [
-            b"%s %s HTTP/%s" % (method, self._target, self._parser.get_http_version().encode())
-        ]
+            raise httptools.HttpParserError("not an upgrade")
+        http = self._parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (method, self._target, http)]
         for name, value in self._headers:
             if name.lower() == b"connection":
                 lines.append(b"Connection: " + _without_upgrade(value))
@@ -93,7 +97,12 @@ class Reader:
                 lines.append(name + b": " + value)
         self._parser = httptools.HttpRequestParser(self)
         self.began -= 1
-        self._parse(b"\r\n".join([*lines, b"", b""]) + rest)
+        self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        if not self._ignored:
+            self._ignored = True
+            self._ready.append(Request(None, refusal, last=True))
 
     # --- What httptools calls ---
 
@@ -105,7 +114,7 @@ class Reader:
         self._headers: list[tuple[bytes, bytes]] = []
         self._ask: Ask | None = None
         self._body: list[bytes] = []
-        self._size = 0
+        self._body_bytes = self._size = 0
 
     def on_url(self, url: bytes) -> None:
         """The target, or a part of it."""
@@ -119,23 +128,25 @@ class Reader:
 
     def on_headers_complete(self) -> None:
         """Everything is known but the body."""
-        self._head_bytes = 0
         if self._parser.should_upgrade():
             return
         self.in_body = True
+        self._size = 0
         if self._ignored:
             return
         try:
             self._ask = self._check()
         except Refusal as refusal:
             # Without a body the connection is still in step, and can go on.
-            if self._has_body():
+            if self._has_body() or refusal is _HEADERS:
                 self._refuse(refusal)
             else:
-                keep = self._parser.should_keep_alive()
+                self._ignored = not self._keeps()
                 head = self._parser.get_method() == b"HEAD"
-                self._ready.append(Request(None, refusal, last=not keep, head=head))
-                self._ignored = not keep
+                self._ready.append(Request(None, refusal, last=self._ignored, head=head))
+
+    def _keeps(self) -> bool:
+        return self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
 
     def _check(self) -> Ask:
         headers = self._headers
@@ -148,31 +159,30 @@ class Reader:
             self._target,
             parser.get_http_version(),
             headers,
-            keep=parser.should_keep_alive(),
+            keep=self._keeps(),
         )
+        codings = self._values(b"transfer-encoding")
+        if codings and (codings != [b"chunked"] or parser.get_http_version() != "1.1"):
+            raise _CODING
         if self._length() > limits.BODY_BYTES:
             raise _BODY
-        self.wants_continue = any(
-            name.lower() == b"expect" and value.lower() == b"100-continue"
-            for name, value in headers
-        )
+        self.wants_continue = self._values(b"expect") == [b"100-continue"]
         return ask
 
     def _has_body(self) -> bool:
-        names = {name.lower() for name, _ in self._headers}
-        return b"transfer-encoding" in names or self._length() > 0
+        return bool(self._values(b"transfer-encoding")) or self._length() > 0
 
     def _length(self) -> int:
         """What Content-Length says; the parser has seen that it is a number."""
-        for name, value in self._headers:
-            if name.lower() == b"content-length":
-                return int(value) if value.isdigit() else 0
-        return 0
+        return int((self._values(b"content-length") or [b"0"])[0])
+
+    def _values(self, name: bytes) -> list[bytes]:
+        return [value.lower() for sent, value in self._headers if sent.lower() == name]
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
-        self._size += len(body)
-        if self._size > limits.BODY_BYTES:
+        self._body_bytes += len(body)
+        if self._body_bytes > limits.BODY_BYTES:
             self._refuse(_BODY)
         if not self._ignored:
             self._body.append(body)

@@ -10,7 +10,7 @@ from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.metadata import instance
 from fairwarning.metadata.answers import render
-from fairwarning.metadata.connection import FULL, Connection, Work
+from fairwarning.metadata.connection import CROWDED, FULL, Connection, Work
 from fairwarning.metadata.counts import Counts
 from fairwarning.metadata.events import GONE, Events, refusal_of
 from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate
@@ -54,6 +54,7 @@ class Server:
         self._cloud = cloud or Cloud()
         fleet.polls.collectors.append(self._collect)
         self._connections: set[Connection] = set()
+        self._strangers: dict[Key, int] = {}
         self._doors: set[Door] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
@@ -139,9 +140,24 @@ class Server:
         connections = self._connections
         connections.add(connection)
         if len(connections) > self._most:
+            self.strange(key)
             connection.end(FULL)
             return None
-        return self.callers.known.get(key)
+        caller = self.callers.known.get(key)
+        if caller is None and self.strange(key) > self.most_of_machine:
+            connection.end(CROWDED)
+        return caller
+
+    def strange(self, key: Key) -> int:
+        """A connection of somebody who has not asked lately; how many these are."""
+        count = self._strangers[key] = self._strangers.get(key, 0) + 1
+        return count
+
+    def no_longer_strange(self, key: Key) -> None:
+        """It is gone, or known by now."""
+        self._strangers[key] -= 1
+        if not self._strangers[key]:
+            del self._strangers[key]
 
     def hold(self, caller: Caller) -> None:
         """A poll waits for its answer: it has been seen, and is counted when it is answered."""

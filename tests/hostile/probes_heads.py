@@ -1,0 +1,223 @@
+"""Probes of the header lines: who is named, what must be there, and what a proxy would add."""
+
+from tests.hostile.probes import malformed, refused, served
+from tests.hostile.wire import GOOD, HOST, METADATA, TARGET, approval, get, head, post
+
+_OLD_POST = "/metadata/scheduledevents?api-version=2017-03-01"
+
+_FOREIGN = {
+    "foreign": "evil.example",
+    "foreign-with-port": "evil.example:80",
+    "userinfo": "localhost@evil.example",
+    "userinfo-before": "evil.example@localhost",
+    "address-then-name": "127.0.0.1.evil.example",
+    "name-then-address": "evil.127.0.0.1",
+    "ours-as-a-prefix": "metadata.azure.internal.evil.example",
+    "ours-as-a-suffix": "evil-metadata.azure.internal",
+    "decimal-address": "2130706433",
+    "hex-address": "0x7f000001",
+    "short-address": "127.1",
+    "empty": "",
+    "port-only": ":80",
+    "two-ports": "localhost:80:80",
+    "port-not-a-number": "localhost:http",
+    "with-path": "localhost/metadata",
+    "with-scheme": "http://localhost",
+    "list": "localhost, evil.example",
+    "with-space": "localhost evil.example",
+    "with-quote": '"localhost"',
+    "percent": "localhos%74",
+    "trailing-dot": "localhost.",
+    "bracket-open": "[::1",
+    "bracket-name": "[localhost]",
+    "non-ascii": "l\xf6calhost",
+}
+
+_OURS = ("169.254.169.254", "127.0.0.1:8080", "localhost", "METADATA.azure.internal:80", "[::1]:80")
+
+HOSTS = [
+    refused("host-missing", 400, "host", head("GET", TARGET, METADATA)),
+    refused("host-twice-same", 400, "repeated-header", get(HOST)),
+    refused("host-twice-foreign-last", 400, "repeated-header", get("Host: evil.example")),
+    refused(
+        "host-twice-foreign-first",
+        400,
+        "repeated-header",
+        head("GET", TARGET, "Host: evil.example", *GOOD),
+    ),
+    refused("host-twice-by-case", 400, "repeated-header", get("hOST: 169.254.169.254")),
+    *(
+        refused(f"host-{name}", 400, "host", head("GET", TARGET, f"Host: {host}", METADATA))
+        for name, host in _FOREIGN.items()
+    ),
+    *(
+        served(f"host-ours-{host}", head("GET", TARGET, f"Host: {host}", METADATA))
+        for host in _OURS
+    ),
+    served("host-missing-http10", head("GET", TARGET, METADATA, version="HTTP/1.0"), closed=True),
+    refused(
+        "host-foreign-http10",
+        400,
+        "host",
+        head("GET", TARGET, "Host: evil.example", METADATA, version="HTTP/1.0"),
+        closed=True,
+    ),
+]
+
+_UNTRUE = {
+    "false": "false",
+    "empty": "",
+    "one": "1",
+    "yes": "yes",
+    "list": "true, true",
+    "quoted": '"true"',
+    "longer": "trueish",
+    "inner-space": "tr ue",
+    "non-ascii": "tr\xfce",
+}
+
+METADATAS = [
+    refused("metadata-missing", 400, "metadata-header", head("GET", TARGET, HOST)),
+    refused(
+        "metadata-missing-post",
+        400,
+        "metadata-header",
+        head("POST", TARGET, HOST, f"Content-Length: {len(approval('x'))}") + approval("x"),
+        closed=True,
+    ),
+    refused(
+        "metadata-by-underscore",
+        400,
+        "metadata-header",
+        head("GET", TARGET, HOST, "Meta_data: true"),
+    ),
+    *(
+        refused(
+            f"metadata-{name}",
+            400,
+            "metadata-header",
+            head("GET", TARGET, HOST, f"Metadata: {text}"),
+        )
+        for name, text in _UNTRUE.items()
+    ),
+    *(
+        refused(
+            f"metadata-twice-{one}-{other}",
+            400,
+            "repeated-header",
+            head("GET", TARGET, HOST, f"Metadata: {one}", f"Metadata: {other}"),
+        )
+        for one in ("true", "false")
+        for other in ("true", "false")
+    ),
+    refused("metadata-twice-by-case", 400, "repeated-header", get("METADATA: true")),
+    refused(
+        "metadata-false-old-post",
+        400,
+        "metadata-header",
+        head("POST", _OLD_POST, HOST, "Metadata: false", "Content-Length: 0"),
+    ),
+    refused("metadata-missing-old-get", 400, "metadata-header", head("GET", _OLD_POST, HOST)),
+    served("metadata-upper-case", head("GET", TARGET, HOST, "METADATA: TRUE")),
+    served("metadata-spaces", head("GET", TARGET, HOST, "Metadata:  \t true \t ")),
+    served("metadata-no-space", head("GET", TARGET, HOST, "Metadata:true")),
+]
+
+_FORWARDING = (
+    "X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR", "X_Forwarded_For", "X-Forwarded_For",
+    "x_forwarded-for", "Forwarded", "FORWARDED", "Forwarded-For", "X-Forwarded", "X-Forwarded-Host",
+    "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X_Forwarded_Host",
+    "X-Original-Forwarded-For", "X-Real-IP", "x_real_ip", "Via", "X-Client-IP", "True-Client-IP",
+    "X-Cluster-Client-IP",
+)  # fmt: skip
+
+FORWARDED = [
+    *(
+        refused(f"forwarded-{name}", 400, "forwarded", get(f"{name}: 10.0.0.9"))
+        for name in _FORWARDING
+    ),
+    *(
+        refused(f"forwarded-empty-{name}", 400, "forwarded", get(f"{name}:"))
+        for name in ("X-Forwarded-For", "X_Forwarded_For", "Forwarded", "X-Real-IP")
+    ),
+    refused(
+        "forwarded-first", 400, "forwarded", head("GET", TARGET, "X-Forwarded-For: ::1", *GOOD)
+    ),
+    refused(
+        "forwarded-twice", 400, "forwarded", get("X-Forwarded-For: 10.0.0.9", "X-Forwarded-For:")
+    ),
+    refused(
+        "forwarded-old-post",
+        400,
+        "forwarded",
+        post(approval("x"), "X-Forwarded-For: 10.0.0.9", target=_OLD_POST),
+        closed=True,
+    ),
+    refused(
+        "forwarded-instance",
+        400,
+        "forwarded",
+        get("X-Forwarded-For:", target="/metadata/instance?api-version=2021-02-01"),
+    ),
+]
+
+FIELDS = [
+    malformed("field-folded", get("X-One: 1\r\n two")),
+    malformed("field-folded-tab", get("X-One: 1\r\n\ttwo")),
+    malformed("field-folded-metadata", head("GET", TARGET, HOST, "Metadata:\r\n true")),
+    malformed("field-folded-first", head("GET", TARGET, f" {HOST}", *GOOD)),
+    malformed("field-bare-lf", get().replace(b"\r\n", b"\n")),
+    malformed("field-one-bare-lf", get("X-One: 1\nX-Two: 2")),
+    malformed("field-bare-lf-at-end", get().removesuffix(b"\r\n") + b"\n"),
+    malformed("field-bare-cr", get("X-One: 1\rX-Two: 2")),
+    malformed("field-bare-cr-hides-header", get("X-One: 1\rX-Forwarded-For: 10.0.0.9")),
+    malformed("field-cr-cr-lf", get("X-One: 1\r")),
+    malformed("field-nul-in-value", get("X-One: a\0b")),
+    malformed("field-nul-in-name", get("X-\0One: 1")),
+    malformed("field-control-in-value", get("X-One: a\x01b")),
+    malformed("field-del-in-value", get("X-One: a\x7fb")),
+    malformed("field-space-before-colon", head("GET", TARGET, HOST, "Metadata : true")),
+    malformed("field-tab-before-colon", get("X-One\t: 1")),
+    malformed("field-space-in-name", get("X One: 1")),
+    malformed("field-no-colon", get("X-One")),
+    malformed("field-no-name", get(": 1")),
+    malformed("field-non-ascii-name", get("X-\xd6ne: 1")),
+    malformed("field-bracket-name", get("X[One]: 1")),
+    served("field-non-ascii-value", get("X-One: \xd6")),
+    served("field-empty-value", get("X-One:")),
+    served("field-repeated-unknown", get("X-One: 1", "X-One: 2")),
+]
+
+_PAD = "a" * 90
+_FILL = [f"X-{n}: {_PAD}" for n in range(1_998)]
+
+# Too much always closes, so that the answer does not depend on how the bytes were cut up.
+SIZES = [
+    refused("size-65-headers", 431, "headers", get(*(f"X-{n}: 1" for n in range(63))), closed=True),
+    served("size-64-headers", get(*(f"X-{n}: 1" for n in range(62)))),
+    refused("size-2000-headers", 431, "headers", get(*_FILL), closed=True),
+    refused("size-100-kb-header", 431, "headers", get("X-One: " + "a" * 100_000), closed=True),
+    refused("size-100-kb-name", 431, "headers", get("a" * 100_000 + ": 1"), closed=True),
+    refused(
+        "size-100-kb-unfinished",
+        431,
+        "headers",
+        get().removesuffix(b"\r\n") + b"X: " + b"a" * 100_000,
+        closed=True,
+    ),
+    refused(
+        "size-17-kib-of-headers", 431, "headers", get("X-One: " + "a" * 17 * 1024), closed=True
+    ),
+    served("size-15-kib-of-headers", get("X-One: " + "a" * 15 * 1024)),
+    refused(
+        "size-long-target",
+        431,
+        "headers",
+        get(target=TARGET + "&x=" + "a" * 17 * 1024),
+        closed=True,
+    ),
+    refused("size-unending-target", 431, "headers", b"GET /" + b"a" * 100_000, closed=True),
+    refused("size-unending-method", 400, "malformed", b"G" * 100_000, closed=True),
+]
+
+HEADS = [*HOSTS, *METADATAS, *FORWARDED, *FIELDS, *SIZES]

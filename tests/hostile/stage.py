@@ -1,0 +1,64 @@
+"""What hostile tests start from, and how they know that the endpoint has seen their bytes."""
+
+from collections.abc import Callable
+
+from fairwarning.metadata.connection import Connection
+from tests.hostile.wire import TARGET, Client, get
+from tests.metadata.rig import Endpoint
+
+_LOOKS = 20_000  # at most; each lets the endpoint's loop turn once
+
+HELD = get('If-None-Match: "2"', target=f"{TARGET}&wait=300")
+"""A long poll that is held after `prepare`."""
+
+
+def prepare(it: Endpoint) -> str:
+    """A scope that is on, with an event that waits for approval; the event's id."""
+    it.make("av", 2)
+    assert it.get("av_0").status == 200
+    event = it.freeze("av_1").id
+    it.tick()  # that somebody polled is on record: nothing more is to be written
+    it.run(it.fleet.settled())
+    stop_time(it)
+    return event
+
+
+def stop_time(it: Endpoint) -> None:
+    """From now on only `it.tick()` lets the endpoint's seconds pass."""
+    ticker = it.server._ticker
+    assert ticker is not None
+    it.call(ticker.cancel)
+
+
+def until(it: Endpoint, holds: Callable[[], bool]) -> None:
+    """Let the endpoint's loop turn until this is so."""
+    for _ in range(_LOOKS):
+        if it.call(holds):
+            return
+    raise AssertionError("it never came about")
+
+
+def turn(it: Endpoint) -> None:
+    """Let the loop turn a few times: what was sent is most likely read by then."""
+    for _ in range(3):
+        it.call(lambda: None)
+
+
+def connections(it: Endpoint) -> list[Connection]:
+    """The endpoint's side of what is open."""
+    return it.call(lambda: list(it.server._connections))
+
+
+def client_of(it: Endpoint, machine: str = "av_0") -> Client:
+    """A connection of this machine, and the endpoint knows of it."""
+    before = it.server.counts.connections
+    client = Client(it.open(machine))
+    until(it, lambda: it.server.counts.connections > before)
+    return client
+
+
+def hold(it: Endpoint, client: Client, request: bytes = HELD) -> None:
+    """Send a long poll, and see that it is held."""
+    before = it.server.counts.held
+    client.send(request)
+    until(it, lambda: it.server.counts.held > before)

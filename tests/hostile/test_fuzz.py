@@ -1,0 +1,160 @@
+import json
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from fairwarning.core.model import Event
+from tests.hostile.mutations import body, request
+from tests.hostile.stage import prepare, stop_time
+from tests.hostile.watch import Watch, resident_bytes
+from tests.hostile.wire import POLL, Client, Reply, post
+from tests.metadata.rig import Endpoint
+
+SEEDS = range(1701, 1705)  # a test each; the seed is in its name
+CASES = 2_500  # of a seed
+EVENTS = 30
+DOCUMENTED = {100, 200, 304, 400, 404, 405, 408, 413, 429, 431}
+GROWTH_BYTES = 8 * 1024 * 1024  # in the second half of a test; noise is about one
+SMALL_SECONDS = 0.05  # of processor time, for the worst body there may be
+
+Events = Mapping[str, Event]
+
+
+def planned(it: Endpoint) -> Events:
+    """A scope with events that wait for approval."""
+    it.make("av", EVENTS)
+    assert it.get("av_0").status == 200
+    for n in range(EVENTS):
+        it.freeze(f"av_{n}")
+    stop_time(it)
+    return it.scope("av").events
+
+
+def approved(events: Events) -> set[str]:
+    """Those that somebody approved."""
+    return {event.id for event in events.values() if event.approved_by}
+
+
+def named(data: bytes) -> set[str]:
+    """The ids in an approval, as another reader of JSON sees them; none if it is no approval."""
+    try:
+        whole: Any = json.loads(data)
+        return {start["EventId"].upper() for start in whole["StartRequests"]}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return set()
+
+
+def half_of(case: int, memory: list[int]) -> None:
+    """Note how much memory is in use, half way through and at the end."""
+    if case in {CASES // 2, CASES - 1}:
+        memory.append(resident_bytes())
+
+
+def assert_flat(memory: list[int]) -> None:
+    """What the second half needed, the first half had already."""
+    middle, end = memory
+    assert end - middle < GROWTH_BYTES
+
+
+@pytest.mark.spec("M12", "M13")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_body_does_harm(seed: int) -> None:
+    """Whatever is posted is approved whole or refused whole, and the connection stays in step."""
+    rng, memory = Random(seed), list[int]()
+    with Endpoint() as it, Watch(it) as watch:
+        events = planned(it)
+        ids = [*events, "0F0F0F0F-0F0F-4F0F-8F0F-0F0F0F0F0F0F"]
+        before = approved(events)
+        with Client(it.open("av_0")) as client:
+            for case in range(CASES):
+                data = body(rng, ids)
+                reply = client.ask(post(data))
+                after = approved(it.scope("av").events)
+                assert_all_or_none(data, reply, before, after)
+                before = after
+                half_of(case, memory)
+            assert client.ask(POLL).status == 200
+        assert watch.seen == []
+        assert_flat(memory)
+        assert before, "no body of this seed approved anything"
+
+
+def assert_all_or_none(data: bytes, reply: Reply, before: set[str], after: set[str]) -> None:
+    """200 approves all that are named; a refusal approves nothing and says why."""
+    if reply.status == 200:
+        assert named(data), data
+        assert after == before | named(data), data
+    else:
+        assert (reply.status, reply.closes) == (400, False), (data, reply)
+        assert reply.json["error"].startswith("Bad request"), data
+        assert after == before, data
+
+
+@pytest.mark.spec("M13", "M17")
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_request_does_harm(seed: int) -> None:
+    """Whatever is sent, the answers are those documented; only a 200 can have changed anything."""
+    rng, memory = Random(seed), list[int]()
+    with Endpoint() as it, Watch(it) as watch:
+        events = planned(it)
+        before = approved(events)
+        for case in range(CASES):
+            data = request(rng, list(events))
+            with Client(it.open("av_0")) as client:
+                client.send(data)
+                statuses = [reply.status for reply in client.finish()]
+            assert set(statuses) <= DOCUMENTED, (data, statuses)
+            after = approved(it.scope("av").events)
+            assert after == before or (after > before and 200 in statuses), (data, statuses)
+            before = after
+            half_of(case, memory)
+        assert watch.seen == []
+        assert_flat(memory)
+        assert it.get("av_0").status == 200
+
+
+_SIZE = 64 * 1024
+_START = b'{"StartRequests":['
+_ID = b'{"EventId":"' + b"A" * 36 + b'"},'
+
+WORST = {
+    "arrays": b"[" * _SIZE,
+    "closed-arrays": b"[" * (_SIZE // 2) + b"]" * (_SIZE // 2),
+    "objects": (b'{"a":' * _SIZE)[:_SIZE],
+    "starts": (_START * _SIZE)[:_SIZE],
+    "digits": b"9" * _SIZE,
+    "exponent": b"1e" + b"9" * (_SIZE - 2),
+    "incarnation": b'{"DocumentIncarnation":' + b"9" * (_SIZE - 24) + b"}",
+    "fraction": b"0." + b"0" * (_SIZE - 3) + b"1",
+    "escapes": b'"' + (b"\\u0041" * _SIZE)[: _SIZE - 4] + b'"',
+    "spaces": b" " * _SIZE,
+    "ids": (_START + _ID * _SIZE)[: _SIZE - 2],
+    "many-ids": _START + _ID * 1_200 + _ID[:-1] + b"]}",
+    "keys": b"{" + b'"a":1,' * (_SIZE // 6 - 2) + b'"a":1}',
+    "invalid-utf8": b'"' + b"\xff" * (_SIZE - 2) + b'"',
+}
+
+
+@pytest.mark.spec("M13", "M17")
+@pytest.mark.parametrize("name", WORST)
+def test_the_worst_body_is_cheap(name: str) -> None:
+    """As much as may be sent, of the kind that is hardest to read, is refused in an instant."""
+    assert len(WORST[name]) <= _SIZE
+    with Endpoint() as it:
+        prepare(it)
+        spent = times(it, WORST[name])
+        assert min(spent) < SMALL_SECONDS
+
+
+def times(it: Endpoint, data: bytes) -> list[float]:
+    """What refusing this costs, tried a few times, in processor time of both sides."""
+    spent = []
+    with Client(it.open("av_0")) as client:
+        for _ in range(3):
+            began = time.process_time()
+            assert client.ask(post(data)).status == 400
+            spent.append(time.process_time() - began)
+    return spent
