@@ -145,7 +145,7 @@ def test_more_than_can_be_remembered() -> None:
         event = it.restart("db_0").id.encode()
         many = [request(f"{POLL}&n={n}") for n in range(_MEMO_REQUESTS + 50)]
         answers = _send(it, "db_0", *many, *many[:10], *many[-10:])
-        assert _remembered(it) == _MEMO_REQUESTS == 1024
+        assert 0 < _remembered(it) <= _MEMO_REQUESTS == 1024
         assert len(set(answers)) == 1
         assert event in answers[0]
         assert b'"Events":[]' in _send(it, "web_0", many[-1])[0]

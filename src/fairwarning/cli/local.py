@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 
 START = "start one with `fairwarning up`"
-READY = "up.json"  # in the data folder while the service is up: what `up --json` printed
+READY = "up.json"  # in the data folder while the service is up: what `up --json` printed, but
+# without the machines, of which there may be a million
 _PAGE = 1000  # machines read at once
 _OWNER_ONLY = 0o700
 
@@ -230,7 +231,7 @@ def _write(path: Path, text: str) -> None:
 
 def write_ready(folder: Path, ready: Ready) -> None:
     """For the other commands, which look here for the service."""
-    _write(folder / READY, json.dumps(ready))
+    _write(folder / READY, json.dumps({**ready, "machines": {}}))
 
 
 def read_ready(folder: Path) -> Ready:

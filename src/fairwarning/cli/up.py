@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import json
+import logging
+import resource
 import signal
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -15,6 +17,9 @@ from fairwarning.core.errors import Refused
 from fairwarning.service import fleetfile
 from fairwarning.service.fleetfile import FleetFile
 
+log = logging.getLogger(__name__)
+
+_OTHER_FILES = 256
 _SHOWN = 12  # machines listed for people
 _GARBAGE = 50_000, 20, 100  # thresholds; the usual ones cost a sixteenth of all CPU
 _EMPTY = "  No machines yet: name a fleet file, or begin with --demo."
@@ -112,14 +117,13 @@ def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
 
 
 async def _serve(chosen: Options, *, as_json: bool) -> None:
+    _allow_connections(chosen.fleet.endpoint.connections)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
     async with Local(chosen).running() as local:
-        ready = await local.ready()
-        write_ready(chosen.data, ready)
-        click.echo(json.dumps(ready) if as_json else _welcome(local, ready))
+        _announce(local, await local.ready(), as_json=as_json)
         # What is there now stays: no use in looking through it again and again for garbage.
         gc.collect()
         gc.freeze()
@@ -129,6 +133,23 @@ async def _serve(chosen: Options, *, as_json: bool) -> None:
         click.echo(
             "Stopped. " + ("Nothing is kept." if chosen.memory else f"{chosen.data} is kept.")
         )
+
+
+def _allow_connections(connections: int) -> None:
+    """As many open files as connections need, as far as the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        if allowed < wanted:
+            log.warning("only %d of %d connections: raise the limit of open files", allowed, wanted)
+
+
+def _announce(local: Local, ready: Ready, *, as_json: bool) -> None:
+    """Tell scripts or people; the other commands of this folder need no list of machines."""
+    write_ready(local.options.data, ready)
+    click.echo(json.dumps(ready) if as_json else _welcome(local, ready))
 
 
 def _welcome(local: Local, ready: Ready) -> str:

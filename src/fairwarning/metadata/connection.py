@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     _memo: Memo = _NOTHING  # what is known by heart, while nothing else is under way
     _caller: Caller | None = None
     _seconds = limits.HEADER_SECONDS  # that are left in this state
-    _reader: Reader | None = None  # while a request is half read
+    _reader: Reader | None = None  # once something had to be read
     _queue: deque[Request] | None = None
     _busy = False  # a request is being served
     _ending = False  # nothing more is read, and what is left to answer is the last
@@ -76,10 +76,16 @@ class Connection(asyncio.Protocol):
         """Name the caller, once for all requests to come (M22)."""
         self._transport = cast("asyncio.Transport", transport)
         self._send = self._transport.write
+        server = self._server
         key = self._key = self.door.naming(transport)
-        caller = self._server.join(self, key)
-        if caller is not None and not self._belong(caller):
-            self.end(CROWDED)
+        caller = server.join(self, key)
+        if caller is not None:
+            self._caller = caller
+            self._memo = server.memo
+            caller.quiet = 0
+            caller.connections += 1
+            if caller.connections > server.most_of_machine:
+                self.end(CROWDED)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
@@ -145,7 +151,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif self._busy:
             return
-        elif self._reader is not None:
+        elif self._half_read():
             self.end(_LATE)
         else:
             self._server.counts.refused["idle"] += 1
@@ -169,33 +175,36 @@ class Connection(asyncio.Protocol):
         if self._ending:
             return
         reader = self._reader
-        if fresh := reader is None:
+        if reader is None:
             reader = self._reader = Reader(self._server.gate)
-        state = reader.began, reader.in_body
+        fresh, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
-        if not reader.in_message:
-            self._reader = None
-            if fresh and len(requests) == reader.began == 1:
-                self._server.remember(data, requests[0])
+        alone = fresh and len(requests) == 1 and not reader.in_message
+        if alone and self._server.remember(data, requests[0]) and self._memo:
+            self.data_received(data)  # learnt: it can be answered by heart
+            return
         for request in requests:
             if self._busy or self._paused:
                 self._put_off(request)
             else:
                 self._serve(request)
-        if state != (reader.began, reader.in_body):
+        if fresh or requests or reader.in_body != in_body:
             self._give_time()
         self._settle()
 
+    def _half_read(self) -> bool:
+        return self._reader is not None and self._reader.in_message
+
     def _give_time(self) -> None:
         """A request is half read: the rest has to come soon."""
-        if self._reader is not None and not self._paused:
-            in_body = self._reader.in_body
+        if self._half_read() and not self._paused:
+            in_body = self._reader is not None and self._reader.in_body
             self._seconds = limits.BODY_SECONDS if in_body else limits.HEADER_SECONDS
 
     def _settle(self) -> None:
         """What comes next: by heart if nothing is under way; and is a body waited for?"""
-        reader, waits = self._reader, self._busy or self._queue
-        plain = self._caller is not None and reader is None and not waits
+        reader, waits = self._reader, self._busy or self._queue or self._paused
+        plain = self._caller is not None and not waits and not self._half_read()
         self._memo = self._server.memo if plain else _NOTHING
         if reader is not None and reader.in_body and reader.wants_continue and not waits:
             reader.wants_continue = False
@@ -221,7 +230,7 @@ class Connection(asyncio.Protocol):
     def _leave_if_done(self) -> None:
         if not self._ending or self._busy or self._queue:
             return
-        if self._reader is None or self._ended:
+        if not self._half_read() or self._ended:
             self._transport.close()
         elif not self._lingers:
             # Closing while the client still sends would reset the connection, and it would never
@@ -318,7 +327,10 @@ class Connection(asyncio.Protocol):
         if caller is None:
             raise _UNKNOWN
         self._part()
-        if not self._belong(caller):
+        self._caller = caller
+        caller.quiet = 0
+        caller.connections += 1
+        if caller.connections > self._server.most_of_machine:
             self._ending = True
             self._queue = None
             raise CROWDED
@@ -329,14 +341,6 @@ class Connection(asyncio.Protocol):
         if self._queue is None:
             self._queue = deque()
         self._queue.appendleft(request)
-
-    def _belong(self, caller: Caller) -> bool:
-        """This is its connection; whether it may have one more."""
-        self._caller = caller
-        caller.connections += 1
-        caller.quiet = 0
-        self._settle()
-        return caller.connections <= self._server.most_of_machine
 
     def _part(self) -> None:
         """It counts as nobody's any more."""

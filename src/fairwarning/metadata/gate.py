@@ -6,49 +6,69 @@ the connection and never by the request (M22).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from urllib.parse import unquote_plus
 
 from fairwarning.core import limits
 from fairwarning.core.document import VERSIONS
-from fairwarning.core.record import record
+from fairwarning.core.record import short_record
 from fairwarning.metadata import instance
 from fairwarning.metadata.answers import Refusal
 from fairwarning.service.settings import Settings
 
-Headers = Iterable[tuple[bytes, bytes]]
+Header = tuple[bytes, bytes]
 
 PREVIEW = "2024-07-09"
 
 EVENTS = "/metadata/scheduledevents"
 INSTANCE = "/metadata/instance"
 API_VERSIONS = "/metadata/versions"
-_METHODS = {EVENTS: ("GET", "POST"), INSTANCE: ("GET",), API_VERSIONS: ("GET",)}
+_SPOKEN = frozenset({"1.1", "1.0"})
+_KNOWN_HEADS = 256
+_KNOWN_BYTES = 1024
+_METHODS = {EVENTS: (b"GET", b"POST"), INSTANCE: (b"GET",), API_VERSIONS: (b"GET",)}
 
 # A proxy that forwards for others must not be taken for the machine it runs on (M5).
 _FORWARDING = frozenset(
     {b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"x-cluster-client-ip"}
 )
-_ONCE = frozenset({b"host", b"metadata", b"content-length", b"if-none-match", b"expect"})
+# Nothing to look at twice: what ordinary clients send.
+_USUAL = frozenset({b"user-agent", b"accept", b"accept-encoding", b"connection", b"content-type"})
+_ONCE = frozenset(
+    {
+        b"host", b"metadata", b"if-none-match",
+        b"content-length", b"transfer-encoding", b"expect",
+    }
+)  # fmt: skip
 _HOST = re.compile(r"(?P<name>[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _ADDRESS = re.compile(r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}|\[[0-9a-f:.]+\]", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _TAG = re.compile(r'(?:W/)?"?([0-9]+)"?')
 
 
-@record
+@short_record
 class Ask:
     """What a request wants. It holds nothing of who wants it, so it can be remembered."""
 
-    method: str
+    method: bytes
     path: str
-    version: str = ""
+    version: str
+    close: bool
     segments: tuple[str, ...] = ()  # below /metadata/instance
     text: bool = False
     known: frozenset[str] = frozenset()  # incarnations of If-None-Match (M11)
     wait: int = 0
-    close: bool = False
     key: str = ""  # of the rendered answer, for a plain poll
+
+
+@short_record
+class Head:
+    """What the headers of a request say. Clients send the same ones over and over."""
+
+    metadata: bytes | None
+    tags: bytes | None  # of If-None-Match
+    size: int
+    framing: dict[bytes, bytes]  # what says how long the body is
 
 
 class Gate:
@@ -56,33 +76,47 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._heads: dict[tuple[Header, ...], Head] = {}  # that were found to be in order
+        self._polls: dict[str, Ask] = {}  # plain ones, by their keys
 
-    def check(self, method: str, target: bytes, http: str, headers: Headers, *, keep: bool) -> Ask:
+    def check_head(self, headers: Sequence[Header], http: str) -> Head:
+        """What the headers say; raises a `Refusal` if they may not be sent."""
+        sent = tuple(headers)
+        head = self._heads.get(sent)
+        if head is None or http != "1.1":
+            found, size = _singles(headers)
+            if http not in _SPOKEN:
+                raise _bad("http-version", f"HTTP {http} is not spoken here; use HTTP/1.1")
+            self._check_host(found.pop(b"host", None), http)
+            metadata, tags = found.pop(b"metadata", None), found.pop(b"if-none-match", None)
+            head = Head(metadata, tags, size, found)
+            if len(self._heads) >= _KNOWN_HEADS:
+                self._heads.clear()
+            if size <= _KNOWN_BYTES and http == "1.1":
+                self._heads[sent] = head
+        return head
+
+    def check(self, method: bytes, target: bytes, head: Head, *, close: bool) -> Ask:
         """What the request asks for; raises a `Refusal` that says what is wrong with it."""
-        found = _singles(headers)
-        if http not in {"1.1", "1.0"}:
-            raise _bad("http-version", f"HTTP {http} is not spoken here; use HTTP/1.1")
-        self._check_host(found.get(b"host"), http)
         path, segments, query = _split(target)
-        allowed = _METHODS[path]
-        if method not in allowed:
-            text = f"{method} is not allowed here; use {' or '.join(allowed)}"
+        if method not in _METHODS[path]:
+            allowed = [one.decode() for one in _METHODS[path]]
+            text = f"{method.decode('latin-1')} is not allowed here; use {' or '.join(allowed)}"
             raise Refusal(405, "method", text, f"Allow: {', '.join(allowed)}\r\n")
         version = self._version(path, query)
-        _check_metadata(found.get(b"metadata"), optional=(method, version) == _FIRST_POST)
-        close = http == "1.0" or not keep
-        tags = found.get(b"if-none-match") if path is EVENTS else None
-        return Ask(
-            method=method,
-            path=path,
-            version=version,
-            segments=segments,
-            text=query.get("format", "").lower() == "text",
-            known=frozenset() if tags is None else _incarnations(tags.decode("latin-1")),
-            wait=_wait(query) if path is EVENTS else 0,
-            close=close,
-            key=version + " close" * close if path is EVENTS and tags is None else "",
-        )
+        if head.metadata != b"true":
+            _check_metadata(head.metadata, optional=(method, version) == _FIRST_POST)
+        if path != EVENTS:
+            text_only = query.get("format", "").lower() == "text"
+            return Ask(method, path, version, close, segments=segments, text=text_only)
+        wait = _wait(query["wait"]) if "wait" in query else 0
+        if wait or head.tags is not None or method != b"GET":
+            known = frozenset[str]() if head.tags is None else _incarnations(head.tags)
+            return Ask(method, path, version, close, known=known, wait=wait)
+        key = version + " close" if close else version
+        if key not in self._polls:
+            self._polls[key] = Ask(method, path, version, close, key=key)
+        return self._polls[key]
 
     def _check_host(self, host: bytes | None, http: str) -> None:
         """One name we answer to: a page in a browser must not reach us by a name of its own."""
@@ -98,9 +132,11 @@ class Gate:
 
     def _version(self, path: str, query: dict[str, str]) -> str:
         """The api-version, mandatory wherever there are several (M2, M3)."""
-        if path is API_VERSIONS:
+        if path == API_VERSIONS:
             return ""
         version = query.get("api-version", "")
+        if path == EVENTS and version in VERSIONS and version != PREVIEW:
+            return version
         if not _DATE.fullmatch(version):
             raise Refusal(
                 400,
@@ -108,67 +144,80 @@ class Gate:
                 "Bad request. api-version is invalid or was not specified in the request.",
                 newest=instance.NEWEST,
             )
-        if path is INSTANCE:
+        if path == INSTANCE:
             if version not in instance.VERSIONS:
                 text = f"Bad request. api-version {version} is not known."
                 raise Refusal(400, "api-version", text, newest=instance.NEWEST)
-        elif version not in VERSIONS or (version == PREVIEW and not self._settings.preview):
+        elif version != PREVIEW or not self._settings.preview:
             known = ", ".join(one for one in VERSIONS if one != PREVIEW)
             text = f"Not found. There is no api-version {version}; there are {known}."
             raise Refusal(404, "api-version", text)
         return version
 
 
-_FIRST_POST = ("POST", "2017-03-01")  # the one request of old that needs no Metadata header (M4)
-
-
 def _bad(reason: str, error: str) -> Refusal:
     return Refusal(400, reason, f"Bad request. {error}")
 
 
-def _singles(headers: Headers) -> dict[bytes, bytes]:
-    """The headers that count, each given once at most, and none that a proxy would add (M5)."""
+_NO_TARGET = _bad("target", "name a path, such as /metadata/scheduledevents")
+_FIRST_POST = (b"POST", "2017-03-01")  # the one request of old that needs no Metadata header (M4)
+
+
+def _singles(headers: Sequence[Header]) -> tuple[dict[bytes, bytes], int]:
+    """The headers that count, each given once at most; and the size of all.
+
+    None may be there that a proxy would add (M5).
+    """
     found: dict[bytes, bytes] = {}
+    size = 0
     for sent, value in headers:
         name = sent.lower()
+        size += len(name) + len(value) + 4
         if name in _ONCE:
             if name in found:
                 raise _bad("repeated-header", f"{name.decode()} was given more than once")
             found[name] = value
-        else:
-            name = name.replace(b"_", b"-")
-            if name in _FORWARDING or b"forwarded" in name:
-                text = f"{name.decode('latin-1')} is not allowed: ask from the machine itself"
+        elif name not in _USUAL:
+            spelt = name.replace(b"_", b"-")
+            if spelt in _FORWARDING or b"forwarded" in spelt:
+                text = f"{spelt.decode('latin-1')} is not allowed: ask from the machine itself"
                 raise _bad("forwarded", text)
-    return found
+    return found, size
 
 
 def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
     """Path, what is below it, and query. The path is compared as it was sent, but for case."""
     raw, _, query = target.decode("latin-1").partition("?")
-    if not raw.startswith("/") or "#" in query or "#" in raw:
-        raise _bad("target", "name a path, such as /metadata/scheduledevents")
+    if "#" in query:
+        raise _NO_TARGET
+    if raw in _METHODS:
+        return raw, (), _parameters(query)
+    if not raw.startswith("/") or "#" in raw:
+        raise _NO_TARGET
     whole = raw.removesuffix("/")
     path = whole.lower()
-    if path == EVENTS:
-        return EVENTS, (), _parameters(query)
-    if path == INSTANCE or path.startswith(INSTANCE + "/"):
-        segments = tuple(whole.split("/")[3:])
-        return INSTANCE, segments, _parameters(query)
-    if path == API_VERSIONS:
-        return API_VERSIONS, (), _parameters(query)
-    raise Refusal(404, "path", f"Not found. There are {EVENTS}, {INSTANCE} and {API_VERSIONS}.")
+    for known in _METHODS:
+        if path == known:
+            return known, (), _parameters(query)
+    if path.startswith(INSTANCE + "/"):
+        return INSTANCE, tuple(whole.split("/")[3:]), _parameters(query)
+    raise Refusal(404, "path", f"Not found. There are {', '.join(_METHODS)}.")
 
 
 def _parameters(query: str) -> dict[str, str]:
     """Names without case, each once (M3)."""
     found: dict[str, str] = {}
-    for part in filter(None, query.split("&")):
+    encoded = "%" in query or "+" in query
+    for part in query.split("&"):
+        if not part:
+            continue
         name, _, value = part.partition("=")
-        name = unquote_plus(name).lower()
+        if encoded:
+            name, value = unquote_plus(name), unquote_plus(value)
+        name = name.lower()
         if name in found:
             raise _bad("repeated-parameter", f"query parameter {name[:40]!r} was given twice")
-        found[name] = unquote_plus(value)
+        found[name] = value
     return found
 
 
@@ -182,16 +231,16 @@ def _check_metadata(value: bytes | None, *, optional: bool) -> None:
         raise _bad("metadata-header", "the Metadata header must be true")
 
 
-def _wait(query: dict[str, str]) -> int:
+def _wait(text: str) -> int:
     """How long a request may be held (M18)."""
-    wait = query.get("wait", "0")
-    if re.fullmatch("[0-9]{1,4}", wait) and int(wait) <= limits.WAIT_MAX_SECONDS:
-        return int(wait)
+    if re.fullmatch("[0-9]{1,4}", text) and int(text) <= limits.WAIT_MAX_SECONDS:
+        return int(text)
     raise _bad("wait", f"wait must be 0 to {limits.WAIT_MAX_SECONDS} seconds")
 
 
-def _incarnations(tags: str) -> frozenset[str]:
+def _incarnations(sent: bytes) -> frozenset[str]:
     """If-None-Match as clients send it: `"3"`, `3`, `W/"3"`, several, or `*`."""
+    tags = sent.decode("latin-1")
     if tags.strip() == "*":
         return frozenset({"*"})
     found = (_TAG.fullmatch(tag.strip()) for tag in tags.split(","))

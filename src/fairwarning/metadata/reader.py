@@ -7,7 +7,7 @@ import httptools
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
 from fairwarning.metadata.answers import Refusal
-from fairwarning.metadata.gate import Ask, Gate
+from fairwarning.metadata.gate import Ask, Gate, Header
 
 _MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it.")
 _HEADERS: Final = Refusal(
@@ -16,8 +16,8 @@ _HEADERS: Final = Refusal(
     f"At most {limits.HEADER_FIELDS} headers and {limits.HEADER_BYTES} bytes of them.",
 )
 _BODY: Final = Refusal(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
-_CODING: Final = Refusal(400, "malformed", "Bad request. A body may be chunked, and nothing else.")
 _BODY_RAW: Final = 2 * limits.BODY_BYTES  # with the sizes of its chunks
+_CODING: Final = Refusal(400, "malformed", "Bad request. A body may be chunked, and nothing else.")
 _TRAILER: Final = Refusal(400, "trailer", "Bad request. Headers after the body are not allowed.")
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
@@ -41,53 +41,55 @@ class Reader:
     """
 
     __slots__ = (
-        "_ask", "_body", "_body_bytes", "_gate", "_headers", "_ignored", "_parser", "_ready",
-        "_size", "_target", "began", "in_body", "in_message", "wants_continue",
+        "_ask", "_body", "_gate", "_headers", "_ignored", "_parser", "_ready", "_size", "_target",
+        "in_body", "in_message", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[Request] = []
-        self._size = 0  # bytes of the head, or of the body, that came in pieces
         self._ignored = False  # refused; whatever comes is not looked at
-        self.began = 0
         self.in_message = False
         self.in_body = False
         self.wants_continue = False
 
     def feed(self, data: bytes) -> list[Request]:
         """The requests that these bytes complete. After one that is `last`, feed no more."""
-        began, in_body = self.began, self.in_body
-        self._parse(data)
-        if in_body and self.in_body:
-            self._size += len(data)
-        elif self.in_message and not self.in_body and began in {0, self.began}:
-            # Where other requests came before it, who knows which bytes are of this one.
-            self._size += 0 if self._ready else len(data)
-        if self.in_message and self._size > (_BODY_RAW if self.in_body else limits.HEADER_BYTES):
-            self._refuse(_BODY if self.in_body else _HEADERS)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as stop:
+            self._cope(stop, data)
+        if self.in_message:
+            self._measure(len(data))
         ready, self._ready = self._ready, []
         return ready
 
-    def _parse(self, data: bytes) -> None:
+    def _cope(self, stop: Exception, data: bytes) -> None:
+        """The parser goes no further: for good, or because an upgrade was offered."""
         rest = memoryview(data)
-        try:
-            while rest:
-                try:
-                    self._parser.feed_data(rest)
-                    return
-                except httptools.HttpParserUpgrade as upgrade:
-                    rest = rest[upgrade.args[0] :]
-                    self._decline()
-        except httptools.HttpParserError:
-            self._refuse(_MALFORMED)
+        while isinstance(stop, httptools.HttpParserUpgrade) and self._decline():
+            rest = rest[stop.args[0] :]
+            try:
+                self._parser.feed_data(rest)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
+                stop = again
+            else:
+                return
+        self._refuse(_MALFORMED)
 
-    def _decline(self) -> None:
+    def _measure(self, count: int) -> None:
+        """A request that comes in pieces may not be larger for it."""
+        if not self._ready:  # else most of these bytes are of others
+            self._size += count
+        if self._size > (_BODY_RAW if self.in_body else limits.HEADER_BYTES):
+            self._refuse(_BODY if self.in_body else _HEADERS)
+
+    def _decline(self) -> bool:
         """An upgrade was offered, which ends HTTP for the parser: read the request without it."""
         method = self._parser.get_method()
         if self._ignored or method == b"CONNECT":
-            raise httptools.HttpParserError("not an upgrade")
+            return False
         http = self._parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (method, self._target, http)]
         for name, value in self._headers:
@@ -96,8 +98,8 @@ class Reader:
             elif name.lower() not in _UPGRADING:
                 lines.append(name + b": " + value)
         self._parser = httptools.HttpRequestParser(self)
-        self.began -= 1
         self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
+        return True
 
     def _refuse(self, refusal: Refusal) -> None:
         if not self._ignored:
@@ -108,13 +110,12 @@ class Reader:
 
     def on_message_begin(self) -> None:
         """A request's first byte."""
-        self.began += 1
         self.in_message = True
         self._target = b""
-        self._headers: list[tuple[bytes, bytes]] = []
+        self._headers: list[Header] = []
         self._ask: Ask | None = None
-        self._body: list[bytes] = []
-        self._body_bytes = self._size = 0
+        self._body = b""
+        self._size = 0  # of the head, or of the body, as far as it came in pieces
 
     def on_url(self, url: bytes) -> None:
         """The target, or a part of it."""
@@ -128,71 +129,61 @@ class Reader:
 
     def on_headers_complete(self) -> None:
         """Everything is known but the body."""
-        if self._parser.should_upgrade():
+        parser = self._parser
+        if parser.should_upgrade():
             return
         self.in_body = True
         self._size = 0
         if self._ignored:
             return
+        http = parser.get_http_version()
+        keep = parser.should_keep_alive() and http == "1.1"
+        method = parser.get_method()
         try:
-            self._ask = self._check()
+            if len(self._headers) > limits.HEADER_FIELDS:
+                raise _HEADERS
+            head = self._gate.check_head(self._headers, http)
+            if head.size + len(self._target) > limits.HEADER_BYTES:
+                raise _HEADERS
+            ask = self._gate.check(method, self._target, head, close=not keep)
+            if head.framing:
+                self._check_body(head.framing, http)
+            self._ask = ask
         except Refusal as refusal:
-            # Without a body the connection is still in step, and can go on.
-            if self._has_body() or refusal is _HEADERS:
-                self._refuse(refusal)
-            else:
-                self._ignored = not self._keeps()
-                head = self._parser.get_method() == b"HEAD"
-                self._ready.append(Request(None, refusal, last=self._ignored, head=head))
+            self._refuse_head(refusal, method, keep=keep)
 
-    def _keeps(self) -> bool:
-        return self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-
-    def _check(self) -> Ask:
-        headers = self._headers
-        size = sum(len(name) + len(value) + 4 for name, value in headers) + len(self._target)
-        if len(headers) > limits.HEADER_FIELDS or size > limits.HEADER_BYTES:
-            raise _HEADERS
-        parser = self._parser
-        ask = self._gate.check(
-            parser.get_method().decode("latin-1"),
-            self._target,
-            parser.get_http_version(),
-            headers,
-            keep=self._keeps(),
-        )
-        codings = self._values(b"transfer-encoding")
-        if codings and (codings != [b"chunked"] or parser.get_http_version() != "1.1"):
+    def _check_body(self, framing: dict[bytes, bytes], http: str) -> None:
+        coding = framing.get(b"transfer-encoding")
+        if coding is not None and (coding.lower() != b"chunked" or http != "1.1"):
             raise _CODING
-        if self._length() > limits.BODY_BYTES:
+        if int(framing.get(b"content-length", 0)) > limits.BODY_BYTES:
             raise _BODY
-        self.wants_continue = self._values(b"expect") == [b"100-continue"]
-        return ask
+        self.wants_continue = framing.get(b"expect", b"").lower() == b"100-continue"
 
-    def _has_body(self) -> bool:
-        return bool(self._values(b"transfer-encoding")) or self._length() > 0
-
-    def _length(self) -> int:
-        """What Content-Length says; the parser has seen that it is a number."""
-        return int((self._values(b"content-length") or [b"0"])[0])
-
-    def _values(self, name: bytes) -> list[bytes]:
-        return [value.lower() for sent, value in self._headers if sent.lower() == name]
+    def _refuse_head(self, refusal: Refusal, method: bytes, *, keep: bool) -> None:
+        """Without a body the connection is still in step, and can go on."""
+        bodies = {b"transfer-encoding", b"content-length"}
+        lengths = [value for name, value in self._headers if name.lower() in bodies]
+        if refusal is _HEADERS or any(value != b"0" for value in lengths):
+            self._refuse(refusal)
+        else:
+            self._ignored = not keep
+            self._ready.append(Request(None, refusal, last=not keep, head=method == b"HEAD"))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
-        self._body_bytes += len(body)
-        if self._body_bytes > limits.BODY_BYTES:
+        if len(self._body) + len(body) > limits.BODY_BYTES:
             self._refuse(_BODY)
-        if not self._ignored:
-            self._body.append(body)
+        elif not self._ignored:
+            self._body += body
 
     def on_message_complete(self) -> None:
         """A request's last byte."""
         self.in_message = self.in_body = self.wants_continue = False
-        if self._ask is not None and not self._ignored:
-            self._ready.append(Request(self._ask, None, b"".join(self._body), self._ask.close))
-            self._ignored = self._ask.close
+        ask = self._ask
+        if ask is not None and not self._ignored:
+            self._ready.append(Request(ask, None, self._body, ask.close))
+            self._ignored = ask.close
 
 
 def _without_upgrade(connection: bytes) -> bytes:

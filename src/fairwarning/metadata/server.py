@@ -172,18 +172,20 @@ class Server:
         if self._empty is not None and not self._connections:
             self._empty.set()
 
-    def remember(self, data: bytes, request: Request) -> None:
-        """These bytes are a complete poll that passed every check: next time it is a look-up."""
+    def remember(self, data: bytes, request: Request) -> bool:
+        """Whether these bytes are a poll that passed every check: next time it is a look-up."""
         ask = request.ask
-        if ask is None or ask.method != "GET" or request.body or len(data) > _MEMO_BYTES:
-            return
-        if len(self.memo) >= _MEMO_REQUESTS:
-            del self.memo[next(iter(self.memo))]
-        self.memo[data] = ask
+        if ask is None or ask.method != b"GET" or request.body or len(data) > _MEMO_BYTES:
+            return False
+        memo = self.memo
+        if len(memo) >= _MEMO_REQUESTS:
+            memo.clear()  # dropping one at a time costs more than learning them again
+        memo[data] = ask
+        return True
 
     def answer(self, caller: Caller, ask: Ask, body: bytes) -> bytes | Work:
         """The answer to a request, or the work that brings it."""
-        if ask.path == EVENTS and ask.method == "GET":
+        if ask.path == EVENTS and ask.method == b"GET":
             return self.events.ready(caller, ask) or partial(self.events.fetch, caller, ask)
         if ask.path == EVENTS:
             return partial(self.events.approve, caller, ask, body)

@@ -13,6 +13,8 @@ from fairwarning.core.model import Scope
 
 Callback = Callable[[], None]
 
+_TOLD_AT_ONCE = 256
+
 
 class Published:
     """A scope as its machines see it. It stays the same object while the scope is there."""
@@ -43,9 +45,9 @@ class Published:
         self.scope = scope
         if changed or scope is None:
             self.answers.clear()
-            followers, self._followers = self._followers, {}
-            for callback in followers:
-                asyncio.get_running_loop().call_soon(callback)
+            if self._followers:
+                followers, self._followers = self._followers, {}
+                asyncio.get_running_loop().call_soon(_tell, list(followers))
 
     def follow(self, callback: Callback) -> None:
         """Call back, once, when the incarnation is another (M18): no task, no future."""
@@ -102,6 +104,15 @@ class Documents:
             published.replace(state)
             if state is None:
                 del self._published[scope]
+
+
+def _tell(followers: list[Callback]) -> None:
+    """Some now and the rest in a moment: ten thousand must not hold everybody else up."""
+    loop = asyncio.get_running_loop()
+    for callback in followers[:_TOLD_AT_ONCE]:
+        loop.call_soon(callback)
+    if rest := followers[_TOLD_AT_ONCE:]:
+        loop.call_soon(_tell, rest)
 
 
 def _newer(one: Scope | None, other: Scope | None) -> Scope | None:
