@@ -5,6 +5,7 @@ Takes minutes; --quick takes seconds and is good for a look only. Needs a quiet 
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.bench import commands, decisions, growth, memory, report, startup, visible
+from tests.bench import (
+    commands,
+    decisions,
+    growth,
+    longpolls,
+    memory,
+    pollers,
+    reach,
+    report,
+    serving,
+    startup,
+    upstart,
+    visible,
+)
 from tests.bench import machine as machines
 from tests.bench.figures import Result
 from tests.bench.stage import FULL, QUICK, ROOT, Effort, Stage
@@ -27,6 +41,11 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
     "growth": growth.run,
     "memory": memory.run,
     "startup": startup.run,
+    "serving": serving.run,
+    "pollers": pollers.run,
+    "longpolls": longpolls.run,
+    "reach": reach.run,
+    "upstart": upstart.run,
 }
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -104,4 +123,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    # Whoever ends us ends the servers that we have started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

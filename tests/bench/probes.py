@@ -16,7 +16,7 @@ from fairwarning.service.fleet import CACHED_ENTITIES
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.bench import fleets
+from tests.bench import clients, fleets
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.measure import Stopwatch
 from tests.bench.traffic import Traffic, shares
@@ -136,7 +136,10 @@ async def open_alone(path: str) -> dict[str, Any]:
 
 PROBES: dict[str, Callable[..., Any]] = {
     probe.__name__: probe
-    for probe in (build, age, impacts, commands, many, at_rest, in_memory, start, open_alone)
+    for probe in (
+        *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
+        *(clients.flood, clients.pace, clients.hold),
+    )
 }
 
 

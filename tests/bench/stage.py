@@ -27,12 +27,14 @@ class Effort:
     machines: int  # of the large fleet
     history: int  # commands that a fleet has behind it
     impacts: int  # unfinished at a start
+    pollers: int  # that ask once a second
+    held: int  # long polls
     apart: bool = True  # whether what must not disturb each other has processes of its own
 
 
-FULL: Final = Effort(rounds=3, seconds=2.0, machines=100_000, history=100_000, impacts=1000)
-QUICK: Final = Effort(rounds=2, seconds=0.2, machines=10_000, history=5000, impacts=100)
-SMOKE: Final = Effort(rounds=1, seconds=0.0, machines=300, history=1, impacts=3, apart=False)
+FULL: Final = Effort(3, 2.0, 100_000, history=100_000, impacts=1000, pollers=1000, held=10_000)
+QUICK: Final = Effort(2, 0.2, 10_000, history=5000, impacts=100, pollers=200, held=1000)
+SMOKE: Final = Effort(1, 0.0, 300, history=1, impacts=3, pollers=10, held=20, apart=False)
 
 
 @dataclass(slots=True)

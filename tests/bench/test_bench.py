@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bench import report
+from tests.bench import contenders, load, report
 from tests.bench.__main__ import BENCHMARKS, main
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
 from tests.bench.stage import SMOKE, Stage
 
-MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON"}  # a difference of two noisy numbers
+MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON", "KiB each"}  # a difference of two noisy numbers
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -36,6 +36,19 @@ def test_a_probe_has_a_process_of_its_own(tmp_path: Path) -> None:
     here, apart = (Stage(replace(SMOKE, apart=there), tmp_path) for there in (False, True))
     path = str(here.fleet(SMALL_FLEET))
     assert here.probe("start", path=path).keys() == apart.probe("start", path=path).keys()
+
+
+def test_what_is_not_installed_is_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without nginx, Go and wrk there are figures still, and a sentence about each that is not."""
+    monkeypatch.setattr(contenders, "installed", lambda program: None)
+    monkeypatch.setattr(load, "installed", lambda program: None)
+    stage = Stage(replace(SMOKE, apart=True), tmp_path)
+    found, missing = contenders.peers(stage, ["127.1.0.1"], b"{}")
+    assert not found
+    assert len(missing) == 2
+    assert "clients of our own" in load.described(stage)
 
 
 def test_results_read_alike_everywhere(tmp_path: Path) -> None:

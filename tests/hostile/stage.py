@@ -46,7 +46,7 @@ def turn(it: Endpoint) -> None:
 
 def connections(it: Endpoint) -> list[Connection]:
     """The endpoint's side of what is open."""
-    return it.call(lambda: list(it.server._connections))
+    return it.call(lambda: list(it.server.connections))
 
 
 def client_of(it: Endpoint, machine: str = "av_0") -> Client:

@@ -29,7 +29,7 @@ def test_a_machine_has_so_many_connections() -> None:
             assert it.get("av_1").status == 200
             assert [client.ask(POLL).status for client in clients] == [200] * MOST
             clients[0].sock.close()
-            until(it, lambda: len(it.server._connections) == MOST - 1)
+            until(it, lambda: len(it.server.connections) == MOST - 1)
             assert it.get("av_0").status == 200
         assert it.server.counts.refused == {"connections": 1}
 
@@ -52,7 +52,7 @@ def test_there_are_so_many_connections_in_all() -> None:
             assert_refused(it, 503)
             assert [client.ask(POLL).status for client in clients] == [200] * 20
             clients[0].sock.close()
-            until(it, lambda: len(it.server._connections) == 19)
+            until(it, lambda: len(it.server.connections) == 19)
             assert it.get("av_0").status == 200
         assert it.server.counts.refused == {"connections": 1}
 

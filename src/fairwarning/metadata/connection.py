@@ -77,19 +77,25 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._send = self._transport.write
         server = self._server
+        server.connections.add(self)
+        server.counts.connections += 1
         key = self._key = self.door.naming(transport)
-        caller = server.join(self, key)
-        if caller is not None:
-            self._caller = caller
-            self._memo = server.memo
-            caller.quiet = 0
-            caller.connections += 1
-            if caller.connections > server.most_of_machine:
-                self.end(CROWDED)
+        caller = server.callers.known.get(key)
+        if caller is None or len(server.connections) > server.most:
+            server.greet(self, key)
+            return
+        self._caller = caller
+        self._memo = server.memo
+        caller.quiet = 0
+        caller.connections += 1
+        if caller.connections > server.most_of_machine:
+            self.end(CROWDED)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
         ask = self._memo.get(data)
+        if ask is None:
+            ask = self._server.recognise(data) if self._memo else None
         if ask is None:
             self._read(data)
             return
@@ -179,10 +185,8 @@ class Connection(asyncio.Protocol):
             reader = self._reader = Reader(self._server.gate)
         fresh, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
-        alone = fresh and len(requests) == 1 and not reader.in_message
-        if alone and self._server.remember(data, requests[0]) and self._memo:
-            self.data_received(data)  # learnt: it can be answered by heart
-            return
+        if fresh and len(requests) == 1 and not reader.in_message:
+            self._server.learn(data, requests[0], reader.head)
         for request in requests:
             if self._busy or self._paused:
                 self._put_off(request)

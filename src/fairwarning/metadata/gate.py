@@ -24,8 +24,8 @@ EVENTS = "/metadata/scheduledevents"
 INSTANCE = "/metadata/instance"
 API_VERSIONS = "/metadata/versions"
 _SPOKEN = frozenset({"1.1", "1.0"})
-_KNOWN_HEADS = 256
-_KNOWN_BYTES = 1024
+_KNOWN_BLOCKS = 1024
+_GET = re.compile(rb"GET (/[!-~]*) HTTP/1\.1")
 _METHODS = {EVENTS: (b"GET", b"POST"), INSTANCE: (b"GET",), API_VERSIONS: (b"GET",)}
 
 # A proxy that forwards for others must not be taken for the machine it runs on (M5).
@@ -63,7 +63,7 @@ class Ask:
 
 @short_record
 class Head:
-    """What the headers of a request say. Clients send the same ones over and over."""
+    """What the headers of a request say."""
 
     metadata: bytes | None
     tags: bytes | None  # of If-None-Match
@@ -76,25 +76,36 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._heads: dict[tuple[Header, ...], Head] = {}  # that were found to be in order
+        self._blocks: dict[bytes, tuple[Head, bool]] = {}
+        """Headers that were read and found to be in order, byte for byte, and whether they close.
+        What comes after the first line of a GET is read alike whatever that line asks for."""
         self._polls: dict[str, Ask] = {}  # plain ones, by their keys
+
+    def learn(self, data: bytes, head: Head, *, close: bool) -> None:
+        """These bytes are one whole GET without a body: its headers need not be read again."""
+        line, _, block = data.partition(b"\r\n")
+        if _GET.fullmatch(line):
+            if len(self._blocks) >= _KNOWN_BLOCKS:
+                self._blocks.clear()
+            self._blocks[block] = (head, close)
+
+    def recognise(self, data: bytes) -> Ask | None:
+        """What a GET asks for whose headers are known; None if it has to be read."""
+        line, _, block = data.partition(b"\r\n")
+        known = self._blocks.get(block)
+        found = _GET.fullmatch(line) if known else None
+        if known is None or found is None:
+            return None
+        return self.check(b"GET", found[1], known[0], close=known[1])
 
     def check_head(self, headers: Sequence[Header], http: str) -> Head:
         """What the headers say; raises a `Refusal` if they may not be sent."""
-        sent = tuple(headers)
-        head = self._heads.get(sent)
-        if head is None or http != "1.1":
-            found, size = _singles(headers)
-            if http not in _SPOKEN:
-                raise _bad("http-version", f"HTTP {http} is not spoken here; use HTTP/1.1")
-            self._check_host(found.pop(b"host", None), http)
-            metadata, tags = found.pop(b"metadata", None), found.pop(b"if-none-match", None)
-            head = Head(metadata, tags, size, found)
-            if len(self._heads) >= _KNOWN_HEADS:
-                self._heads.clear()
-            if size <= _KNOWN_BYTES and http == "1.1":
-                self._heads[sent] = head
-        return head
+        found, size = _singles(headers)
+        if http not in _SPOKEN:
+            raise _bad("http-version", f"HTTP {http} is not spoken here; use HTTP/1.1")
+        self._check_host(found.pop(b"host", None), http)
+        metadata, tags = found.pop(b"metadata", None), found.pop(b"if-none-match", None)
+        return Head(metadata, tags, size, found)
 
     def check(self, method: bytes, target: bytes, head: Head, *, close: bool) -> Ask:
         """What the request asks for; raises a `Refusal` that says what is wrong with it."""

@@ -7,7 +7,7 @@ import httptools
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
 from fairwarning.metadata.answers import Refusal
-from fairwarning.metadata.gate import Ask, Gate, Header
+from fairwarning.metadata.gate import Ask, Gate, Head, Header
 
 _MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it.")
 _HEADERS: Final = Refusal(
@@ -42,13 +42,14 @@ class Reader:
 
     __slots__ = (
         "_ask", "_body", "_gate", "_headers", "_ignored", "_parser", "_ready", "_size", "_target",
-        "in_body", "in_message", "wants_continue",
+        "head", "in_body", "in_message", "wants_continue",
     )  # fmt: skip
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[Request] = []
+        self.head: Head | None = None  # of the last request
         self._ignored = False  # refused; whatever comes is not looked at
         self.in_message = False
         self.in_body = False
@@ -142,7 +143,7 @@ class Reader:
         try:
             if len(self._headers) > limits.HEADER_FIELDS:
                 raise _HEADERS
-            head = self._gate.check_head(self._headers, http)
+            head = self.head = self._gate.check_head(self._headers, http)
             if head.size + len(self._target) > limits.HEADER_BYTES:
                 raise _HEADERS
             ask = self._gate.check(method, self._target, head, close=not keep)

@@ -9,11 +9,11 @@ from functools import partial
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.metadata import instance
-from fairwarning.metadata.answers import render
+from fairwarning.metadata.answers import Refusal, render
 from fairwarning.metadata.connection import CROWDED, FULL, Connection, Work
 from fairwarning.metadata.counts import Counts
 from fairwarning.metadata.events import GONE, Events, refusal_of
-from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate
+from fairwarning.metadata.gate import API_VERSIONS, EVENTS, Ask, Gate, Head
 from fairwarning.metadata.identity import Caller, Callers, Key, Naming
 from fairwarning.metadata.reader import Request
 from fairwarning.service.fleet import Fleet
@@ -53,13 +53,13 @@ class Server:
         """Requests that passed every check, byte for byte. Who asked is no part of it."""
         self._cloud = cloud or Cloud()
         fleet.polls.collectors.append(self._collect)
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()
         self._strangers: dict[Key, int] = {}
         self._doors: set[Door] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
         self._empty: asyncio.Event | None = None  # once stopping
-        self._most = self.settings.connections
+        self.most = self.settings.connections
         self.most_of_machine = self.settings.connections_of_machine
 
     # --- Listening ---
@@ -78,7 +78,7 @@ class Server:
         """Whoever came in by this door is turned out, and nobody comes in any more."""
         self._doors.discard(door)
         door.taking.close()
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             if connection.door is door:
                 connection.abort()
 
@@ -89,7 +89,7 @@ class Server:
     def tick(self) -> None:
         """A second has passed."""
         self._ticks += 1
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.tick()
         self._collect()
         if self._rate:
@@ -107,13 +107,13 @@ class Server:
             self._ticker = None
         for door in self._doors:
             door.taking.close()
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.finish()
-        if self._connections:
+        if self.connections:
             self._empty = asyncio.Event()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), _STOP_SECONDS)
-        for connection in tuple(self._connections):
+        for connection in tuple(self.connections):
             connection.abort()
 
     def metrics(self) -> list[Metric]:
@@ -128,25 +128,19 @@ class Server:
             counters("fairwarning_refused", "Requests refused.", "reason", counts.refused),
             counters("fairwarning_faults", "Faults on demand.", "kind", counts.faults),
             gauge("fairwarning_held", "Long polls that are held.", counts.held),
-            gauge("fairwarning_open", "Connections that are open.", len(self._connections)),
+            gauge("fairwarning_open", "Connections that are open.", len(self.connections)),
             gauge("fairwarning_callers", "Machines that asked lately.", len(self.callers.known)),
         ]
 
     # --- What connections share ---
 
-    def join(self, connection: Connection, key: Key) -> Caller | None:
-        """A connection was made; whose it is, if that is known."""
-        self.counts.connections += 1
-        connections = self._connections
-        connections.add(connection)
-        if len(connections) > self._most:
-            self.strange(key)
+    def greet(self, connection: Connection, key: Key) -> None:
+        """A connection of somebody who has not asked lately, or one too many."""
+        strangers = self.strange(key)
+        if len(self.connections) > self.most:
             connection.end(FULL)
-            return None
-        caller = self.callers.known.get(key)
-        if caller is None and self.strange(key) > self.most_of_machine:
+        elif strangers > self.most_of_machine:
             connection.end(CROWDED)
-        return caller
 
     def strange(self, key: Key) -> int:
         """A connection of somebody who has not asked lately; how many these are."""
@@ -168,20 +162,36 @@ class Server:
 
     def leave(self, connection: Connection) -> None:
         """It is gone."""
-        self._connections.discard(connection)
-        if self._empty is not None and not self._connections:
+        self.connections.discard(connection)
+        if self._empty is not None and not self.connections:
             self._empty.set()
 
-    def remember(self, data: bytes, request: Request) -> bool:
-        """Whether these bytes are a poll that passed every check: next time it is a look-up."""
+    def learn(self, data: bytes, request: Request, head: Head | None) -> None:
+        """These bytes are one request. If it is a GET that passed, next time it is a look-up."""
         ask = request.ask
-        if ask is None or ask.method != b"GET" or request.body or len(data) > _MEMO_BYTES:
-            return False
+        if ask is None or ask.method != b"GET" or request.body or head is None:
+            return
+        if len(data) <= _MEMO_BYTES:
+            self.gate.learn(data, head, close=ask.close)
+            self._remember(data, ask)
+
+    def recognise(self, data: bytes) -> Ask | None:
+        """A GET that is new but for its headers; None if it has to be read, or to be refused."""
+        if len(data) > _MEMO_BYTES:
+            return None
+        try:
+            ask = self.gate.recognise(data)
+        except Refusal:
+            return None
+        if ask is not None:
+            self._remember(data, ask)
+        return ask
+
+    def _remember(self, data: bytes, ask: Ask) -> None:
         memo = self.memo
         if len(memo) >= _MEMO_REQUESTS:
             memo.clear()  # dropping one at a time costs more than learning them again
         memo[data] = ask
-        return True
 
     def answer(self, caller: Caller, ask: Ask, body: bytes) -> bytes | Work:
         """The answer to a request, or the work that brings it."""

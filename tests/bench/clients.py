@@ -1,0 +1,205 @@
+"""Clients: raw sockets on uvloop, one object a connection. They run in a process of their own."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import count, repeat
+from typing import cast
+
+from tests.bench.measure import MICRO, Sample, percentile
+from tests.bench.processes import cpu_seconds, most_descriptors, resident_bytes
+
+DROPPED = "the server closed the connection"
+
+_LOOK_SECONDS = 0.25
+_IDLE_SHARE = 0.05  # of a core
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)\r\n")
+_TAG = re.compile(rb'(?i)\r\netag: *("[0-9]+")\r\n')
+
+
+def poll(address: str, query: str = "", headers: str = "") -> bytes:
+    """What a poller sends, as curl does."""
+    return (
+        f"GET /metadata/scheduledevents?api-version=2020-07-01{query} HTTP/1.1\r\n"
+        f"Host: {address}\r\nMetadata: true\r\n{headers}\r\n"
+    ).encode("ascii")
+
+
+CLOSE = "Connection: close\r\n"
+
+
+def size_of(data: bytes) -> int:
+    """How long the answer that begins like this is; endless while its head is not whole."""
+    head = data.find(b"\r\n\r\n") + 4
+    if head < 4:
+        return sys.maxsize
+    length = _LENGTH.search(data, 0, head)
+    return head + (int(length[1]) if length else 0)
+
+
+class Client(asyncio.Protocol):
+    """A connection, on which one request at a time is asked."""
+
+    def __init__(self) -> None:
+        self._buffer = self.last = b""
+        self._waiting: asyncio.Future[bytes] | None = None
+        self.answered = 0.0  # when the last answer was there
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if data != self.last:
+            data = self._buffer + data
+            if len(data) < size_of(data):
+                self._buffer = data
+                return
+            self._buffer = b""
+            self.last = data
+        self.answered = time.perf_counter()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error or ConnectionResetError(DROPPED))
+
+    async def ask(self, request: bytes) -> bytes:
+        """The answer, which is the document: no refusal may be counted."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        self.transport.write(request)
+        answer = await self._waiting
+        if not answer.startswith(b"HTTP/1.1 200 "):
+            raise ValueError(f"expected a document, got {answer[:300]!r}")
+        return answer
+
+
+async def connect(address: str, port: int) -> Client:
+    """A connection to a machine's address."""
+    _, client = await asyncio.get_running_loop().create_connection(Client, address, port)
+    return client
+
+
+async def known(addresses: Sequence[str], port: int) -> list[Client]:
+    """A connection to each, on which the server has learnt who asks."""
+    clients = []
+    for address in addresses:
+        clients.append(await connect(address, port))
+        await clients[-1].ask(poll(address))
+    return clients
+
+
+async def flood(
+    addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int], kind: str = ""
+) -> dict[str, float]:
+    """Ask again as soon as the answer is there, on a connection an address; the server's CPU.
+
+    Kinds: "" keeps connections, "close" opens one each time, "same", "changing" and "header" have a
+    parameter, or a header, that nobody knows.
+    """
+    numbers = count(1)
+
+    async def asking(address: str, client: Client) -> int:
+        requests, done = _requests(kind, address, numbers), 0
+        while not done or time.perf_counter() - began < seconds:
+            if kind == "close":
+                client.transport.close()
+                client = await connect(address, port)
+            await client.ask(next(requests))
+            done += 1
+        client.transport.close()
+        return done
+
+    clients = await known(addresses, port)
+    cpu, began = cpu_seconds(pids), time.perf_counter()
+    done = await asyncio.gather(*map(asking, addresses, clients))
+    cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
+    return Sample(sum(done), cpu, cpu, wall).plain()
+
+
+def _requests(kind: str, address: str, numbers: Iterator[int]) -> Iterator[bytes]:
+    if kind == "changing":
+        return (poll(address, f"&unknown={number:09}") for number in numbers)
+    if kind == "header":
+        return (poll(address, headers=f"X-Unknown: {number:09}\r\n") for number in numbers)
+    if kind == "same":
+        return repeat(poll(address, "&unknown=000000000"))
+    return repeat(poll(address, headers=CLOSE if kind == "close" else ""))
+
+
+async def pace(
+    addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int]
+) -> dict[str, float]:
+    """A poller an address, once a second each, evenly spread; what they wait for their answers."""
+    most_descriptors()
+    clients = await known(addresses, port)
+    laps: list[float] = []
+
+    async def polling(at: int, address: str, client: Client) -> None:
+        turn, request = began + at / len(addresses), poll(address)
+        while turn < end:
+            await asyncio.sleep(turn - time.perf_counter())
+            sent = time.perf_counter()
+            await client.ask(request)
+            laps.append(client.answered - sent)
+            turn += 1
+
+    cpu, began = cpu_seconds(pids), time.perf_counter()
+    end = began + seconds
+    await asyncio.gather(*map(polling, count(), addresses, clients))
+    wall = time.perf_counter() - began
+    for client in clients:
+        client.transport.close()
+    return {
+        "p50 µs": percentile(laps, 0.5) * MICRO,
+        "p99 µs": percentile(laps, 0.99) * MICRO,
+        "% of a core": 100 * (cpu_seconds(pids) - cpu) / wall,
+    }
+
+
+async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict[str, float]:
+    """So many requests that are held, in all, until the server is told to change the document."""
+    most_descriptors()
+    tag = None
+    for client in await known(addresses, port):  # who was never sent a document is not held
+        tag = _TAG.search(client.last)
+        client.transport.close()
+    assert tag
+    headers = f"If-None-Match: {tag[1].decode()}\r\n"
+    tasks: list[asyncio.Task[float]] = []
+
+    async def waiting(address: str, client: Client) -> float:
+        await client.ask(poll(address, "&wait=60", headers))
+        client.transport.close()
+        return client.answered
+
+    before = resident_bytes([pid])
+    for at in range(held):
+        address = addresses[at % len(addresses)]
+        client = await connect(address, port)
+        tasks.append(asyncio.create_task(waiting(address, client)))
+    await _idle(pid)
+    memory, cpu, told = resident_bytes([pid]) - before, cpu_seconds([pid]), time.perf_counter()
+    os.kill(pid, signal.SIGUSR1)
+    answered = sorted(await asyncio.gather(*tasks))
+    cpu = cpu_seconds([pid]) - cpu
+    return {
+        "memory": memory,
+        "cpu": cpu,
+        "told": told,
+        "first": answered[0],
+        "middle": answered[len(answered) // 2],
+        "last": answered[-1],
+    }
+
+
+async def _idle(pid: int) -> None:
+    """Return once the server has taken everything in."""
+    used = -1.0
+    while (now := cpu_seconds([pid])) - used > _IDLE_SHARE * _LOOK_SECONDS:
+        used = now
+        await asyncio.sleep(_LOOK_SECONDS)

@@ -1,0 +1,229 @@
+"""Who answers polls: our service as it is run, nginx, and a twin of ours in Go."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from socket import create_connection, socket
+
+from fairwarning.metadata.identity import loopback_address
+from tests.bench.clients import DROPPED, poll, size_of
+from tests.bench.processes import Process
+from tests.bench.stage import Stage
+
+OURS = "Fairwarning"
+NGINX = "nginx, `return 200`"
+GO = "Go net/http, the same checks"
+
+SCALE_SET = 100  # machines of a scale set in the fleets that are served
+_START_SECONDS = 60.0
+_PORTS = range(10_000, 30_000)  # below those that Linux gives to clients
+_ENOUGH = 20_000  # connections
+_SETTINGS = f"[metadata]\nconnections = {_ENOUGH}\nconnections_of_machine = {_ENOUGH}\n"
+_PEERS = Path(__file__).parent / "peers"
+_CONFIGURATION = """\
+daemon off; worker_processes 1;
+pid nginx.pid; error_log stderr crit;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off; keepalive_requests 1000000000; keepalive_timeout 300;
+    default_type "application/json; charset=utf-8";
+    client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3;
+    uwsgi_temp_path t4; scgi_temp_path t5;
+    server {{
+        listen {address}:{port} backlog=1024;
+        location / {{ add_header ETag '"1"'; return 200 '{body}'; }}
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a server is started."""
+
+    name: str
+    folder: Path
+    addresses: Sequence[str]  # at which it can be asked
+    command: Callable[[int], list[str]]  # given a port
+    environment: Mapping[str, str] = field(default_factory=dict)
+    tells: bool = False  # whether it prints a line once it is up
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A server that runs."""
+
+    name: str
+    process: Process
+    addresses: Sequence[str]
+    port: int
+    first_answer_seconds: float  # since it was executed
+    answer: bytes
+
+
+@contextmanager
+def running(recipe: Recipe) -> Iterator[Contender]:
+    """Start it; it is up once a poll is answered, and gone at the end."""
+    port, address = _free_port(), recipe.addresses[0]
+    recipe.folder.mkdir(parents=True, exist_ok=True)
+    log = recipe.folder / "log"
+    with Process(recipe.command(port), log, recipe.environment) as process:
+        answer = first_answer(process, address, port)
+        seconds = time.perf_counter() - process.began
+        if recipe.tells:
+            process.line()
+        yield Contender(recipe.name, process, recipe.addresses, port, seconds, answer)
+
+
+def first_answer(process: Process, address: str, port: int) -> bytes:
+    """Ask again and again until there is an answer."""
+    while True:
+        try:
+            return ask(address, port, poll(address))
+        except ConnectionRefusedError:
+            process.check()
+            if time.perf_counter() - process.began > _START_SECONDS:
+                raise
+            time.sleep(0.0002)
+
+
+def ask(address: str, port: int, request: bytes) -> bytes:
+    """One request on a connection of its own, without an event loop."""
+    with create_connection((address, port), _START_SECONDS) as connection:
+        connection.sendall(request)
+        answer = b""
+        while len(answer) < size_of(answer):
+            more = connection.recv(65536)
+            if not more:
+                raise ConnectionResetError(DROPPED)
+            answer += more
+    return answer
+
+
+def _free_port() -> int:
+    """One that no client can have been given: what clients leave behind would be in the way."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with socket() as taken, suppress(OSError):
+            taken.bind(("", port))
+            return port
+    raise OSError("no port is free")
+
+
+# --- Ours -------------------------------------------------------------------------------------
+
+
+def addresses(machines: int, step: int = 1) -> list[str]:
+    """Where the machines of a fresh fleet ask."""
+    found = map(loopback_address, range(1, machines + 1, step))
+    return [address for address in found if address]
+
+
+def in_memory(stage: Stage, machines: int) -> Recipe:
+    """`fairwarning up --memory` with scale sets of so many machines in all."""
+    folder = stage.folder / f"up-{machines}"
+    sets = range(-(-machines // SCALE_SET))
+    entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
+    start = partial(_up, folder, "\n".join([_SETTINGS, *entries]), ["--memory"])
+    return Recipe(OURS, folder, addresses(machines), start, tells=True)
+
+
+def stored(stage: Stage, machines: int, spread: int) -> Recipe:
+    """`fairwarning up` with a copy of a stored fleet, asked as so many of its machines."""
+    folder = stage.folder / f"up-stored-{machines}"
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    shutil.copy(stage.fleet(machines), folder / "data")
+    asked = addresses(machines, machines // spread)
+    name = f"{machines:,} machines"
+    return Recipe(name, folder, asked, partial(_up, folder, _SETTINGS, []), tells=True)
+
+
+def holder(stage: Stage) -> Recipe:
+    """Our service in a program that changes a document when it is told to."""
+    folder = stage.folder / "holder"
+
+    def start(port: int) -> list[str]:
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        (folder / "fleet.toml").write_text(
+            f'{_SETTINGS}\n[[availability_set]]\nname = "held"\nmachines = {SCALE_SET}\n', "utf-8"
+        )
+        return [sys.executable, "-m", "tests.bench.holder", str(folder), str(port)]
+
+    return Recipe(OURS, folder, addresses(SCALE_SET), start, tells=True)
+
+
+def _up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
+    program = str(Path(sys.executable).with_name("fairwarning"))
+    path, data = folder / "fleet.toml", str(folder / "data")
+    path.write_text(fleet, "utf-8")
+    where = ["--metadata", f"127.0.0.1:{port}", "--console", "127.0.0.1:0"]
+    return [program, "up", str(path), "--json", "--data", data, *where, *options]
+
+
+# --- Peers ------------------------------------------------------------------------------------
+
+
+def peers(stage: Stage, asked: Sequence[str], body: bytes) -> tuple[list[Recipe], list[str]]:
+    """Those that are installed here, and a sentence about each that is not."""
+    if not stage.effort.apart:
+        return [], []
+    found, missing = [], []
+    for name, program, recipe in ((NGINX, "nginx", _nginx), (GO, "go", _go)):
+        if path := installed(program):
+            found.append(recipe(stage, path, asked, body))
+        else:
+            missing.append(f"{name}: not measured, because {program} is not installed.")
+    return found, missing
+
+
+def installed(program: str) -> str | None:
+    """Where a program is, if it is there."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
+
+
+def _nginx(stage: Stage, program: str, asked: Sequence[str], body: bytes) -> Recipe:
+    folder = stage.folder / "nginx"
+
+    def start(port: int) -> list[str]:
+        text = _CONFIGURATION.format(address=asked[0], port=port, body=body.decode())
+        path = folder / "nginx.conf"
+        path.write_text(text, "utf-8")
+        return [program, "-p", str(folder), "-c", str(path), "-e", "stderr"]
+
+    return Recipe(NGINX, folder, [asked[0]] * len(asked), start)
+
+
+def _go(stage: Stage, program: str, asked: Sequence[str], body: bytes) -> Recipe:
+    folder = stage.folder / "twin"
+    folder.mkdir(exist_ok=True)
+    twin, document, callers = folder / "twin", folder / "document", folder / "addresses"
+    document.write_bytes(body)
+    callers.write_text("\n".join(asked), "ascii")
+    if not twin.exists():
+        settings = {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+        subprocess.run(
+            [program, "build", "-o", str(twin), str(_PEERS / "twin.go")],
+            env={**os.environ, **settings},
+            check=True,
+        )
+
+    def start(port: int) -> list[str]:
+        return [str(twin), str(port), str(document), str(callers)]
+
+    return Recipe(GO, folder, asked, start, {"GOMAXPROCS": "1"})
+
+
+@contextmanager
+def beside(stage: Stage, ours: Recipe) -> Iterator[tuple[list[Contender], list[str]]]:
+    """Ours and its peers, all up; the peers give the document that ours gave."""
+    with ExitStack() as stack:
+        first = stack.enter_context(running(ours))
+        recipes, notes = peers(stage, ours.addresses, first.answer.partition(b"\r\n\r\n")[2])
+        yield [first, *(stack.enter_context(running(recipe)) for recipe in recipes)], notes

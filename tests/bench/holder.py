@@ -1,0 +1,73 @@
+"""Our whole service in a program that changes a document when it is told to.
+
+`python -m tests.bench.holder FOLDER PORT` serves FOLDER/fleet.toml as `fairwarning up` does. At
+SIGUSR1 it restarts a machine, as an operator would, and prints how that went.
+"""
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+from fairwarning.cli import up
+from fairwarning.cli.local import Local, Options
+from fairwarning.core.commands import Restart
+from fairwarning.service import fleetfile
+from fairwarning.store.store import Batch
+from tests.bench import fleets
+from tests.bench.processes import most_descriptors
+
+SCOPE = "held"
+_MACHINE = "held_0"
+
+
+async def serve(folder: Path, port: int) -> None:
+    """Until SIGTERM."""
+    told, stopped = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, told.set)
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    fleet = fleetfile.read((folder / "fleet.toml").read_text("utf-8"))
+    metadata, console = ("127.0.0.1", port), ("127.0.0.1", 0)
+    options = Options(folder / "data", fleet, metadata=metadata, console=console)
+    async with Local(options).running() as local:
+        await local.fleet.poll(SCOPE)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*up._GARBAGE)
+        print("up", flush=True)
+        await told.wait()
+        print(json.dumps(await _change(local)), flush=True)
+        await stopped.wait()
+
+
+async def _change(local: Local) -> dict[str, float]:
+    """Restart a machine: how many requests were held, when it was durable, when acknowledged."""
+    durable = 0.0
+    commit = local.fleet.store.commit
+
+    async def stamped(batch: Batch) -> float | None:
+        nonlocal durable
+        due = await commit(batch)
+        durable = durable or time.perf_counter()
+        return due
+
+    local.fleet.store.commit = stamped  # type: ignore[method-assign]
+    held = local.server.counts.held
+    await local.fleet.submit(Restart(scope=SCOPE, operation="change", machines=(_MACHINE,)))
+    return {"held": held, "durable": durable, "acknowledged": time.perf_counter()}
+
+
+def main() -> None:
+    """Serve, on the loop that the service runs on."""
+    most_descriptors()
+    folder, port = sys.argv[1:]
+    with fleets.runner() as loop:
+        loop.run(serve(Path(folder), int(port)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Servers that are measured: each a process of its own, on a core that load does not come from."""
+
+import ctypes
+import os
+import resource
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+_STOP_SECONDS = 10.0
+
+_CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE: Final = _CORES[0]
+LOAD_CORE: Final = _CORES[-1]  # the same on a machine that has but one
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """What is started in here stays on one core, with every thread and child of its own."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def most_descriptors() -> int:
+    """Raise the limit for this process, and for those it starts, as far as it may be raised."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time of processes with all their threads, to the nanosecond (not the clock tick)."""
+    return sum(time.clock_gettime(_clock(pid)) for pid in pids)
+
+
+def _clock(pid: int) -> int:
+    clock = ctypes.c_int()
+    failed = ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock))
+    if failed:
+        raise ProcessLookupError(failed, os.strerror(failed))
+    return clock.value
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Resident memory; what a process shares with its child counts twice."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return sum(int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) for pid in pids) * page
+
+
+class Process:
+    """A server that runs until the end of the `with` block, whatever happens in it."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.began = time.perf_counter()
+        self._command = command
+        self._log = log
+        most_descriptors()
+        with pinned(SERVER_CORE), log.open("wb") as errors:
+            self._started = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **(environment or {})},
+                text=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ask it to end; after a while, make it."""
+        pids = self.pids() if self._started.poll() is None else []
+        self._started.terminate()
+        try:
+            self._started.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            for pid in pids[1:]:
+                os.kill(pid, 9)
+            self._started.kill()
+            self._started.wait()
+        assert self._started.stdout
+        self._started.stdout.close()
+
+    def check(self) -> None:
+        """Say why it ended, if it has."""
+        if self._started.poll() is not None:
+            told = self._log.read_text("utf-8", "replace")[-2000:]
+            raise ChildProcessError(f"{' '.join(self._command)} ended: {told}")
+
+    def line(self) -> str:
+        """The next line it prints."""
+        assert self._started.stdout
+        line = self._started.stdout.readline()
+        if not line:
+            self._started.wait(_STOP_SECONDS)
+            self.check()
+        return line
+
+    def pids(self) -> list[int]:
+        """The process and its children."""
+        pid = self._started.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        words = children.read_text("ascii").split() if children.exists() else []
+        return [pid, *map(int, words)]
+
+    def signal(self, number: int) -> None:
+        """Tell it something."""
+        self._started.send_signal(number)
+
+    def resident(self) -> int:
+        """Resident bytes."""
+        return resident_bytes(self.pids())
