@@ -171,22 +171,25 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
     assert tag
     headers = f"If-None-Match: {tag[1].decode()}\r\n"
     tasks: list[asyncio.Task[float]] = []
+    clients: list[Client] = []
 
     async def waiting(address: str, client: Client) -> float:
         await client.ask(poll(address, "&wait=60", headers))
-        client.transport.close()
         return client.answered
 
     before = resident_bytes([pid])
     for at in range(held):
         address = addresses[at % len(addresses)]
         client = await connect(address, port)
+        clients.append(client)
         tasks.append(asyncio.create_task(waiting(address, client)))
     await _idle(pid)
     memory, cpu, told = resident_bytes([pid]) - before, cpu_seconds([pid]), time.perf_counter()
     os.kill(pid, signal.SIGUSR1)
     answered = sorted(await asyncio.gather(*tasks))
     cpu = cpu_seconds([pid]) - cpu
+    for client in clients:
+        client.transport.close()
     return {
         "memory": memory,
         "cpu": cpu,

@@ -47,9 +47,9 @@ def run(stage: Stage) -> Result:
         "callers and has one answer in its configuration; and Go's net/http with GOMAXPROCS=1, "
         "which makes the same checks of path, api-version and headers and finds caller and "
         "document in two maps, but has no fleet, no deadlines, no limits and no counters. A "
-        "request that was seen before, byte for byte, is not read again by ours (the memo), nor are "
-        "headers that were seen before below another first line of a GET; what is new in both is "
-        "read in full.",
+        "request that was seen before, byte for byte, is not read again by ours (the memo); nor "
+        "are headers that were seen before below another first line of a GET. What is new in both "
+        "is read in full.",
         rows={
             _SEPARATOR.join(name): {
                 "CPU µs": sample.cpu_us,

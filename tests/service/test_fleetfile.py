@@ -258,7 +258,11 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (VM + VM, 'machine 2 ("vm")', "the name 'vm' is used by machine 1 (\"vm\") already"),
         (VM + WEB.replace("web", "vm"), 'scale_set 1 ("vm")', "the name 'vm'"),
         (VM + DB + "machines = ['vm']", 'availability_set 1 ("db")', "the machine name 'vm'"),
-        (WEB + DB + "machines = ['web_1']", 'availability_set 1 ("db")', "the machine name 'web_1'"),
+        (
+            WEB + DB + "machines = ['web_1']",
+            'availability_set 1 ("db")',
+            "the machine name 'web_1'",
+        ),
         (DB + "machines = ['a', 'a']", 'availability_set 1 ("db")', "the machine name 'a'"),
         (
             VM + "address = '::1'\n" + DB + "machines = [{ name = 'a', address = '::1' }]",

@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
     _ending = False  # nothing more is read, and what is left to answer is the last
     _ended = False  # the client sends no more
     _paused = False  # the client does not read its answers
+    _deaf = False  # it is made to wait
     _lingers = False  # all is said; only the client is not through
     _held: Ask | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -185,8 +186,10 @@ class Connection(asyncio.Protocol):
             reader = self._reader = Reader(self._server.gate)
         fresh, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
-        if fresh and len(requests) == 1 and not reader.in_message:
-            self._server.learn(data, requests[0], reader.head)
+        alone = fresh and len(requests) == 1 and not reader.in_message
+        if alone and self._server.learn(data, requests[0], reader.head) and self._memo:
+            self.data_received(data)
+            return
         for request in requests:
             if self._busy or self._paused:
                 self._put_off(request)
@@ -246,10 +249,12 @@ class Connection(asyncio.Protocol):
     def _regulate(self) -> None:
         if self._transport.is_closing():
             return
-        if self._paused or (self._queue and len(self._queue) >= _QUEUE):
+        full = self._paused or bool(self._queue and len(self._queue) >= _QUEUE)
+        if full and not self._deaf:
             self._transport.pause_reading()
-        else:
+        elif self._deaf and not full:
             self._transport.resume_reading()
+        self._deaf = full
 
     # --- Serving ---
 

@@ -166,14 +166,16 @@ class Server:
         if self._empty is not None and not self.connections:
             self._empty.set()
 
-    def learn(self, data: bytes, request: Request, head: Head | None) -> None:
-        """These bytes are one request. If it is a GET that passed, next time it is a look-up."""
+    def learn(self, data: bytes, request: Request, head: Head | None) -> bool:
+        """These bytes are one request: whether it is a GET that passed, and known from now on."""
         ask = request.ask
         if ask is None or ask.method != b"GET" or request.body or head is None:
-            return
-        if len(data) <= _MEMO_BYTES:
-            self.gate.learn(data, head, close=ask.close)
-            self._remember(data, ask)
+            return False
+        if len(data) > _MEMO_BYTES:
+            return False
+        self.gate.learn(data, head, close=ask.close)
+        self._remember(data, ask)
+        return True
 
     def recognise(self, data: bytes) -> Ask | None:
         """A GET that is new but for its headers; None if it has to be read, or to be refused."""
