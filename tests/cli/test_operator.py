@@ -43,7 +43,6 @@ def test_nobody_polls(tmp_path: Path) -> None:
         assert listed(it)["db_0"] == []
 
 
-@pytest.mark.spec("O5")
 def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
     """Show, advance, run and freeze; an event starts when its time has come."""
     with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
