@@ -4,8 +4,11 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import resource
+import shutil
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 
@@ -170,11 +173,19 @@ def _welcome(local: Local, ready: Ready) -> str:
 
 def _hints(name: str, url: str) -> list[str]:
     query = "metadata/scheduledevents?api-version=2020-07-01"
+    program = _program()
     return [
         "",
         f"Ask as {name} does:",
         f'  curl -H Metadata:true "{url}/{query}"',
         f"Run a program inside {name}, where the endpoint is where Azure has it:",
-        f"  fairwarning exec {name} -- curl -H Metadata:true \\",
+        f"  {program} exec {name} -- curl -H Metadata:true \\",
         f'    "http://169.254.169.254/{query}"',
+        "Let something happen to it, once it has asked:",
+        f"  {program} machine restart {name}",
     ]
+
+
+def _program() -> str:
+    """What to type to get this program."""
+    return "fairwarning" if shutil.which("fairwarning") else os.path.relpath(sys.argv[0])
