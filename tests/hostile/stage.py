@@ -1,6 +1,9 @@
 """What hostile tests start from, and how they know that the endpoint has seen their bytes."""
 
+import resource
 from collections.abc import Callable
+
+import pytest
 
 from fairwarning.metadata.connection import Connection
 from tests.hostile.wire import TARGET, Client, get
@@ -62,3 +65,12 @@ def hold(it: Endpoint, client: Client, request: bytes = HELD) -> None:
     before = it.server.counts.held
     client.send(request)
     until(it, lambda: it.server.counts.held > before)
+
+
+def allow_files(count: int) -> None:
+    """Let this process have so many files open; where it may not, there is nothing to test."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        pytest.skip(f"only {hard} files may be open here, and {count} are needed")
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))

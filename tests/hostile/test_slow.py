@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tests.hostile.stage import client_of, prepare, until
+from tests.hostile.stage import allow_files, client_of, prepare, until
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 from tests.metadata.rig import Endpoint
 
@@ -101,6 +101,7 @@ async def both(honest: list[Address], crowd: list[Dawdler]) -> list[float]:
 @pytest.mark.spec("M17")
 def test_slow_clients_slow_nobody_else() -> None:
     """Beside 200 connections that dawdle, 500 machines poll as if they were alone."""
+    allow_files(2 * (SLOW + SCOPES * MACHINES) + 200)  # both ends of each are ours
     with Endpoint() as it, ExitStack() as sockets:
         for n in range(SCOPES):
             it.make(f"av{n}", MACHINES)
