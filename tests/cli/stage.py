@@ -27,8 +27,14 @@ class Up:
 
     def get(self, base: str, path: str) -> tuple[int, bytes]:
         """Status and body; metadata's header is sent along."""
+        return self.get_from("", base, path)
+
+    def get_from(self, source: str, base: str, path: str) -> tuple[int, bytes]:
+        """The same, from an address of the caller's choice."""
         where = urlsplit(base)
-        connection = HTTPConnection(where.hostname or "", where.port, timeout=LONGEST_SECONDS)
+        connection = HTTPConnection(
+            where.hostname or "", where.port, LONGEST_SECONDS, source_address=(source, 0)
+        )
         try:
             connection.request("GET", path, headers={"Metadata": "true"})
             response = connection.getresponse()
@@ -86,14 +92,14 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:  # noq
 
 
 @contextmanager
-def up(data: Path, *words: str, fleet: str = "") -> Iterator[Up]:
+def up(data: Path, *words: str, fleet: str = "", metadata: str = "127.0.0.1:0") -> Iterator[Up]:
     """`fairwarning up --json` on ports that are free, with a fleet file of this text."""
     if fleet:
         path = data.with_suffix(".toml")
         path.write_text(fleet)
         words = (str(path), *words)
     command = [*PROGRAM, "up", "--json", "--data", str(data), *words]
-    command += ["--metadata", "127.0.0.1:0", "--console", "127.0.0.1:0"]
+    command += ["--metadata", metadata, "--console", "127.0.0.1:0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )

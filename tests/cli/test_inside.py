@@ -1,12 +1,15 @@
 """The whole way: a handler under `exec` is told by `up`, approves, and is rebooted for real."""
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.stage import LONGEST_SECONDS, PROGRAM, Up, up
+from tests.machines.stage import needs_namespaces
 
 ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
 
@@ -36,15 +39,10 @@ def inside(it: Up, machine: str, *command: str) -> list[str]:
     return [*PROGRAM, "exec", "--data", str(it.data), machine, "--", *command]
 
 
-def forbidden() -> str:
-    """Why there are no namespaces here, if there are none."""
-    tried = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True, check=False)
-    return tried.stderr.strip()
+pytestmark = needs_namespaces
 
 
-pytestmark = pytest.mark.skipif(bool(forbidden()), reason=f"no namespaces here: {forbidden()}")
-
-
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.spec("O3")
 def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
     """The address is Azure's, the caller is the machine, and no root is needed for it."""
@@ -68,7 +66,7 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
     """It reads the event, approves, is told to end and started again; then the event is gone."""
     with up(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_1")
-        python = ["python3", "-u", "-c", HANDLER, ENDPOINT]
+        python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
         with subprocess.Popen(
             inside(it, "db_0", *python), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as program:

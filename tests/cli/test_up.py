@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import PROGRAM, run, up
+from tests.cli.stage import PROGRAM, QUERY, run, up
 
 ONE = '[[machine]]\nname = "vm"\n'
 
@@ -74,6 +74,35 @@ def test_killed_it_starts_again(tmp_path: Path) -> None:
         assert (data / "up.json").exists()
     with up(data) as it:
         assert it.poll("vm")["DocumentIncarnation"] == 1
+
+
+@pytest.mark.spec("E9")
+def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
+    """200 means durable: killed right after it, the service comes back with the event started."""
+    data = tmp_path / "data"
+    with up(data, fleet=ONE) as it:
+        it.poll("vm")
+        it.run("machine", "restart", "vm")
+        (event,) = it.poll("vm")["Events"]
+        body = json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode()
+        vm = it.ready["machines"]["vm"]
+        assert it.post(vm, QUERY, "", {"Metadata": "true"}, body) == (200, b"")
+        it.process.send_signal(signal.SIGKILL)
+        it.process.wait()
+    with up(data) as it:
+        (started,) = it.poll("vm")["Events"]
+        assert (started["EventId"], started["EventStatus"]) == (event["EventId"], "Started")
+
+
+@pytest.mark.spec("M17", "M22")
+def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> None:
+    """On an address that is not loopback: by the fleet file's addresses, and with a rate limit."""
+    guest = '[[machine]]\nname = "guest"\naddress = "127.0.0.1"\n'
+    with up(tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0") as it:
+        statuses = [it.get(it.ready["machines"]["guest"], QUERY)[0] for _ in range(30)]
+        assert statuses[:10] == [200] * 10
+        assert 429 in statuses
+        assert it.get_from("127.0.0.9", it.ready["metadata"], QUERY)[0] == 404
 
 
 def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 Address = tuple[str, int]
 
+_LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
 START = "start one with `fairwarning up`"
 READY = "up.json"  # in the data folder while the service is up: what `up --json` printed, but
 # without the machines, of which there may be a million
@@ -82,8 +84,9 @@ class Local:
         now = float(int(RealClock().now()))  # whole seconds, as NotBefore has them
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
         simulated = SimulatedDriver(lambda s, call: self.clock.call_at(self.clock.now() + s, call))
-        self.driver = ProcessDriver(simulated, self._find, self._open_door, options.data)
-        self.fleet = Fleet(_store(options), self.clock, self.driver)
+        self.programs = ProcessDriver(simulated, self._find, self._open_door, options.data)
+        driver = self.programs if _LINUX else simulated
+        self.fleet = Fleet(_store(options), self.clock, driver)
         self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
 
     @asynccontextmanager
@@ -103,8 +106,9 @@ class Local:
             stack.push_async_callback(self.server.stop)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
-            await self.driver.listen()
-            stack.push_async_callback(self.driver.close)
+            if _LINUX:
+                await self.programs.listen()
+                stack.push_async_callback(self.programs.close)
             if options.sockets:
                 sockets = Sockets(options.sockets, self.server, self.fleet)
                 stack.callback(sockets.close_all)

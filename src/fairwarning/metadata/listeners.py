@@ -2,12 +2,14 @@
 
 import os
 import socket
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from fairwarning.core.errors import Refused
 
 BACKLOG = 1024
+_LINUX = sys.platform.startswith("linux")
 _LOOPBACK = "127."
 _OWNER_ONLY = 0o600
 
@@ -28,13 +30,17 @@ def open_tcp(host: str, port: int, *, exact: bool = False) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Whoever is more than one hop away is not on this host's own network.
-        listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
-        if everywhere:
+        if listener.family == socket.AF_INET:
+            listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+        else:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 1)
+        if everywhere and _LINUX:
             with suppress(OSError):  # an old kernel: the address is checked in any case
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
         listener.bind(("0.0.0.0" if everywhere else host, port))  # noqa: S104  (see above)
-        # Pollers that open a connection each time speak at once: no need to look before they do.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
+        if _LINUX:
+            # Who opens a connection for each poll speaks at once: no need to look before that.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
