@@ -49,14 +49,14 @@ def turn(it: Endpoint) -> None:
 
 def connections(it: Endpoint) -> list[Connection]:
     """The endpoint's side of what is open."""
-    return it.call(lambda: list(it.server.connections))
+    return it.call(lambda: list(it.connections))
 
 
 def client_of(it: Endpoint, machine: str = "av_0") -> Client:
     """A connection of this machine, and the endpoint knows of it."""
-    before = it.server.counts.connections
+    before = it.server.accepted
     client = Client(it.open(machine))
-    until(it, lambda: it.server.counts.connections > before)
+    until(it, lambda: it.server.accepted > before)
     return client
 
 

@@ -147,7 +147,7 @@ def unread(it: Endpoint) -> Client:
     small.connect(it.address("av_0"))
     client = Client(small)
     client.send(POLL * _BIG_POLLS)
-    until(it, lambda: any(one._paused for one in it.server.connections))
+    until(it, lambda: any(one._paused for one in it.connections))
     return client
 
 
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_read_is_let_go() -> None:
         it.tick(limits.WRITE_SECONDS)
         assert len(connections(it)) == 1
         it.tick()
-        until(it, lambda: not it.server.connections)
+        until(it, lambda: not it.connections)
         assert it.server.counts.refused == {"unread": 1}
         assert it.get("av_0").status == 200
 

@@ -216,7 +216,7 @@ def test_hanging_up_gives_up_a_long_poll() -> None:
         with client_of(it) as client:
             hold(it, client)
             assert client.finish() == []
-        until(it, lambda: not it.server.connections and not it.server.counts.held)
+        until(it, lambda: not it.connections and not it.server.counts.held)
 
 
 @pytest.mark.spec("M18", "M20")

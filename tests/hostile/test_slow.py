@@ -129,7 +129,7 @@ def half_open(it: Endpoint, clients: ExitStack, count: int) -> list[Client]:
         client = clients.enter_context(client_of(it, f"slow_{n % SLOW_MACHINES}"))
         client.send(head_of_15_kib)
         opened.append(client)
-    until(it, lambda: sum(one._reader is not None for one in it.server.connections) == count)
+    until(it, lambda: sum(one._reader is not None for one in it.connections) == count)
     return opened
 
 
@@ -167,6 +167,6 @@ def test_a_connection_that_is_gone_leaves_nothing() -> None:
                 if linger:
                     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 client.sock.close()
-        until(it, lambda: not it.server.connections)
+        until(it, lambda: not it.connections)
         (caller, *_) = (one for one in it.server.callers.known.values() if one.name == "av_0")
         assert caller.connections == 0

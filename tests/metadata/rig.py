@@ -13,13 +13,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import uvloop
 
 from fairwarning.core.commands import Command, CreateScope, Maintain, Restart
 from fairwarning.core.model import Event, Machine, Operation, Rules, Scope, ScopeKind
 from fairwarning.machines.simulated import SimulatedDriver
+from fairwarning.metadata.connection import Connection
 from fairwarning.metadata.identity import Naming, by_local_address, loopback_address
 from fairwarning.metadata.listeners import BACKLOG
 from fairwarning.metadata.server import Server
@@ -219,6 +220,11 @@ class Endpoint:
                     await asyncio.sleep(0)
 
         self.run(work())
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Those that are open, as the endpoint has them."""
+        return cast("list[Connection]", list(self.server.connections))
 
     # --- Clients ---
 

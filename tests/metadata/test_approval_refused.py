@@ -174,7 +174,7 @@ def test_the_connection_goes_on() -> None:
         for body, status in (("{}", 400), (_named(STRANGE), 400), (_named(event), 200)):
             assert ask(connection, "POST", POST, {"Metadata": "true"}, body).status == status
         connection.close()
-        assert it.call(lambda: it.server.counts.connections) == 2  # the first was to be enabled
+        assert it.call(lambda: it.server.accepted) == 2  # the first was to be enabled
 
 
 def test_a_machine_of_a_scope_that_is_off() -> None:

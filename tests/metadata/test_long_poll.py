@@ -161,12 +161,12 @@ def test_who_hangs_up_leaves_nothing_behind() -> None:
     with Endpoint() as it:
         _on(it, 3)
         waiting = [_hold(it, f"db_{n}") for n in range(3)]
-        timers = it.call(lambda: [one._timer for one in it.server.connections])
+        timers = it.call(lambda: [one._timer for one in it.connections])
         for connection in waiting[:2]:
             connection.close()
         it.until(lambda: it.server.counts.held == 1)
         waiting[2].close()
-        it.until(lambda: _nothing_is_left(it) and not it.server.connections)
+        it.until(lambda: _nothing_is_left(it) and not it.connections)
         assert [timer.cancelled() for timer in timers if timer] == [True] * 3
         it.restart("db_0")
         assert it.get("db_1").json["DocumentIncarnation"] == 2

@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import Deallocate
-from fairwarning.metadata.server import _MEMO_REQUESTS
+from fairwarning.metadata.memo import MEMO_REQUESTS
 from tests.metadata.rig import EVENTS, Endpoint, approval, read_all, request
 
 POLL = f"{EVENTS}?api-version=2020-07-01"
@@ -21,7 +21,7 @@ def _send(it: Endpoint, machine: str, *sent: bytes) -> list[bytes]:
 
 
 def _remembered(it: Endpoint) -> int:
-    return it.call(lambda: len(it.server.memo))
+    return it.call(lambda: len(it.server.memo.known))
 
 
 @pytest.mark.spec("M1")
@@ -143,9 +143,9 @@ def test_more_than_can_be_remembered() -> None:
         it.make("web")
         it.get("db_0"), it.get("web_0")
         event = it.restart("db_0").id.encode()
-        many = [request(f"{POLL}&n={n}") for n in range(_MEMO_REQUESTS + 50)]
+        many = [request(f"{POLL}&n={n}") for n in range(MEMO_REQUESTS + 50)]
         answers = _send(it, "db_0", *many, *many[:10], *many[-10:])
-        assert 0 < _remembered(it) <= _MEMO_REQUESTS == 1024
+        assert 0 < _remembered(it) <= MEMO_REQUESTS == 1024
         assert len(set(answers)) == 1
         assert event in answers[0]
         assert b'"Events":[]' in _send(it, "web_0", many[-1])[0]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Scope
-from fairwarning.metadata.identity import always
+from fairwarning.metadata.identity import Door, always
 from fairwarning.metadata.listeners import open_unix
-from fairwarning.metadata.server import Door, Server
+from fairwarning.metadata.server import Server
 from fairwarning.service.fleet import Fleet
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,6 @@ class Counts:
         self.polls = 0  # documents sent, or found unchanged
         self.approvals = 0  # accepted
         self.descriptions = 0  # instance metadata and versions
-        self.connections = 0  # accepted
         self.held = 0  # long polls, just now
         self.refused: Counter[str] = Counter()  # by reason
         self.faults: Counter[str] = Counter()  # on demand (M21), by kind

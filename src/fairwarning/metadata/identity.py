@@ -51,6 +51,15 @@ def always(scope: str, machine: str) -> Naming:
     return lambda _: key
 
 
+class Door:
+    """A listener, and how its connections tell whose they are."""
+
+    taking: asyncio.Server
+
+    def __init__(self, naming: Naming) -> None:
+        self.naming = naming
+
+
 class Caller:
     """A machine that asks. All its connections share one."""
 
@@ -137,7 +146,7 @@ class Callers:
                 self._fleet.polls.seen(caller.scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
-                caller.polls = 0
+                caller.polls = caller.quiet = 0
         return total
 
     def allow(self, more: int, most: int) -> None:
