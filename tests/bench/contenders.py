@@ -15,6 +15,7 @@ from socket import create_connection, socket
 
 from fairwarning.metadata.identity import loopback_address
 from tests.bench.clients import DROPPED, poll, size_of
+from tests.bench.fleets import SCOPE
 from tests.bench.processes import Process
 from tests.bench.stage import Stage
 
@@ -120,9 +121,9 @@ def _free_port() -> int:
 # --- Ours -------------------------------------------------------------------------------------
 
 
-def addresses(machines: int, step: int = 1) -> list[str]:
+def addresses(machines: int) -> list[str]:
     """Where the machines of a fresh fleet ask."""
-    found = map(loopback_address, range(1, machines + 1, step))
+    found = map(loopback_address, range(1, machines + 1))
     return [address for address in found if address]
 
 
@@ -135,13 +136,17 @@ def in_memory(stage: Stage, machines: int) -> Recipe:
     return Recipe(OURS, folder, addresses(machines), start, tells=True)
 
 
-def stored(stage: Stage, machines: int, spread: int) -> Recipe:
-    """`fairwarning up` with a copy of a stored fleet, asked as so many of its machines."""
+def stored(stage: Stage, machines: int, *, spread: bool = False) -> Recipe:
+    """`fairwarning up` with a copy of a stored fleet, asked as the machines of one scope.
+
+    Or, to `spread`, as just as many machines from all over the fleet.
+    """
     folder = stage.folder / f"up-stored-{machines}"
     (folder / "data").mkdir(parents=True, exist_ok=True)
     shutil.copy(stage.fleet(machines), folder / "data")
-    asked = addresses(machines, machines // spread)
-    name = f"{machines:,} machines"
+    step = machines // SCOPE if spread else 1
+    asked = addresses(machines)[::step][:SCOPE]
+    name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
     return Recipe(name, folder, asked, partial(_up, folder, _SETTINGS, []), tells=True)
 
 

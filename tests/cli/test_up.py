@@ -222,7 +222,7 @@ def test_people_are_told_what_to_try(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
     assert process.returncode == 0
-    assert lines[0] == "Fairwarning is up with 7 machines (4 groups created, 0 were there)."
+    assert lines[0] == "Fairwarning is up: 4 groups of machines created, 0 kept."
     assert any(line.startswith("  web_0          http://127.1.0.1:") for line in lines)
     assert any(line.startswith("  curl -H Metadata:true ") for line in lines)
     assert max(map(len, lines)) <= 100

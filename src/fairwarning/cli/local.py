@@ -46,8 +46,7 @@ Address = tuple[str, int]
 
 _LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
 START = "start one with `fairwarning up`"
-READY = "up.json"  # in the data folder while the service is up: what `up --json` printed, but
-# without the machines, of which there may be a million
+READY = "up.json"  # in the data folder while the service is up
 _PAGE = 1000  # machines read at once
 _OWNER_ONLY = 0o700
 
@@ -66,12 +65,11 @@ class Options:
 
 
 class Ready(TypedDict):
-    """What `up --json` prints."""
+    """Where a service is: what `up --json` prints before the machines."""
 
     metadata: str
     console: str
     token: str  # for the console
-    machines: dict[str, str]  # the URL at which each asks
 
 
 class Local:
@@ -128,13 +126,12 @@ class Local:
 
     # --- Where things are ---
 
-    async def ready(self) -> Ready:
+    def ready(self) -> Ready:
         """What scripts need to know once it is up."""
         return {
             "metadata": _url(self.options.metadata[0], self.metadata_port),
             "console": _url(self.options.console[0], self.console_port),
             "token": self._token,
-            "machines": {machine: url async for machine, url in self.machines()},
         }
 
     async def machines(self) -> AsyncIterator[tuple[str, str]]:
@@ -235,7 +232,7 @@ def _write(path: Path, text: str) -> None:
 
 def write_ready(folder: Path, ready: Ready) -> None:
     """For the other commands, which look here for the service."""
-    _write(folder / READY, json.dumps({**ready, "machines": {}}))
+    _write(folder / READY, json.dumps(ready))
 
 
 def read_ready(folder: Path) -> Ready:

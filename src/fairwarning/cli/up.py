@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import logs, options
-from fairwarning.cli.local import Local, Options, Ready, write_ready
+from fairwarning.cli.local import Local, Options, write_ready
 from fairwarning.core.errors import Refused
 from fairwarning.service import fleetfile
 from fairwarning.service.fleetfile import FleetFile
@@ -23,6 +23,7 @@ from fairwarning.service.fleetfile import FleetFile
 log = logging.getLogger(__name__)
 
 _OTHER_FILES = 256
+_PIPE = 32 * 1024  # characters that a pipe takes without being read
 _SHOWN = 12  # machines listed for people
 _GARBAGE = 50_000, 20, 100  # thresholds; the usual ones cost a sixteenth of all CPU
 _EMPTY = "  No machines yet: name a fleet file, or begin with --demo."
@@ -126,7 +127,8 @@ async def _serve(chosen: Options, *, as_json: bool) -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
     async with Local(chosen).running() as local:
-        _announce(local, await local.ready(), as_json=as_json)
+        write_ready(chosen.data, local.ready())
+        await (_tell_scripts(local) if as_json else _tell_people(local))
         # What is there now stays: no use in looking through it again and again for garbage.
         gc.collect()
         gc.freeze()
@@ -149,26 +151,43 @@ def _allow_connections(connections: int) -> None:
             log.warning("only %d of %d connections: raise the limit of open files", allowed, wanted)
 
 
-def _announce(local: Local, ready: Ready, *, as_json: bool) -> None:
-    """Tell scripts or people; the other commands of this folder need no list of machines."""
-    write_ready(local.options.data, ready)
-    click.echo(json.dumps(ready) if as_json else _welcome(local, ready))
+async def _tell_scripts(local: Local) -> None:
+    """One line, written as machines are read: there may be a million."""
+    text = json.dumps(local.ready()).removesuffix("}") + ', "machines": {'
+    separator = ""
+    parts = 0
+    async for name, url in local.machines():
+        text += f"{separator}{json.dumps(name)}: {json.dumps(url)}"
+        separator = ", "
+        if len(text) > _PIPE:
+            # In a thread: whoever starts us may ask before it reads, and must be answered.
+            await asyncio.to_thread(click.echo, text, nl=False)
+            parts, text = parts + 1, ""
+    if parts:
+        await asyncio.to_thread(click.echo, text + "}}")
+    else:
+        click.echo(text + "}}")
 
 
-def _welcome(local: Local, ready: Ready) -> str:
-    """For people: what is there, and what to try."""
-    machines = ready["machines"]
-    applied = local.applied
-    groups = f"{applied.created} groups created, {applied.kept} were there"
-    lines = [f"Fairwarning is up with {len(machines)} machines ({groups}).", ""]
-    width = max(map(len, machines), default=0)
-    shown = list(machines.items())[:_SHOWN]
+async def _tell_people(local: Local) -> None:
+    """What is there, and what to try."""
+    applied, console = local.applied, local.ready()["console"]
+    lines = [
+        f"Fairwarning is up: {applied.created} groups of machines created, {applied.kept} kept.",
+        "",
+    ]
+    shown: list[tuple[str, str]] = []
+    async for machine in local.machines():
+        if len(shown) == _SHOWN:
+            break
+        shown.append(machine)
+    width = max((len(name) for name, _ in shown), default=0)
     lines += [f"  {name:<{width}}  {url}" for name, url in shown]
-    if len(machines) > _SHOWN:
-        lines.append(f"  and {len(machines) - _SHOWN} more; --json lists them all")
+    if len(shown) == _SHOWN:
+        lines.append("  and perhaps more; `fairwarning machine list` shows all")
     lines += _hints(*shown[0]) if shown else [_EMPTY]
-    lines += ["", f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics"]
-    return "\n".join([*lines, "Ctrl-C stops it."])
+    lines += ["", f"Health and metrics: {console}/healthz, {console}/metrics", "Ctrl-C stops it."]
+    click.echo("\n".join(lines))
 
 
 def _hints(name: str, url: str) -> list[str]:
