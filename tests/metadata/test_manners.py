@@ -6,6 +6,7 @@ import pytest
 
 from fairwarning.core.commands import AddMachines
 from fairwarning.core.model import Machine
+from fairwarning.service.documents import Published
 from tests.metadata.rig import EVENTS, Endpoint, approval, poll, read_all, request
 
 pytestmark = pytest.mark.spec("M20")
@@ -207,3 +208,17 @@ def test_the_order_of_resources_stays() -> None:
         assert sorted(orders[0]) == sorted(chosen)
         assert all(order == orders[0] for order in orders)
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+
+
+def test_a_failure_of_ours_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """What nobody thought of is a 503 and a line in the log, never a connection that hangs."""
+    with Endpoint() as it:
+        it.make("db")
+
+        async def fail(scope: str) -> Published:
+            raise ZeroDivisionError
+
+        it.fleet.poll = fail  # type: ignore[method-assign]
+        answer = it.get("db_0")
+        assert (answer.status, answer.headers["connection"]) == (503, "close")
+        assert "a request failed" in caplog.text

@@ -3,6 +3,7 @@
 import socket
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Dele
 from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.metadata.identity import always, by_local_address, by_source_address
 from fairwarning.metadata.listeners import open_tcp, open_unix
+from fairwarning.store.store import Place
 from tests.metadata.rig import EVENTS, LONGEST_SECONDS, Answer, Endpoint, approval, ask, poll
 
 pytestmark = pytest.mark.spec("M22")
@@ -293,3 +295,28 @@ def test_a_deallocated_machine_enables_nothing() -> None:
         it.advance(60)
         assert _unknown(it.get("db_0"))
         assert not it.scope("db").enabled
+
+
+def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
+    """Also if it was being looked for while it came to be: nobody is unknown for longer than so."""
+    with Endpoint() as it:
+        it.make("db")
+        store = it.fleet.store
+        find = store.find
+
+        async def slowly(**how: Any) -> list[Place]:  # noqa: ANN401  (as the store's own)
+            places = await find(**how)
+            store.find = find  # type: ignore[method-assign]
+            await it.fleet.submit(
+                AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
+            )
+            return places
+
+        store.find = slowly  # type: ignore[method-assign]
+        port = it.listen(by_source_address)
+        statuses = []
+        for _ in range(2):
+            connection = HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
+            statuses.append(poll(connection).status)
+            connection.close()
+        assert statuses == [404, 200]

@@ -5,6 +5,7 @@ A poll that was seen before, byte for byte, is two dictionary look-ups and a wri
 """
 
 import asyncio
+import logging
 import socket
 import struct
 from collections import deque
@@ -24,8 +25,11 @@ from fairwarning.metadata.reader import Request
 from fairwarning.metadata.stream import NOTHING, Stream
 from fairwarning.service.faults import Fault, FaultKind
 
+log = logging.getLogger(__name__)
+
 _UNKNOWN = Refusal(404, "unknown-caller", "Not found. No machine asks from here.")
 _LIMITED = Refusal(429, "rate", "Too many requests of this machine.", "Retry-After: 1\r\n")
+_FAILED = Refusal(503, "unavailable", "This went wrong; ask again.", "Retry-After: 1\r\n")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, and no time
 _BLANK = b"\r\n\r\n"
 _KEEP = limits.KEEP_SECONDS
@@ -166,6 +170,10 @@ class Connection(Stream):
             answer = self._refused(refusal)
         except FairwarningError as error:
             answer = self._refused(refusal_of(error))
+        except Exception:
+            log.exception("a request failed")
+            self._ending = True
+            answer = self._refused(_FAILED)
         self._task = None
         self._busy = False
         if not self._ended and not self._paused:

@@ -101,7 +101,13 @@ class Callers:
         self._allowed = allowed
         self.known: dict[Key, Caller] = {}
         self._unknown: set[Key] = set()  # until the fleet changes: strangers cost no look-up
-        fleet.followers.append(lambda *_: self._unknown.clear())
+        self._changes = 0
+        fleet.followers.append(self._changed)
+
+    def _changed(self, *_: object) -> None:
+        """Who was unknown may have come to be."""
+        self._changes += 1
+        self._unknown.clear()
 
     async def find(self, key: Key) -> Caller | None:
         """The machine behind a key, from the store if need be."""
@@ -111,9 +117,10 @@ class Callers:
         self.known.pop(key, None)
         if key in self._unknown:
             return None
+        changes = self._changes
         place = await self._place(key)
         if place is None:
-            if len(self._unknown) < _UNKNOWN_KEYS:
+            if changes == self._changes and len(self._unknown) < _UNKNOWN_KEYS:
                 self._unknown.add(key)
             return None
         scope, machine = place
