@@ -46,6 +46,19 @@ def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
+    """In a folder that was there before, and beside files that came meanwhile, only ours go."""
+    (tmp_path / "home" / "machines").mkdir(parents=True)
+    (tmp_path / "home" / "machines" / "mine").write_text("precious")
+    with up(tmp_path / "home", "--demo", "--memory") as it:
+        assert it.stop()[0] == 0
+    assert (tmp_path / "home" / "machines" / "mine").read_text() == "precious"
+    with up(tmp_path / "new", "--demo", "--memory") as it:
+        (tmp_path / "new" / "mine").write_text("precious")
+        assert it.stop()[0] == 0
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
+
+
 @pytest.mark.spec("O2")
 def test_what_was_there_is_there_again(tmp_path: Path) -> None:
     """The embedded store keeps the fleet, its addresses and its documents; the file adds to it."""

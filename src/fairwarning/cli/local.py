@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -93,9 +93,8 @@ class Local:
         options = self.options
         async with AsyncExitStack() as stack:
             stack.enter_context(_folder(options))
-            metadata, console = open_tcp(*options.metadata), open_tcp(*options.console, exact=True)
-            stack.callback(metadata.close)
-            stack.callback(console.close)
+            metadata = stack.enter_context(open_tcp(*options.metadata))
+            console = stack.enter_context(open_tcp(*options.console, exact=True))
             self.metadata_port: int = metadata.getsockname()[1]
             self.console_port: int = console.getsockname()[1]
             await self.fleet.start()
@@ -186,8 +185,9 @@ def _url(host: str, port: int) -> str:
 
 @contextmanager
 def _folder(options: Options) -> Iterator[None]:
-    """Ours alone while we run; what a service in memory leaves in it is removed."""
+    """Ours alone while we run; a service in memory that made it leaves nothing of its own."""
     folder = options.data
+    made = not folder.exists()
     try:
         folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
         lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -198,9 +198,19 @@ def _folder(options: Options) -> Iterator[None]:
         yield
     finally:
         (folder / READY).unlink(missing_ok=True)
-        if options.memory and not (folder / "fleet.db").exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        if options.memory and made:
+            _clear(folder)
         os.close(lock)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a service puts there, and the folder if nothing else is in it."""
+    for name in ("lock", "token"):
+        (folder / name).unlink(missing_ok=True)
+    for name in ("attached", "machines"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _take(lock: int, folder: Path) -> None:

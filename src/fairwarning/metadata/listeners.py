@@ -51,7 +51,8 @@ def open_tcp(host: str, port: int, *, exact: bool = False) -> socket.socket:
 
 def open_unix(path: Path) -> socket.socket:
     """A listener on a Unix socket that only its owner may use; an old one is replaced."""
-    path.unlink(missing_ok=True)
+    if path.is_socket():
+        path.unlink()
     listener = socket.socket(socket.AF_UNIX)
     try:
         listener.bind(str(path))
