@@ -140,6 +140,8 @@ def test_a_wrong_body_is_refused(tmp_path: Path, body: bytes) -> None:
     with up(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
         console, token = it.ready["console"], it.ready["token"]
-        status, answer = it.post(console, "/api/machines/db_0/freeze", token, body=body)
-        assert status == 400, answer
+        for action in ("freeze", "fail", "restart"):
+            wrong = body if action == "freeze" else b'{"duration_seconds": 5}'
+            status, answer = it.post(console, f"/api/machines/db_0/{action}", token, body=wrong)
+            assert status == 400, answer
         assert listed(it)["db_0"] == []

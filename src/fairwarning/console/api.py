@@ -26,7 +26,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 _PAGE_MACHINES = 1000
 _BODY_BYTES = 64 * 1024
 
-# What users and the platform do to a machine; instances of a scale set go through their set.
+# What happens to a machine; what users do to instances of a scale set goes through their set.
 _ACTIONS: Mapping[str, type[Operate]] = {
     "restart": commands.Restart,
     "redeploy": commands.Redeploy,
@@ -36,8 +36,8 @@ _ACTIONS: Mapping[str, type[Operate]] = {
     "start": commands.Start,
     "delete": commands.Delete,
     "evict": commands.Evict,
+    "fail": commands.Fail,
 }
-_PLATFORM: Mapping[str, type[Operate]] = {"freeze": commands.Maintain, "fail": commands.Fail}
 
 
 class Api:
@@ -106,18 +106,20 @@ class Api:
 
     async def _command(self, action: str, place: Place, operation: str, body: Body) -> Command:
         machines = (place.machine.name,)
-        if kind := _PLATFORM.get(action):
-            return kind(scope=place.scope, machines=machines, operation=operation, **body)
+        if action == "freeze":
+            return commands.Maintain(
+                scope=place.scope, machines=machines, operation=operation, **body
+            )
         kind = _ACTIONS.get(action)
         if kind is None:
-            known = ", ".join([*_ACTIONS, *_PLATFORM])
+            known = ", ".join([*_ACTIONS, "freeze"])
             raise NotFound(
                 "UnknownAction", f"there is no action {action[:40]!r}; there are {known}"
             )
         if body:
             raise Refused("BadBody", f"{action} takes no settings")
         scope = await self._fleet.read(Scope, place.scope)
-        if scope is not None and scope.owner:
+        if scope is not None and scope.owner and kind is not commands.Fail:
             instances = (place.machine.instance,)
             return commands.OperateInstances(
                 set=scope.owner, operation=operation, action=kind, instances=instances
