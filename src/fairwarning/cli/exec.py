@@ -5,10 +5,9 @@ from pathlib import Path
 
 import click
 
-from fairwarning.core.errors import FairwarningError, NotFound, Refused
+from fairwarning.cli import options
+from fairwarning.core.errors import FairwarningError
 from fairwarning.machines import inside
-
-FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; 2 is wrong usage, any other the program's own
 
 _EPILOG = """\b
 Examples:
@@ -23,13 +22,7 @@ no such machine, 4 if the service refuses. Linux only.
 
 
 @click.command("exec", epilog=_EPILOG)
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path(".fairwarning"),
-    show_default=True,
-    help="The folder of the service, as given to `fairwarning up`.",
-)
+@options.data
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
@@ -58,14 +51,8 @@ def command(
         code = inside.run(task)
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)
-        code = _exit_code(error)
+        code = options.exit_code(error)
     except OSError as error:
         click.echo(f"fairwarning: cannot run inside {machine}: {error}", err=True)
-        code = FAILED
+        code = options.FAILED
     raise SystemExit(code)
-
-
-def _exit_code(error: FairwarningError) -> int:
-    if error.status == NotFound.status:
-        return NOT_FOUND
-    return REFUSED if Refused.status <= error.status < FairwarningError.status else FAILED

@@ -48,10 +48,11 @@ def told(*, service: bool = True) -> Iterator[None]:
         yield
     except FairwarningError as error:
         click.echo(f"Error: {error.message}", err=True)
-        raise SystemExit(_code(error) if service else FAILED) from error
+        raise SystemExit(exit_code(error) if service else FAILED) from error
 
 
-def _code(error: FairwarningError) -> int:
+def exit_code(error: FairwarningError) -> int:
+    """What a script is told of an error that the service gave."""
     if isinstance(error, NotFound):
         return NOT_FOUND
     return REFUSED if isinstance(error, Refused) else FAILED
