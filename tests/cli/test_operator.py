@@ -59,6 +59,9 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
         assert "60 times real time" in it.run("clock", "run", "60").stdout
         assert "standing still" in it.run("clock", "freeze").stdout
     with up(tmp_path / "data", "--demo", "--memory") as it:
+        for wrong in (b'{"advance": true}', b'{"advance": 1e400}', b'{"rate": %d}' % 10**400):
+            console, token = it.ready["console"], it.ready["token"]
+            assert it.post(console, "/api/clock", token, body=wrong)[0] == 400
         refused = it.run("clock", "advance", "1")
         assert refused.returncode == 4
         assert "start it with a virtual clock" in refused.stderr

@@ -11,6 +11,7 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Entity, Impact, Machine, Ref, Scope, ScopeKind
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import VirtualClock
+from fairwarning.service.documents import Published
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Batch
@@ -29,6 +30,18 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), LONGEST_SECONDS))
 
     return run
+
+
+async def change(published: Published, incarnation: int) -> None:
+    """Return once the incarnation is no longer this one."""
+    if published.incarnation != incarnation:
+        return
+    changed = asyncio.Event()
+    published.follow(changed.set)
+    try:
+        await changed.wait()
+    finally:
+        published.unfollow(changed.set)
 
 
 class FickleStore(MemoryStore):

@@ -8,7 +8,7 @@ from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.service.documents import Documents, Published
 from tests.bed import NEWEST
 from tests.contract.stage import until
-from tests.service.rig import in_loop
+from tests.service.rig import change, in_loop
 
 
 def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
@@ -60,7 +60,7 @@ async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     """A held request returns when the document is another, for all who wait, and not before."""
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
-    readers = [asyncio.create_task(published.change(1)) for _ in range(3)]
+    readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
     await until(lambda: len(published._followers) == 3)
     documents.publish("vm", _scope(1, version=2, polled_at=9))
     documents.publish("other", _scope(7))
@@ -83,8 +83,8 @@ def test_what_was_never_loaded_is_off() -> None:
 async def test_a_reader_who_is_behind_does_not_wait() -> None:
     """Asking for a change since an older incarnation returns at once."""
     published = await _of(_scope(5)).fetch("vm")
-    await published.change(4)
-    await published.change(0)
+    await change(published, 4)
+    await change(published, 0)
 
 
 @in_loop
@@ -92,7 +92,7 @@ async def test_readers_are_woken_when_the_scope_goes() -> None:
     """Who waits for a machine that is deleted is told, and reads that it is gone."""
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
-    reader = asyncio.create_task(published.change(1))
+    reader = asyncio.create_task(change(published, 1))
     await until(lambda: bool(published._followers))
     documents.publish("vm", None)
     await reader
@@ -105,7 +105,7 @@ async def test_readers_are_woken_when_the_scope_goes() -> None:
 async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
     """A held request that is cancelled is forgotten; the others stay."""
     published = await _of(_scope(1)).fetch("vm")
-    readers = [asyncio.create_task(published.change(1)) for _ in range(3)]
+    readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
     await until(lambda: len(published._followers) == 3)
     readers[1].cancel()
     await asyncio.wait([readers[1]])
@@ -120,7 +120,7 @@ async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
 async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
     """A reader cancelled in the moment it is woken does no harm."""
     published = await _of(_scope(1)).fetch("vm")
-    reader = asyncio.create_task(published.change(1))
+    reader = asyncio.create_task(change(published, 1))
     await until(lambda: bool(published._followers))
     if first == "hang up":
         reader.cancel()

@@ -46,7 +46,7 @@ def list_(data: Path, *, as_json: bool) -> None:
         click.echo(json.dumps(machines))
         return
     from rich.console import Console  # noqa: PLC0415  (takes its time, and only a table needs it)
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415  (so does this)
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("machine", "scope", "power", "what comes"):

@@ -9,6 +9,7 @@ import click
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
 
 DATA = ".fairwarning"
+_LAST_PORT = 65535
 FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; 2 is wrong usage, as click has it
 
 data = click.option(
@@ -33,7 +34,7 @@ class Address(click.ParamType[tuple[str, int]]):
         if isinstance(value, tuple):
             return value
         host, _, port = str(value).rpartition(":")
-        if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004
+        if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
             self.fail(f"{value!r} is not HOST:PORT, such as 127.0.0.1:8169", param, ctx)
         return host.removeprefix("[").removesuffix("]"), int(port)
 

@@ -154,7 +154,7 @@ _YEAR_10000 = 253_402_300_800
 
 date = whole(0, _YEAR_10000 - 1)
 
-_RULES: dict[str, Check] = {
+RULES: dict[str, Check] = {
     "freeze_seconds": notice,
     "reboot_seconds": notice,
     "redeploy_seconds": notice,
@@ -220,4 +220,4 @@ def machines(value: object) -> str | None:
 
 
 instances = wholes(limits.SET_INSTANCES, 36**6 - 1)
-rules = parts(Rules, _RULES)
+rules = parts(Rules, RULES)

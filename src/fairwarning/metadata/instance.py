@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Priority, Scope, ScopeKind, guid
+from fairwarning.metadata.answers import JSON
 from fairwarning.service.settings import Cloud
 
 Tree = dict[str, "Tree"] | list["Tree"] | str
@@ -25,8 +26,7 @@ VERSIONS: tuple[str, ...] = (
 NEWEST: tuple[str, ...] = VERSIONS[:-4:-1]
 """What errors offer instead of a version that is not known, the newest first (M3)."""
 
-JSON_TYPE = "application/json; charset=utf-8"
-TEXT_TYPE = "text/plain; charset=utf-8"
+_TEXT = "text/plain; charset=utf-8"
 
 # The version that brought each field of `compute`, in the order in which they are shown.
 _SINCE: dict[str, str] = {
@@ -101,11 +101,11 @@ def answer(
             raise NotFound("UnknownPath", f"there is no {step[:60]!r} in {place}")
         found = parts[step]
     if text:
-        return _plain(found).encode(), TEXT_TYPE
+        return _plain(found).encode(), _TEXT
     if isinstance(found, str):
         place = "/".join(("instance", *path))
         raise Refused("TextOnly", f"{place} is a single value; ask for it with format=text")
-    return _compact(found), JSON_TYPE
+    return _compact(found), JSON
 
 
 def _compact(tree: Tree) -> bytes:

@@ -57,17 +57,6 @@ class Published:
         """Given up: a held request must leave nothing behind."""
         self._followers.pop(callback, None)
 
-    async def change(self, incarnation: int) -> None:
-        """Return once the incarnation is no longer this one."""
-        if self.incarnation != incarnation:
-            return
-        changed = asyncio.Event()
-        self.follow(changed.set)
-        try:
-            await changed.wait()
-        finally:
-            self.unfollow(changed.set)
-
 
 class Documents:
     """All documents somebody reads, by scope."""

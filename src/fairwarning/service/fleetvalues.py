@@ -13,7 +13,6 @@ from fairwarning.core.model import (
     EvictionPolicy,
     Machine,
     Priority,
-    Rules,
     ScaleInRule,
     UpgradeMode,
 )
@@ -127,14 +126,6 @@ def _address(value: object) -> str:
     raise Wrong(f"must be an IPv4 or IPv6 address, not {_shown(value)}")
 
 
-def _rule(key: str) -> Read:
-    def check(value: Any) -> str | None:  # noqa: ANN401  (a setting that is not checked yet)
-        allowed = checks.rules(Rules(**{key: value}))
-        return allowed and allowed.removeprefix(f"a Rules whose {key} is ")
-
-    return _of(check)
-
-
 def table(raw: object, keys: dict[str, Read], *needed: str) -> Given:
     """A table with these keys and no others, its values read."""
     if not isinstance(raw, dict):
@@ -204,7 +195,7 @@ _MOST_CONNECTIONS = 1_000_000
 _NAME = _of(checks.name)
 _PLAIN = _of(checks.plain)  # placement groups are `web/0`, which nothing else may be
 _MACHINES = _of(checks.whole(1, limits.SCOPE_MACHINES))
-_RULES = {one.name: _rule(one.name) for one in fields(Rules)}
+_RULES = {name: _of(check) for name, check in checks.RULES.items()}
 
 KIND: dict[str, Read] = {
     "priority": _word(Priority),
