@@ -114,6 +114,13 @@ _RIGHT: dict[str, Value] = {
     "size": st.sampled_from(["", "Standard_B1s"]),
     "zone": st.sampled_from(["", "1"]),
     "tags": st.sampled_from([{}, {"team": "web", "empty": ""}]),
+    "flexible": st.booleans(),
+    "shielded": st.booleans(),
+    "renewed": st.booleans(),
+    "resource": st.sampled_from(["vm:rg:vm", "group::rg", "cs:rg:cloud", "vm:rg:none"]),
+    "within": st.sampled_from(["", "group::rg", "group::none"]),
+    "body": st.sampled_from(["{}", '{"a": 1}']),
+    "others": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none", "cs:rg:cloud")]),
 }
 
 
@@ -122,9 +129,27 @@ def _right(kind: type[Command], one: "Field[Any]") -> Value:
         return _some_machines
     if one.name == "kind" and kind is CreateScope:
         return st.sampled_from(ScopeKind)
+    if one.name == "at" and kind is commands.Write:
+        return st.none() | st.sampled_from([0, 1, 2])
+    if one.name == "follow":
+        return st.lists(_FOLLOWING, max_size=3).map(tuple)
     return _RIGHT[one.name]
 
 
+_FOLLOWING = st.sampled_from(
+    [
+        commands.Restart(scope="vm", operation="one", machines=("vm",)),
+        commands.Delete(scope="av", operation="one", machines=("av4", "av5")),
+        commands.Delete(scope="cloud", operation="ended", machines=("role_IN_0",)),
+        commands.DeleteSet(set="web", operation="two"),
+        commands.CreateSet(set="new", capacity=2),
+        commands.Write(resource="vm:rg:none", body="{}", scope="av", machine="av0"),
+        commands.Write(resource="vm:rg:vm", body="{}", scope="spot", machine="spot"),
+        commands.Poll(scope="vm"),
+        commands.Elapse(scope="av"),
+        commands.Command(),
+    ]
+)  # fmt: skip
 _some_machines = st.lists(_MACHINES, min_size=1, max_size=3).map(tuple)
 
 

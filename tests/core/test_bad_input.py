@@ -22,12 +22,14 @@ from fairwarning.core.commands import (
     LaneCommand,
     Operate,
     OperateInstances,
+    ResourceCommand,
     Restart,
     RolloutCommand,
     ScopeCommand,
     SetCommand,
     SetOperation,
     StartRollout,
+    Write,
 )
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import (
@@ -37,6 +39,7 @@ from fairwarning.core.model import (
     Operation,
     Priority,
     Ref,
+    Resource,
     Rollout,
     ScaleSet,
     Scope,
@@ -48,6 +51,7 @@ from tests.core.hostile import commands_of, every, hostile
 
 ABSTRACT = {
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
+    ResourceCommand,
 }  # fmt: skip
 CONCRETE = [kind for kind in every() if not kind.internal and kind not in ABSTRACT]
 INTERNAL = [kind for kind in every() if kind.internal]
@@ -91,6 +95,9 @@ def _fill(bed: Bed) -> None:
     bed.do(CreateSet(set="web", capacity=3, terminate_seconds=300))
     role = Machine(name="role_IN_0", host="h")
     bed.do(CreateScope(scope="cloud", kind=ScopeKind.CLOUD_SERVICE, machines=(role,)))
+    bed.do(Write(resource="group::rg", name="rg", body="{}"))
+    bed.do(Write(resource="vm:rg:vm", name="vm", body="{}", scope="vm", machine="vm"))
+    bed.do(Write(resource="cs:rg:cloud", name="cloud", body="{}", scope="cloud"))
     for scope in ("av", "spot", "web/0", "cloud"):
         bed.poll(scope)
     bed.do(Restart(scope="vm", operation="ended", machines=("vm",)))
@@ -124,7 +131,7 @@ def _state(bed: Bed) -> tuple[object, ...]:
 
 async def _entities(bed: Bed) -> dict[Ref, Entity | None]:
     found: dict[Ref, Entity | None] = {}
-    for kind in (Scope, ScaleSet, Operation, Rollout, Lane):
+    for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
         names = await bed.store.names(kind, "", 10_000)
         found.update(await bed.store.load([(kind, name) for name in names]))
     return found

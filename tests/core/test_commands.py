@@ -149,7 +149,7 @@ WRONG: list[tuple[Command, str]] = [
     (StartRollout(rollout="r", scopes=("a",), batch=0), "1 to 100"),
     (CreateScope(scope="s", kind=ScopeKind.PLACEMENT_GROUP, machines=(Machine(name="m"),)),
      "Standalone, AvailabilitySet, CloudService"),
-    (CreateScope(scope="s", kind=ScopeKind.STANDALONE, machines=()), "1 to 200 machines"),
+    (AddMachines(scope="s", machines=()), "1 to 200 machines"),
     (_machine(name=""), "whose name is"),
     (_machine(update_domain=20), "whose update_domain is"),
     (_machine(update_domain=NAN), "whose update_domain is"),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Degrade, Operate
-from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.errors import Conflict, Refused
 from fairwarning.core.lifecycle import Draft, whole_seconds
 from fairwarning.core.messages import Hit
 from fairwarning.core.model import (
@@ -27,7 +27,7 @@ from fairwarning.core.origins import Origin, notice_seconds, origin_of
 def announce(draft: Draft, command: Operate) -> None:
     """Put the operation on its machines: with notice where there is one to give, else at once."""
     origin = origin_of(command)
-    machines = [_machine(draft, name) for name in command.machines]
+    machines = [draft.machine(name) for name in command.machines]
     yielding = _check_machines(draft, machines, origin)
     wave = command.peers if isinstance(command, Hit) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, origin, wave)]
@@ -54,13 +54,6 @@ def _enter(draft: Draft, event: Event) -> None:
 
 
 # --- Who may be hit ------------------------------------------------------------------------------
-
-
-def _machine(draft: Draft, name: str) -> Machine:
-    machine = draft.machines.get(name)
-    if machine is None:
-        raise NotFound("UnknownMachine", f"there is no machine {name!r} in {draft.scope.id!r}")
-    return machine
 
 
 def _check_machines(

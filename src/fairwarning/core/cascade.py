@@ -11,25 +11,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fairwarning.core import engine, lifecycle, operation, rollout, scaleset
+from fairwarning.core import engine, lifecycle, operation, resources, rollout, scaleset
 from fairwarning.core.commands import (
     Command,
     LaneCommand,
-    Operate,
+    Remove,
+    ResourceCommand,
     RolloutCommand,
     ScopeCommand,
     SetCommand,
-    SetOperation,
+    operation_of,
 )
 from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import Dissolve, Hit, Join
+from fairwarning.core.messages import Dissolve, Hit, Join, Tie, TieSet
 from fairwarning.core.model import (
     Entity,
     Impact,
     Lane,
     Operation,
     Ref,
+    Resource,
     Rollout,
     ScaleSet,
     Scope,
@@ -74,14 +76,14 @@ def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Ou
     Raises `Refused` (nothing changes) or `Missing` (load that first).
     """
     desk = _Desk(command, now, get)
-    name = command.operation if isinstance(command, Operate | SetOperation) else None
-    if name is not None:
+    name = operation_of(command)
+    if name:
         known = desk.get(Operation, name)
         if known is not None:  # IC2: a repeat has the effect of one
             return Outcome(operation=known)
         desk.count(Progress(name))
     desk.work_off()
-    if name is not None:
+    if name:
         desk.outcome.operation = desk.get(Operation, name)
     return desk.outcome
 
@@ -95,7 +97,7 @@ def due(entity: Entity) -> float | None:
     return None
 
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
 
 class _Desk:
@@ -129,6 +131,10 @@ class _Desk:
     def read(self, scope: str) -> Scope | None:
         """A scope, for those that plan over several."""
         return self.get(Scope, scope)
+
+    def resource(self, name: str) -> Resource | None:
+        """What somebody wrote about a thing."""
+        return self.get(Resource, name)
 
     def put(self, kind: type[E], name: str, entity: E | None) -> None:
         """Record a change; `before` stays what is stored, so that versions can be compared."""
@@ -165,7 +171,7 @@ class _Desk:
     def _apply(self, command: Command) -> None:
         kind, name = command.on, getattr(command, command.target)
         standing = self.get(kind, name)  # type: ignore[type-var]
-        if standing is None and command.internal and not isinstance(command, Join):
+        if standing is None and command.internal and not isinstance(command, Join | Tie | TieSet):
             return  # whom it was for is gone, and nobody waits for an answer
         if isinstance(command, Dissolve):
             self.put(Scope, name, None)
@@ -189,7 +195,10 @@ class _Desk:
             self.count(progress, lane)
 
     def _coordinate(self, command: Command, standing: Entity | None) -> Turn:
-        """Those that plan over several scopes: sets, rollouts and their lanes."""
+        """Those that plan over several scopes: sets, rollouts and their lanes; and resources."""
+        if isinstance(command, ResourceCommand):
+            assert standing is None or isinstance(standing, Resource)
+            return resources.decide(standing, command, self.now, self.read, self.resource)
         if isinstance(command, SetCommand):
             assert standing is None or isinstance(standing, ScaleSet)
             return scaleset.decide(standing, command, self.read)
@@ -219,8 +228,15 @@ class _Desk:
         tally = self.tallies.get(name)
         if tally is None and self.get(Operation, name) is None:
             kind = Rollout.__name__ if lane else type(self.command).__name__
+            command = self.command
+            removes = (*command.others, command.resource) if isinstance(command, Remove) else ()
             accepted = Operation(
-                id=name, kind=kind, actor=self.command.actor, accepted_at=self.now, lane=lane
+                id=name,
+                kind=kind,
+                actor=command.actor,
+                accepted_at=self.now,
+                lane=lane,
+                removes=removes,
             )
             self.put(Operation, name, accepted)
             self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))

@@ -57,6 +57,44 @@ def text(value: object) -> str | None:
     return f"Unicode text of at most {limits.TEXT_CHARACTERS} characters"
 
 
+def optional(value: object) -> str | None:
+    """The name or id of something that exists, or nothing."""
+    return None if value == "" and isinstance(value, str) else known(value)
+
+
+def optional_resource(value: object) -> str | None:
+    """The id of a resource, or nothing."""
+    return None if value == "" and isinstance(value, str) else resource(value)
+
+
+def resources(value: object) -> str | None:
+    """Some different resources."""
+    most = limits.FOLLOWING_COMMANDS
+    if (
+        isinstance(value, tuple)
+        and len(value) <= most
+        and not any(map(resource, value))
+        and len(set(value)) == len(value)
+    ):
+        return None
+    return f"at most {most} different resources"
+
+
+def resource(value: object) -> str | None:
+    """The id of a resource, which holds several names."""
+    most = limits.RESOURCE_ID_CHARACTERS
+    fits = isinstance(value, str) and 0 < len(value) <= most and value.isprintable()
+    return None if fits else f"an id of 1 to {most} printable characters"
+
+
+def body(value: object) -> str | None:
+    """What somebody wrote about a thing, bounded."""
+    most = limits.RESOURCE_CHARACTERS
+    if isinstance(value, str) and len(value) <= most and _is_unicode(value):
+        return None
+    return f"Unicode text of at most {most} characters"
+
+
 def names(most: int) -> Check:
     """Some different names."""
 
@@ -182,6 +220,8 @@ _MACHINE: dict[str, Check] = {
     "instance": one_of(-1),  # only a scale set hands out instances
     "model": one_of(0),
     "protected": boolean,
+    "shielded": boolean,
+    "resource": one_of(""),  # only a resource that is written ties itself to a machine
     "size": optional_name,
     "zone": optional_name,
     "tags": tags,
@@ -207,8 +247,15 @@ _machine = parts(Machine, _MACHINE)
 
 def machines(value: object) -> str | None:
     """Machines for a scope."""
-    if not isinstance(value, tuple) or not 0 < len(value) <= limits.SCOPE_MACHINES:
+    if value == ():
         return f"1 to {limits.SCOPE_MACHINES} machines"
+    return first_machines(value)
+
+
+def first_machines(value: object) -> str | None:
+    """Machines for a new scope; some kinds begin empty."""
+    if not isinstance(value, tuple) or len(value) > limits.SCOPE_MACHINES:
+        return f"at most {limits.SCOPE_MACHINES} machines"
     for one in value:
         if allowed := _machine(one):
             return allowed

@@ -13,6 +13,7 @@ from fairwarning.core.model import (
     Lane,
     Machine,
     Priority,
+    Resource,
     Rollout,
     Rules,
     ScaleInRule,
@@ -51,7 +52,7 @@ class CreateScope(ScopeCommand):
     kind: ScopeKind = must(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
     )
-    machines: tuple[Machine, ...] = must(checks.machines)
+    machines: tuple[Machine, ...] = must(checks.first_machines)
     group: str = must(checks.optional_name, default="")
     rules: Rules = must(checks.rules, default_factory=Rules)
 
@@ -68,6 +69,16 @@ class Configure(ScopeCommand):
     """New settings. They change no event that exists."""
 
     rules: Rules = must(checks.rules)
+
+
+@record
+class UpdateMachine(ScopeCommand):
+    """Other values for a machine; what is None stays. They change no event that exists."""
+
+    machine: str = must(checks.known)
+    terminate_seconds: int | None = must(checks.or_none(checks.terminate), default=None)
+    size: str | None = must(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = must(checks.or_none(checks.tags), default=None)
 
 
 @record
@@ -219,6 +230,7 @@ class CreateSet(SetCommand):
     size: str = must(checks.optional_name, default="")
     zone: str = must(checks.optional_name, default="")
     tags: Mapping[str, str] = must(checks.tags, default_factory=dict)
+    flexible: bool = must(checks.boolean, default=False)
 
 
 @record
@@ -229,6 +241,9 @@ class UpdateSet(SetCommand):
     upgrade: UpgradeMode | None = must(checks.or_none(checks.one_of(*UpgradeMode)), default=None)
     scale_in: ScaleInRule | None = must(checks.or_none(checks.one_of(*ScaleInRule)), default=None)
     rules: Rules | None = must(checks.or_none(checks.rules), default=None)
+    size: str | None = must(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = must(checks.or_none(checks.tags), default=None)
+    renewed: bool = must(checks.boolean, default=False)  # the model is another in ways not told
 
 
 @record
@@ -240,10 +255,14 @@ class UpgradeInstances(SetCommand):
 
 @record
 class ProtectInstances(SetCommand):
-    """Keep instances from being chosen when the set shrinks, or no longer."""
+    """Keep instances from being chosen when the set shrinks, or no longer.
+
+    Those that are shielded as well are passed over when something is done to the whole set.
+    """
 
     instances: tuple[int, ...] = must(checks.instances)
     protected: bool = must(checks.boolean, default=True)
+    shielded: bool = must(checks.boolean, default=False)
 
 
 @record
@@ -332,8 +351,65 @@ class RetryLane(LaneCommand):
     actor: str = must(checks.name, default="clock")
 
 
+def _commands(value: object) -> str | None:
+    """Commands that are sound in themselves."""
+    if not isinstance(value, tuple) or len(value) > limits.FOLLOWING_COMMANDS:
+        return f"at most {limits.FOLLOWING_COMMANDS} commands"
+    for one in value:
+        try:
+            validate(one)
+        except Refused as refused:
+            return f"sound commands: {refused.message}"
+    return None
+
+
+@record
+class ResourceCommand(Command):
+    """For one resource. What follows happens together with it, or neither does."""
+
+    on = Resource
+    target = "resource"
+    resource: str = must(checks.resource)
+    operation: str = must(checks.optional_name, default="")  # empty: nobody will ask how it went
+    follow: tuple[Command, ...] = must(_commands, default=())
+
+
+@record
+class Write(ResourceCommand):
+    """Keep what somebody wrote about a thing."""
+
+    body: str = must(checks.body)
+    group: str = must(checks.optional_name, default="")
+    name: str = must(checks.optional_name, default="")
+    within: str = must(
+        checks.optional_resource, default=""
+    )  # a resource that has to be there, and to stay
+    at: int | None = must(checks.or_none(checks.whole(0, 2**53)), default=None)
+    """The version it was read at, 0 if there was none; None: whatever is there."""
+    scope: str = must(checks.optional, default="")
+    machine: str = must(checks.optional, default="")
+    set: str = must(checks.optional, default="")
+
+
+@record
+class Remove(ResourceCommand):
+    """The resource goes, and others with it, once all that follows has been done."""
+
+    operation: str = must(checks.plain)
+    others: tuple[str, ...] = must(checks.resources, default=())
+
+
 _ABSTRACT = frozenset(
-    {Command, ScopeCommand, Operate, SetCommand, SetOperation, RolloutCommand, LaneCommand}
+    {
+        Command,
+        ScopeCommand,
+        Operate,
+        SetCommand,
+        SetOperation,
+        RolloutCommand,
+        LaneCommand,
+        ResourceCommand,
+    }
 )
 _CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {}
 
@@ -354,3 +430,20 @@ def validate(command: object) -> None:
         if allowed := check(getattr(command, name)):
             kind = type(command).__name__
             raise Refused("BadCommand", f"{kind}.{name} must be {allowed}")
+    if isinstance(command, ResourceCommand):
+        _check_operations(command)
+
+
+def operation_of(command: Command) -> str:
+    """The operation that a command is accepted under; empty if there is none."""
+    if isinstance(command, Operate | SetOperation | ResourceCommand):
+        return command.operation
+    return ""
+
+
+def _check_operations(command: ResourceCommand) -> None:
+    """All that follows is part of one operation, so that it is known or new as a whole (IC2)."""
+    for one in command.follow:
+        if operation_of(one) not in {"", command.operation}:
+            kind = type(command).__name__
+            raise Refused("BadCommand", f"what follows a {kind} must be of the same operation")

@@ -31,6 +31,8 @@ class Did(StrEnum):
     SET_CREATED = "SetCreated"
     SET_CHANGED = "SetChanged"
     SET_REMOVED = "SetRemoved"
+    RESOURCE_WRITTEN = "ResourceWritten"
+    RESOURCE_REMOVED = "ResourceRemoved"
     OPERATION_ACCEPTED = "OperationAccepted"
     OPERATION_ENDED = "OperationEnded"
     ROLLOUT_STARTED = "RolloutStarted"

@@ -17,12 +17,22 @@ from fairwarning.core.commands import (
     Elapse,
     Finish,
     Poll,
+    UpdateMachine,
 )
 from fairwarning.core.decision import Decision, Did, Fact
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.lifecycle import Draft
-from fairwarning.core.messages import Follow, Hit, Join, PeerApproved, Protect, Release, Withdraw
-from fairwarning.core.model import Event, EventStatus, Scope, ScopeKind
+from fairwarning.core.messages import (
+    Follow,
+    Hit,
+    Join,
+    PeerApproved,
+    Protect,
+    Release,
+    Tie,
+    Withdraw,
+)
+from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
 from fairwarning.core.origins import ORIGINS
 from fairwarning.core.record import changed
 
@@ -90,25 +100,51 @@ def _configure(draft: Draft, command: Configure) -> None:
         draft.facts.append(Fact(Did.CONFIGURED))
 
 
+def _update_machine(draft: Draft, command: UpdateMachine) -> None:
+    machine = draft.machine(command.machine)
+    seconds, size, tags = command.terminate_seconds, command.size, command.tags
+    after = changed(
+        machine,
+        terminate_seconds=machine.terminate_seconds if seconds is None else seconds,
+        size=machine.size if size is None else size,
+        tags=machine.tags if tags is None else tags,
+    )
+    if after != machine:
+        _change(draft, after, "updated")
+
+
+def _tie(draft: Draft, command: Tie) -> None:
+    machine = draft.machine(command.machine)
+    if machine.resource and machine.resource != command.resource:
+        raise Conflict("MachineExists", f"{machine.name!r} is known as {machine.resource!r}")
+    _change(draft, changed(machine, resource=command.resource), f"is {command.resource}")
+
+
 def _follow(draft: Draft, command: Follow) -> None:
     for name in command.machines:
         machine = draft.machines[name]
         if machine.model != command.model:
-            draft.machines[name] = changed(
-                machine, model=command.model, terminate_seconds=command.terminate_seconds
+            after = changed(
+                machine,
+                model=command.model,
+                terminate_seconds=command.terminate_seconds,
+                size=command.size,
             )
-            draft.facts.append(
-                Fact(Did.MACHINE_CHANGED, machine=name, why=f"follows model {command.model}")
-            )
+            _change(draft, after, f"follows model {command.model}")
 
 
 def _protect(draft: Draft, command: Protect) -> None:
     for name in command.machines:
         machine = draft.machines[name]
-        if machine.protected is not command.protected:
-            draft.machines[name] = changed(machine, protected=command.protected)
-            why = "protected from scale-in" if command.protected else "no longer protected"
-            draft.facts.append(Fact(Did.MACHINE_CHANGED, machine=name, why=why))
+        after = changed(machine, protected=command.protected, shielded=command.shielded)
+        if after != machine:
+            protected = command.protected or command.shielded
+            _change(draft, after, "protected" if protected else "no longer protected")
+
+
+def _change(draft: Draft, machine: Machine, why: str) -> None:
+    draft.machines[machine.name] = machine
+    draft.facts.append(Fact(Did.MACHINE_CHANGED, machine=machine.name, why=why))
 
 
 # --- What machines and operators say of events ---------------------------------------------------
@@ -200,6 +236,8 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     Join: _join,
     AddMachines: _add_machines,
     Configure: _configure,
+    UpdateMachine: _update_machine,
+    Tie: _tie,
     Follow: _follow,
     Protect: _protect,
     Poll: _poll,

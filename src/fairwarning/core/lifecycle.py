@@ -10,8 +10,16 @@ from enum import StrEnum
 from fairwarning.core import limits
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import Decision, Did, Fact, Progress
-from fairwarning.core.errors import Broken
-from fairwarning.core.messages import ApproveDelete, Dequeue, Dwindle, Enqueue, PeerApproved, Remain
+from fairwarning.core.errors import Broken, NotFound
+from fairwarning.core.messages import (
+    ApproveDelete,
+    Dequeue,
+    Dwindle,
+    Enqueue,
+    PeerApproved,
+    Remain,
+    Vanish,
+)
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -96,6 +104,13 @@ class Draft:
         self.progress: dict[str, Progress] = {}
         self.sends: list[Command] = []
         self.enabled_anew = False
+
+    def machine(self, name: str) -> Machine:
+        """The machine of this name."""
+        machine = self.machines.get(name)
+        if machine is None:
+            raise NotFound("UnknownMachine", f"there is no machine {name!r} in {self.scope.id!r}")
+        return machine
 
     # --- Events ---
 
@@ -282,6 +297,8 @@ class Draft:
             self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
             if self.scope.owner:
                 self.sends.append(Dwindle(set=self.scope.owner))
+            if machine.resource:
+                self.sends.append(Vanish(resource=machine.resource))
         else:
             power = POWER_AFTER.get(kind, machine.power)
             if power is not machine.power:

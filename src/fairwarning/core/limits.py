@@ -46,6 +46,9 @@ NAME_CHARACTERS = 200  # of what is created
 ID_CHARACTERS = 250  # of what is named: instances and impacts add to the names they come from
 TEXT_CHARACTERS = 1000
 TAGS = 50  # of a machine
+RESOURCE_ID_CHARACTERS = 600  # a kind, a group and a name
+RESOURCE_CHARACTERS = 512 * 1024  # of what somebody wrote about a thing
+FOLLOWING_COMMANDS = 5000  # that one written resource, or the removal of one, may bring with it
 
 # Rollouts.
 ROLLOUT_SCOPES = 1000

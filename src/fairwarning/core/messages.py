@@ -8,6 +8,7 @@ from dataclasses import field
 from fairwarning.core.commands import (
     LaneCommand,
     Maintain,
+    ResourceCommand,
     RolloutCommand,
     ScopeCommand,
     SetCommand,
@@ -35,6 +36,7 @@ class Follow(ScopeCommand):
     machines: tuple[str, ...]
     model: int
     terminate_seconds: int
+    size: str = ""
 
 
 @record
@@ -44,11 +46,43 @@ class Protect(ScopeCommand):
     internal = True
     machines: tuple[str, ...]
     protected: bool
+    shielded: bool = False
+
+
+@record
+class Tie(ScopeCommand):
+    """This resource stands for this machine."""
+
+    internal = True
+    machine: str
+    resource: str
+
+
+@record
+class TieSet(SetCommand):
+    """This resource stands for this set."""
+
+    internal = True
+    resource: str
+
+
+@record
+class Vanish(ResourceCommand):
+    """What the resource stood for is gone, or all of its removal is done."""
+
+    internal = True
+
+
+@record
+class Stay(ResourceCommand):
+    """The resource was to be removed, but not all of that could be done."""
+
+    internal = True
 
 
 @record
 class Dissolve(ScopeCommand):
-    """The set is gone, and so is its empty placement group."""
+    """What an empty scope belonged to is gone, and so is the scope."""
 
     internal = True
 

@@ -117,6 +117,8 @@ class Machine:
     instance: int = -1  # id in its scale set; -1 is none
     model: int = 0  # version of its scale set's model it follows
     protected: bool = False  # from scale-in
+    shielded: bool = False  # from what is done to its whole scale set
+    resource: str = ""  # what somebody wrote about it
     created_at: float = 0.0
     size: str = ""  # this and what follows is only shown to the machine (M19)
     zone: str = ""
@@ -209,6 +211,7 @@ class Operation:
     status: OperationStatus = OperationStatus.RUNNING
     ended_at: float | None = None
     error: str = ""
+    removes: tuple[str, ...] = ()  # resources that go when it has succeeded
     version: int = 0
 
 
@@ -257,6 +260,8 @@ class ScaleSet:
     size: str = ""  # this, zone and tags are what new instances get
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
+    flexible: bool = False  # its instances may be called by name, as machines are
+    resource: str = ""  # what somebody wrote about it
     groups: tuple[str, ...] = ()  # scope ids
     next_instance: int = 0  # T7: ids only ever grow
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
@@ -314,7 +319,27 @@ class Lane:
     version: int = 0
 
 
-Entity = Scope | ScaleSet | Operation | Rollout | Lane
+@record
+class Resource:
+    """What somebody calls a thing and wrote about it: kept and given back, never interpreted.
+
+    Ids sort by kind, then group, then name, so that a listing is a walk over neighbours. What it
+    stands for and the resource come and go together.
+    """
+
+    id: str
+    group: str = ""
+    name: str = ""
+    body: str = "{}"  # JSON
+    scope: str = ""  # stands for this scope, or for `machine` in it
+    machine: str = ""
+    set: str = ""  # stands for this scale set
+    doomed: str = ""  # the operation that removes it
+    written_at: float = 0.0
+    version: int = 0
+
+
+Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource
 """What a store keeps: a value with an id and a version."""
 
 Ref = tuple[type[Entity], str]

@@ -1,8 +1,9 @@
 """Operations from acceptance to their end: they may span scopes, and end exactly once (IC1)."""
 
+from fairwarning.core.commands import Command
 from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import EndStep
+from fairwarning.core.messages import EndStep, Stay, Vanish
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 
@@ -34,10 +35,16 @@ def settle(operation: Operation, progress: Progress, now: float) -> Turn:
     if status is OperationStatus.RUNNING:
         return Turn(after)
     fact = Fact(Did.OPERATION_ENDED, operation=after.id, why=f"{status} {after.error}".strip())
-    if not after.lane:
-        return Turn(after, (fact,))
-    step = EndStep(lane=after.lane, done=after.done, failed=after.failed, cancelled=after.cancelled)
-    return Turn(after, (fact,), (step,))
+    return Turn(after, (fact,), _ending(after))
+
+
+def _ending(operation: Operation) -> tuple[Command, ...]:
+    """Who has to know that it is over."""
+    if operation.lane:
+        done, failed, cancelled = operation.done, operation.failed, operation.cancelled
+        return (EndStep(lane=operation.lane, done=done, failed=failed, cancelled=cancelled),)
+    kind = Vanish if operation.status is OperationStatus.SUCCEEDED else Stay
+    return tuple(kind(resource=resource) for resource in operation.removes)
 
 
 def _status(total: Progress) -> OperationStatus:

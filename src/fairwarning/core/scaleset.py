@@ -1,6 +1,7 @@
 """Scale sets: which commands for which placement groups, and the terminate queue (T1 to T7)."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from fairwarning.core import limits
 from fairwarning.core.commands import (
@@ -28,6 +29,8 @@ from fairwarning.core.messages import (
     Protect,
     Release,
     Remain,
+    TieSet,
+    Vanish,
 )
 from fairwarning.core.model import (
     Impact,
@@ -42,6 +45,7 @@ from fairwarning.core.model import (
 from fairwarning.core.origins import ORIGINS
 from fairwarning.core.record import changed
 
+V = TypeVar("V")
 Read = Callable[[str], Scope | None]
 Groups = Mapping[str, Scope]
 Pick = tuple[str, Machine]
@@ -94,6 +98,7 @@ def _create(scale_set: ScaleSet | None, command: CreateSet) -> Turn:
         size=command.size,
         zone=command.zone,
         tags=command.tags,
+        flexible=command.flexible,
     )
     grown, sends = _grow(born, command.capacity, {})
     return Turn(grown, (Fact(Did.SET_CREATED),), sends)
@@ -106,16 +111,27 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> Turn:
         upgrade=command.upgrade or scale_set.upgrade,
         scale_in=command.scale_in or scale_set.scale_in,
         rules=command.rules or scale_set.rules,
+        tags=_or(command.tags, scale_set.tags),
+        terminate_seconds=_or(command.terminate_seconds, scale_set.terminate_seconds),
+        size=_or(command.size, scale_set.size),
     )
-    seconds = command.terminate_seconds
-    if seconds is not None and seconds != scale_set.terminate_seconds:
-        updated = changed(updated, terminate_seconds=seconds, model=scale_set.model + 1)
+    before, after = ((s.terminate_seconds, s.size) for s in (scale_set, updated))
+    if command.renewed or before != after:
+        updated = changed(updated, model=scale_set.model + 1)
     sends: list[Command] = []
     if command.rules is not None:
         sends += [Configure(scope=scope, rules=command.rules) for scope in scale_set.groups]
     if updated.upgrade is UpgradeMode.AUTOMATIC:
-        sends += _follow(updated, _instances(groups))
+        sends += _follow(updated, _named(updated, None, groups))
     return Turn(updated, (Fact(Did.SET_CHANGED, why=f"model {updated.model}"),), tuple(sends))
+
+
+def _or(value: V | None, standing: V) -> V:
+    return standing if value is None else value
+
+
+def _tie(scale_set: ScaleSet, command: TieSet) -> Turn:
+    return Turn(changed(scale_set, resource=command.resource))
 
 
 def _upgrade(scale_set: ScaleSet, command: UpgradeInstances, groups: Groups) -> Turn:
@@ -130,6 +146,7 @@ def _follow(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
             machines=names,
             model=scale_set.model,
             terminate_seconds=scale_set.terminate_seconds,
+            size=scale_set.size,
         )
         for scope, names in _by_scope(picks).items()
     ]
@@ -138,7 +155,12 @@ def _follow(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
 def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> Turn:
     picks = _named(scale_set, command.instances, groups)
     sends = tuple(
-        Protect(scope=scope, machines=names, protected=command.protected)
+        Protect(
+            scope=scope,
+            machines=names,
+            protected=command.protected,
+            shielded=command.shielded,
+        )
         for scope, names in _by_scope(picks).items()
     )
     return Turn(scale_set, (), sends)
@@ -198,9 +220,11 @@ def _remain(scale_set: ScaleSet, command: Remain) -> Turn:
 
 
 def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...], progress: tuple[Progress, ...]) -> Turn:
-    sends = tuple(Dissolve(scope=scope) for scope in scale_set.groups)
+    sends: list[Command] = [Dissolve(scope=scope) for scope in scale_set.groups]
+    if scale_set.resource:
+        sends.append(Vanish(resource=scale_set.resource))
     done = Progress(scale_set.deleting, done=1)
-    return Turn(None, (*facts, Fact(Did.SET_REMOVED)), sends, progress=(*progress, done))
+    return Turn(None, (*facts, Fact(Did.SET_REMOVED)), tuple(sends), progress=(*progress, done))
 
 
 def _deletes(
@@ -281,7 +305,7 @@ def _staying(groups: Groups) -> list[Pick]:
 def _named(scale_set: ScaleSet, ids: tuple[int, ...] | None, groups: Groups) -> list[Pick]:
     picks = _instances(groups)
     if ids is None:
-        return picks
+        return [pick for pick in picks if not pick[1].shielded]
     known = {machine.instance: (scope, machine) for scope, machine in picks}
     for instance in ids:
         if instance not in known:
@@ -296,7 +320,8 @@ def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) ->
     free = [
         (scope, machine)
         for scope, machine in picks
-        if not machine.protected and _may_go(groups[scope].impacts.get(machine.name))
+        if not (machine.protected or machine.shielded)
+        and _may_go(groups[scope].impacts.get(machine.name))
     ]
     if len(free) < count:
         raise Conflict(
@@ -389,6 +414,7 @@ _HANDLERS: dict[type[Command], Callable[..., Turn]] = {
     Dwindle: _dwindle,
 }
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., Turn]] = {
+    TieSet: _tie,
     Remain: _remain,
     Enqueue: _enqueue,
     ApproveDelete: _approve_delete,

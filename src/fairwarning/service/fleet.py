@@ -17,14 +17,23 @@ from fairwarning.core.cascade import Missing, Outcome
 from fairwarning.core.commands import (
     Command,
     Elapse,
-    Operate,
     Poll,
+    ResourceCommand,
     RetryLane,
-    SetOperation,
+    operation_of,
     validate,
 )
 from fairwarning.core.errors import Broken, Conflict, FairwarningError, Refused, Unavailable
-from fairwarning.core.model import Entity, Lane, Operation, Ref, Rollout, ScaleSet, Scope
+from fairwarning.core.model import (
+    Entity,
+    Lane,
+    Operation,
+    Ref,
+    Resource,
+    Rollout,
+    ScaleSet,
+    Scope,
+)
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import Waiting, Work
@@ -43,7 +52,7 @@ BATCH_COMMANDS = 256  # decided and committed together at most
 CACHED_ENTITIES = 4096
 RETRY_SECONDS = 1.0  # real seconds until what nobody waits for is tried again
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane)
+E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
 
 class Fleet:
@@ -278,10 +287,9 @@ class Fleet:
         """Load in one go what the commands name themselves."""
         wanted: dict[Ref, None] = {}
         for one in waiting:
-            command = one.command
-            wanted[command.on, getattr(command, command.target)] = None
-            if isinstance(command, Operate | SetOperation):
-                wanted[Operation, command.operation] = None
+            _name(one.command, wanted)
+            if operation := operation_of(one.command):
+                wanted[Operation, operation] = None
         missing = [ref for ref in wanted if ref not in self._cache]
         if missing:
             work.loaded.update(await self.store.load(missing))
@@ -411,6 +419,13 @@ class Fleet:
     def _notes(self) -> dict[str, str]:
         state = self.clock.state()
         return {"clock": state} if state else {}
+
+
+def _name(command: Command, wanted: dict[Ref, None]) -> None:
+    wanted[command.on, getattr(command, command.target)] = None
+    if isinstance(command, ResourceCommand):
+        for one in command.follow:
+            _name(one, wanted)
 
 
 def _may_pass(error: FairwarningError | None) -> bool:

@@ -4,7 +4,7 @@ It becomes commands. What they may hold is decided in `core`; here it is said wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 
 from fairwarning.core import limits
@@ -16,6 +16,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.record import changed, record
+from fairwarning.service import resources
 from fairwarning.service.fleetvalues import (
     CLOUD,
     COUNT,
@@ -40,6 +41,8 @@ from fairwarning.service.fleetvalues import (
 from fairwarning.service.settings import Cloud, Settings
 
 Create = CreateScope | CreateSet
+
+_THERE = frozenset({"Changed", "ScopeExists", "SetExists"})  # what a second creation is refused as
 
 
 @record
@@ -85,15 +88,27 @@ def demo() -> FleetFile:
 
 async def apply(fleetfile: FleetFile, submit: Callable[[Command], Awaitable[object]]) -> Applied:
     """Create what is not there yet. What is there stays, whatever the file says of it now."""
+    cloud = fleetfile.cloud
+    named = [(command, command.group or cloud.group) for command in fleetfile.commands]
+    groups = dict.fromkeys([cloud.group, *(group for _, group in named)])
+    await _create([resources.create_group(group, cloud.location) for group in groups], submit)
+    created = await _create([resources.create(*one) for one in named], submit)
+    return Applied(created=created, kept=len(named) - created)
+
+
+async def _create(
+    commands: Sequence[Command], submit: Callable[[Command], Awaitable[object]]
+) -> int:
+    """How many of them were not there yet."""
     # All at once, and still in order: the fleet's one writer commits them together.
-    results = await asyncio.gather(*map(submit, fleetfile.commands), return_exceptions=True)
+    results = await asyncio.gather(*map(submit, commands), return_exceptions=True)
     kept = 0
     for result in results:
-        if isinstance(result, FairwarningError) and result.code in {"ScopeExists", "SetExists"}:
+        if isinstance(result, FairwarningError) and result.code in _THERE:
             kept += 1
         elif isinstance(result, BaseException):
             raise result
-    return Applied(created=len(results) - kept, kept=kept)
+    return len(results) - kept
 
 
 # --- Entries ------------------------------------------------------------------------------------

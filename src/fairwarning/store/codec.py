@@ -14,13 +14,14 @@ from fairwarning.core.model import (
     Lane,
     Machine,
     Operation,
+    Resource,
     Rollout,
     ScaleSet,
     Scope,
 )
 
 KINDS: dict[str, type[Entity]] = {
-    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane)
+    kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 }
 """The kinds of entities by the name they are stored under."""
 

@@ -1,0 +1,73 @@
+"""What resources are called, and how scopes and sets come to be together with theirs."""
+
+import json
+
+from fairwarning.core.commands import Command, CreateScope, CreateSet, Write
+from fairwarning.core.model import Resource, ScopeKind
+
+GROUP = "Microsoft.Resources/resourceGroups"
+MACHINE = "Microsoft.Compute/virtualMachines"
+SCALE_SET = "Microsoft.Compute/virtualMachineScaleSets"
+INSTANCE = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines"
+AVAILABILITY_SET = "Microsoft.Compute/availabilitySets"
+CLOUD_SERVICE = "Microsoft.Compute/cloudServices"
+
+__all__ = [
+    "AVAILABILITY_SET", "CLOUD_SERVICE", "GROUP", "INSTANCE", "MACHINE", "SCALE_SET",
+    "Resource", "create", "create_group", "group_id", "resource_id", "within",
+]  # fmt: skip
+
+
+def resource_id(kind: str, group: str, name: str) -> str:
+    """Its id in the store: no two in one group differ in case alone."""
+    return ":".join(part.lower().replace(":", "%3a") for part in (kind, group, name))
+
+
+def within(kind: str, group: str = "") -> str:
+    """What the ids of all resources of a kind begin with, in one group or in all."""
+    return resource_id(kind, group, "") if group else resource_id(kind, "", "")[:-1]
+
+
+def group_id(group: str) -> str:
+    """The id of a resource group."""
+    return resource_id(GROUP, "", group)
+
+
+def create_group(group: str, location: str) -> Write:
+    """A resource group; `Changed` if it is there already."""
+    return Write(
+        resource=group_id(group), name=group, body=json.dumps({"location": location}), at=0
+    )
+
+
+def create(command: CreateScope | CreateSet, group: str) -> Write:
+    """The same command, and the resources of what it makes."""
+    if isinstance(command, CreateSet):
+        name = command.name or command.set
+        return _write(SCALE_SET, group, name, (command,), set=command.set)
+    if command.kind is ScopeKind.STANDALONE:
+        machine = command.machines[0].name
+        return _write(MACHINE, group, machine, (command,), scope=command.scope, machine=machine)
+    if command.kind is ScopeKind.CLOUD_SERVICE:  # its role instances are no resources
+        return _write(CLOUD_SERVICE, group, command.scope, (command,), scope=command.scope)
+    machines = tuple(
+        _write(MACHINE, group, one.name, scope=command.scope, machine=one.name)
+        for one in command.machines
+    )
+    follow = (command, *machines)
+    return _write(AVAILABILITY_SET, group, command.scope, follow, scope=command.scope)
+
+
+def _write(
+    kind: str, group: str, name: str, follow: tuple[Command, ...] = (), **stands_for: str
+) -> Write:
+    return Write(
+        resource=resource_id(kind, group, name),
+        group=group,
+        name=name,
+        body="{}",
+        at=0,
+        within=group_id(group),
+        follow=follow,
+        **stands_for,
+    )
