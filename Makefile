@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv run test check bench conformance docs clean
+.PHONY: help .venv az run test check bench conformance docs clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -23,6 +23,8 @@ help: ## show this list
 	@sed -n 's/^\([a-z.]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .venv: .venv/.ready ## set up everything that running and testing need
+
+az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use it (700 MB)
 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
@@ -46,7 +48,7 @@ docs: .venv/.docs ## build the documentation into site/
 	$(py) -m zensical build --clean --strict $(ARGS)
 
 clean: ## remove whatever these commands made
-	rm -rf .venv site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
+	rm -rf .venv .venv-az site dist .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache .cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamps, so that nothing is done twice: new pins empty the environment, a new pyproject.toml
@@ -64,4 +66,11 @@ clean: ## remove whatever these commands made
 
 .venv/.docs: .venv/.ready
 	@$(pip_install) --group docs
+	@touch $@
+
+# Without our pins: it pins its own dependencies, and shares none with us.
+.venv-az/.ready: .venv/.ready pyproject.toml
+	@echo "Setting up .venv-az (about three minutes, once)"
+	@$(PYTHON) -m venv --without-pip .venv-az
+	@$(py) -m pip --python .venv-az/bin/python install -qq --disable-pip-version-check --group az
 	@touch $@

@@ -168,7 +168,7 @@ def _up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
     program = str(Path(sys.executable).with_name("fairwarning"))
     path, data = folder / "fleet.toml", str(folder / "data")
     path.write_text(fleet, "utf-8")
-    where = ["--metadata", f"127.0.0.1:{port}", "--console", "127.0.0.1:0"]
+    where = ["--metadata", f"127.0.0.1:{port}", "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
     return [program, "up", str(path), "--json", "--data", data, *where, *options]
 
 

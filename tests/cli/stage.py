@@ -69,7 +69,7 @@ class Up:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command, on the same folder."""
-        own = 1 + (words[0] not in {"exec", "healthcheck"})  # a noun, and mostly a verb
+        own = 1 + (words[0] not in {"exec", "az", "healthcheck"})  # a noun, and mostly a verb
         return run(*words[:own], "--data", str(self.data), *words[own:])
 
     def stop(self) -> tuple[int, str]:
@@ -99,7 +99,7 @@ def up(data: Path, *words: str, fleet: str = "", metadata: str = "127.0.0.1:0") 
         path.write_text(fleet)
         words = (str(path), *words)
     command = [*PROGRAM, "up", "--json", "--data", str(data), *words]
-    command += ["--metadata", metadata, "--console", "127.0.0.1:0"]
+    command += ["--metadata", metadata, "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )

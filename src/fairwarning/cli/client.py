@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from fairwarning.cli.local import START, read_ready
+from fairwarning.cli.local import OPERATOR, START, read_ready
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
+from fairwarning.service.settings import TENANT
+from fairwarning.service.tokens import Tokens, key_of
 
+_TOKEN_SECONDS = 300
 _SECONDS = 60.0  # an advance of virtual time may have a lot to do
 
 
 def ask(folder: Path, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
     """The answer of the console; what it refuses is raised as the service raised it."""
-    ready = read_ready(folder)
-    status, answer = send(ready["console"], method, path, ready["token"], body)
+    console = read_ready(folder)["console"]
+    token = Tokens(key_of(folder), TENANT).access(OPERATOR, _TOKEN_SECONDS)
+    status, answer = send(console, method, path, token, body)
     if status < http.client.BAD_REQUEST:
         return answer
     raise _error(status, answer)

@@ -1,9 +1,10 @@
-"""A whole service in this process: store, fleet, drivers, endpoint, console. `up` runs one."""
+"""A whole service in this process: store, fleet, drivers, endpoints, consoles. `up` runs one."""
 
+import asyncio
 import fcntl
 import json
+import logging
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from fairwarning.arm.certificates import Authority
+from fairwarning.cli.doorbell import Doorbell
 from fairwarning.cli.sockets import Sockets
-from fairwarning.console.doorbell import Doorbell
 from fairwarning.core import limits
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.core.model import Machine
@@ -35,20 +37,26 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.fleetfile import Applied, FleetFile
 from fairwarning.service.lookup import machine_called
 from fairwarning.service.metrics import Metric
-from fairwarning.service.settings import Settings
+from fairwarning.service.settings import TENANT, Settings
+from fairwarning.service.tokens import Principal, Role, Tokens, key_of
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Place, Store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+log = logging.getLogger(__name__)
+
 Address = tuple[str, int]
 
+OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 _LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
 START = "start one with `fairwarning up`"
 READY = "up.json"  # in the data folder while the service is up
 _PAGE = 1000  # machines read at once
 _OWNER_ONLY = 0o700
+_TOKEN_SECONDS = 30 * 24 * 3600  # of the token that a script is given at the start
+_DAY_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Options:
     memory: bool = False
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
+    arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
     sockets: Path | None = None  # a folder for a Unix socket a machine
 
@@ -69,7 +78,10 @@ class Ready(TypedDict):
 
     metadata: str
     console: str
-    token: str  # for the console
+    arm: str
+    subscription: str
+    token: str  # an operator's, for the console and the control plane
+    ca: str  # the file of the authority that vouches for the control plane
 
 
 class Local:
@@ -86,6 +98,8 @@ class Local:
         driver = self.programs if _LINUX else simulated
         self.fleet = Fleet(_store(options), self.clock, driver)
         self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
+        names = (options.arm[0], *options.fleet.control_plane.hosts)
+        self.authority = Authority(options.data, names)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Local"]:
@@ -95,8 +109,12 @@ class Local:
             stack.enter_context(_folder(options))
             metadata = stack.enter_context(open_tcp(*options.metadata))
             console = stack.enter_context(open_tcp(*options.console, exact=True))
+            arm = stack.enter_context(open_tcp(*options.arm, exact=True))
             self.metadata_port: int = metadata.getsockname()[1]
             self.console_port: int = console.getsockname()[1]
+            self.arm_port: int = arm.getsockname()[1]
+            self.tokens = Tokens(key_of(options.data), TENANT)
+            self.authority.prepare()
             await self.fleet.start()
             stack.push_async_callback(self.fleet.stop)
             self.applied = await fleetfile.apply(options.fleet, self.fleet.submit)
@@ -110,15 +128,34 @@ class Local:
                 sockets = Sockets(options.sockets, self.server, self.fleet)
                 stack.callback(sockets.close_all)
                 await sockets.open_all()
-            self._token = _token(options.data)
-            bell = Doorbell(console, self._load_console)
-            stack.push_async_callback(bell.close)
+            bells = (
+                Doorbell(console, self._load_console),
+                Doorbell(arm, self._load_arm, self.authority.context),
+            )
+            for bell in bells:
+                stack.push_async_callback(bell.close)
+            renewing = asyncio.create_task(self._renew(), name="certificates")
+            stack.callback(renewing.cancel)
             yield self
 
     def _load_console(self) -> "ASGIApp":
         from fairwarning.console.app import application  # noqa: PLC0415  (see Doorbell)
 
-        return application(self.fleet, self._figures, self._token)
+        return application(self.fleet, self._figures, self.tokens)
+
+    def _load_arm(self) -> "ASGIApp":
+        from fairwarning.arm.app import application  # noqa: PLC0415  (see Doorbell)
+
+        file = self.options.fleet
+        return application(self.fleet, file.cloud, self.tokens, file.control_plane)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_DAY_SECONDS)
+            try:
+                await asyncio.to_thread(self.authority.renew)
+            except Refused as refused:
+                log.error("the certificate could not be renewed: %s", refused)  # noqa: TRY400
 
     def _figures(self) -> list[Metric]:
         return [*self.fleet.metrics(), *self.server.metrics()]
@@ -127,10 +164,14 @@ class Local:
 
     def ready(self) -> Ready:
         """What scripts need to know once it is up."""
+        options = self.options
         return {
-            "metadata": _url(self.options.metadata[0], self.metadata_port),
-            "console": _url(self.options.console[0], self.console_port),
-            "token": self._token,
+            "metadata": _url(options.metadata[0], self.metadata_port),
+            "console": _url(options.console[0], self.console_port),
+            "arm": _url(options.arm[0], self.arm_port, "https"),
+            "subscription": options.fleet.cloud.subscription,
+            "token": self.tokens.access(OPERATOR, _TOKEN_SECONDS),
+            "ca": str(self.authority.ca.absolute()),
         }
 
     async def machines(self) -> AsyncIterator[tuple[str, str]]:
@@ -176,8 +217,8 @@ def _settings(options: Options) -> Settings:
     return settings
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(host: str, port: int, scheme: str = "http") -> str:
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 # --- The data folder --------------------------------------------------------------------------
@@ -205,9 +246,9 @@ def _folder(options: Options) -> Iterator[None]:
 
 def _clear(folder: Path) -> None:
     """Remove what a service puts there, and the folder if nothing else is in it."""
-    for name in ("lock", "token"):
+    for name in ("lock", "signing.key", "ca.pem", "ca.key", "server.pem"):
         (folder / name).unlink(missing_ok=True)
-    for name in ("attached", "machines"):
+    for name in ("attached", "machines", "azure-cli"):
         shutil.rmtree(folder / name, ignore_errors=True)
     with suppress(OSError):
         folder.rmdir()
@@ -219,17 +260,6 @@ def _take(lock: int, folder: Path) -> None:
     except OSError as error:
         text = f"a service is up in {folder} already; stop it, or name another folder with --data"
         raise Unavailable("AlreadyUp", text) from error
-
-
-def _token(folder: Path) -> str:
-    """The console's token, made at the first start; only the folder's owner can read it."""
-    path = folder / "token"
-    try:
-        return path.read_text("ascii")
-    except FileNotFoundError:
-        token = secrets.token_urlsafe(32)
-        _write(path, token)
-        return token
 
 
 def _write(path: Path, text: str) -> None:

@@ -56,7 +56,14 @@ Stop it with Ctrl-C; whatever was accepted is finished and kept.
     type=options.Address(),
     default="127.0.0.1:8170",
     show_default=True,
-    help="Where people and their tools ask: health and metrics.",
+    help="Where people and their tools ask: health, metrics, and what Azure has no API for.",
+)
+@click.option(
+    "--arm",
+    type=options.Address(),
+    default="127.0.0.1:8171",
+    show_default=True,
+    help="Where Azure's tools ask (Azure Resource Manager's API, over TLS).",
 )
 @click.option(
     "--sockets",
@@ -80,11 +87,12 @@ def command(
     memory: bool,
     metadata: tuple[str, int],
     console: tuple[str, int],
+    arm: tuple[str, int],
     sockets: Path | None,
     clock: str,
     as_json: bool,
 ) -> None:
-    """Run a fleet: its metadata endpoint, its console, and all that happens to its machines."""
+    """Run a fleet: its metadata endpoint, its control plane, and what happens to its machines."""
     logs.to_stderr(as_json=as_json)
     with options.told(service=False):
         chosen = Options(
@@ -93,6 +101,7 @@ def command(
             memory=memory,
             metadata=metadata,
             console=console,
+            arm=arm,
             virtual=clock == "virtual",
             sockets=sockets,
         )
@@ -171,7 +180,7 @@ async def _tell_scripts(local: Local) -> None:
 
 async def _tell_people(local: Local) -> None:
     """What is there, and what to try."""
-    applied, console = local.applied, local.ready()["console"]
+    applied, ready = local.applied, local.ready()
     lines = [
         f"Fairwarning is up: {applied.created} groups of machines created, {applied.kept} kept.",
         "",
@@ -186,7 +195,13 @@ async def _tell_people(local: Local) -> None:
     if len(shown) == _SHOWN:
         lines.append("  and perhaps more; `fairwarning machine list` shows all")
     lines += _hints(*shown[0]) if shown else [_EMPTY]
-    lines += ["", f"Health and metrics: {console}/healthz, {console}/metrics", "Ctrl-C stops it."]
+    lines += [
+        "",
+        f"Azure's own tools manage it ({ready['arm']}):",
+        f"  {_program()} az vm list --output table",
+        f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
+        "Ctrl-C stops it.",
+    ]
     click.echo("\n".join(lines))
 
 

@@ -20,6 +20,7 @@ from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import Fault, FaultKind
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import Place, machine_called
+from fairwarning.service.tokens import Tokens
 
 Body = Mapping[str, Any]
 Handler = Callable[[Request], Awaitable[Response]]
@@ -45,9 +46,9 @@ _ACTIONS: Mapping[str, type[Operate]] = {
 class Api:
     """The routes, over one fleet."""
 
-    def __init__(self, fleet: Fleet, token: str) -> None:
+    def __init__(self, fleet: Fleet, tokens: Tokens) -> None:
         self._fleet = fleet
-        self._token = token
+        self._tokens = tokens
 
     def routes(self) -> list[Route]:
         """Every route; each demands the token."""
@@ -63,7 +64,7 @@ class Api:
     def _route(self, method: str, path: str, handler: Handler) -> Route:
         async def guarded(request: Request) -> Response:
             try:
-                access.check(request, self._token)
+                access.check(request, self._tokens)
                 return await handler(request)
             except FairwarningError as error:
                 told = {"code": error.code, "message": error.message}

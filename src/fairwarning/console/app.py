@@ -8,9 +8,10 @@ from starlette.routing import Route
 from fairwarning.console.api import Api
 from fairwarning.console.metrics import CONTENT_TYPE, Figures, exposition
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.tokens import Tokens
 
 
-def application(fleet: Fleet, figures: Figures, token: str) -> Starlette:
+def application(fleet: Fleet, figures: Figures, tokens: Tokens) -> Starlette:
     """The console of one service."""
     shown = exposition(figures)
 
@@ -33,6 +34,6 @@ def application(fleet: Fleet, figures: Figures, token: str) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
-            *Api(fleet, token).routes(),
+            *Api(fleet, tokens).routes(),
         ]
     )

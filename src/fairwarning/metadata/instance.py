@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Priority, Scope, ScopeKind, guid
 from fairwarning.metadata.answers import JSON
+from fairwarning.service.resources import vm_id
 from fairwarning.service.settings import Cloud
 
 Tree = dict[str, "Tree"] | list["Tree"] | str
@@ -168,8 +169,7 @@ def _identity(cloud: Cloud, scope: Scope, machine: Machine) -> dict[str, Tree]:
         "resourceGroupName": group,
         "resourceId": f"{home}/{resource}",
         "subscriptionId": cloud.subscription,
-        # With the time of its creation: a machine made anew under an old name is another.
-        "vmId": guid("vm", scope.id, machine.name, repr(machine.created_at)).lower(),
+        "vmId": vm_id(scope.id, machine),
         "vmScaleSetName": scale_set,
     }
 

@@ -8,7 +8,7 @@ acknowledged only when durable.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -174,6 +174,21 @@ class Fleet:
             entity = self._cache.get(ref, entity)  # a commit in the meantime is newer
         assert entity is None or isinstance(entity, kind)
         return entity
+
+    async def read_all(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
+        """Several entities as committed."""
+        found: dict[Ref, Entity | None] = {ref: self._cache.get(ref) for ref in refs}
+        missing = [ref for ref, entity in found.items() if entity is None]
+        for ref, entity in (await self.store.load(missing)).items() if missing else ():
+            found[ref] = self._cache.get(ref, entity)
+        return found
+
+    async def resources(self, prefix: str, after: str, limit: int) -> list[Resource]:
+        """Resources whose ids begin so, in order, from the first past `after`."""
+        names = await self.store.names(Resource, after, limit)
+        refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
+        found = (await self.read_all(refs)).values()
+        return [one for one in found if isinstance(one, Resource)]
 
     async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
         """Machines of this name, with this address or number."""

@@ -19,6 +19,7 @@ from fairwarning.core.record import changed, record
 from fairwarning.service import resources
 from fairwarning.service.fleetvalues import (
     CLOUD,
+    CONTROL_PLANE,
     COUNT,
     DOMAINS,
     ENDPOINT,
@@ -38,7 +39,7 @@ from fairwarning.service.fleetvalues import (
     table,
     tables,
 )
-from fairwarning.service.settings import Cloud, Settings
+from fairwarning.service.settings import Cloud, ControlPlane, Settings
 
 Create = CreateScope | CreateSet
 
@@ -51,6 +52,7 @@ class FleetFile:
 
     cloud: Cloud = field(default_factory=Cloud)
     endpoint: Settings = field(default_factory=Settings)
+    control_plane: ControlPlane = field(default_factory=ControlPlane)
     commands: tuple[Create, ...] = ()
 
 
@@ -73,6 +75,9 @@ def read(text: str, source: str = "fleet file") -> FleetFile:
         return FleetFile(
             cloud=given.get("cloud", Cloud()),
             endpoint=given.get("metadata", Settings()),
+            control_plane=ControlPlane(
+                rules=Rules(**given.get("rules", {})), **given.get("arm", {})
+            ),
             commands=commands,
         )
     except Wrong as wrong:
@@ -177,6 +182,7 @@ _ENTRIES: dict[str, tuple[dict[str, Read], str, Callable[[Given], Iterator[Creat
 _FILE: dict[str, Read] = {
     "cloud": lambda value: Cloud(**table(value, CLOUD)),
     "metadata": lambda value: Settings(**table(value, ENDPOINT)),
+    "arm": lambda value: table(value, CONTROL_PLANE),
     "rules": ENTRY["rules"],
     **dict.fromkeys(_ENTRIES, tables),
 }

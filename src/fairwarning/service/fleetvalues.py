@@ -184,10 +184,10 @@ def roles(value: object) -> dict[str, int]:
     return table(value, dict.fromkeys(value, _MACHINES))
 
 
-def _hosts(value: object) -> frozenset[str]:
-    """More names by which the endpoint may be called."""
+def _names(value: object) -> tuple[str, ...]:
+    """More names by which the service may be called."""
     names = _of(checks.names(limits.TAGS))(tuple(value) if isinstance(value, list) else value)
-    return HOSTS | {name.lower() for name in names}
+    return tuple(name.lower() for name in names)
 
 
 _MOST_REQUESTS = 1000
@@ -224,9 +224,13 @@ SCALE_SET = {
 COUNT = {"count": _of(checks.whole(1, limits.SET_INSTANCES))}
 ENDPOINT: dict[str, Read] = {
     "preview": _of(checks.boolean),
-    "hosts": _hosts,
+    "hosts": lambda value: HOSTS.union(_names(value)),
     "requests_per_second": _of(checks.whole(0, _MOST_REQUESTS)),
     "connections": _of(checks.whole(1, _MOST_CONNECTIONS)),
     "connections_of_machine": _of(checks.whole(1, _MOST_CONNECTIONS)),
+}
+CONTROL_PLANE: dict[str, Read] = {
+    "ends_at_acceptance": _of(checks.boolean),
+    "hosts": _names,
 }
 CLOUD = {one.name: _PLAIN for one in fields(Cloud)}

@@ -3,7 +3,7 @@
 import json
 
 from fairwarning.core.commands import Command, CreateScope, CreateSet, Write
-from fairwarning.core.model import Resource, ScopeKind
+from fairwarning.core.model import Machine, Resource, ScopeKind, guid
 
 GROUP = "Microsoft.Resources/resourceGroups"
 MACHINE = "Microsoft.Compute/virtualMachines"
@@ -14,7 +14,7 @@ CLOUD_SERVICE = "Microsoft.Compute/cloudServices"
 
 __all__ = [
     "AVAILABILITY_SET", "CLOUD_SERVICE", "GROUP", "INSTANCE", "MACHINE", "SCALE_SET",
-    "Resource", "create", "create_group", "group_id", "resource_id", "within",
+    "Resource", "create", "create_group", "group_id", "resource_id", "vm_id", "within",
 ]  # fmt: skip
 
 
@@ -26,6 +26,11 @@ def resource_id(kind: str, group: str, name: str) -> str:
 def within(kind: str, group: str = "") -> str:
     """What the ids of all resources of a kind begin with, in one group or in all."""
     return resource_id(kind, group, "") if group else resource_id(kind, "", "")[:-1]
+
+
+def vm_id(scope: str, machine: Machine) -> str:
+    """What tells a machine from another that is made later under its name."""
+    return guid("vm", scope, machine.name, repr(machine.created_at)).lower()
 
 
 def group_id(group: str) -> str:

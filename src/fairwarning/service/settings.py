@@ -1,7 +1,13 @@
 """What an operator may set, beside the rules of each scope."""
 
+from dataclasses import field
+
 from fairwarning.core import limits
+from fairwarning.core.model import Rules
 from fairwarning.core.record import record
+
+TENANT = "00000000-0000-0000-0000-00000000f41a"
+"""The directory that logins are in; a service has one, and it is always this."""
 
 HOSTS = frozenset({"localhost", "metadata", "metadata.azure.internal"})
 
@@ -26,3 +32,13 @@ class Settings:
     """Unless it is set, a local run has none and a host run Azure's."""
     connections: int = limits.CONNECTIONS
     connections_of_machine: int = limits.CONNECTIONS_OF_MACHINE
+
+
+@record
+class ControlPlane:
+    """How the control plane treats those who manage machines."""
+
+    ends_at_acceptance: bool = False
+    """Whether an operation reads as done once it is accepted, and not when it has happened."""
+    hosts: tuple[str, ...] = ()  # more names that its certificate is for
+    rules: Rules = field(default_factory=Rules)  # of what is created through it

@@ -1,4 +1,4 @@
-"""The console is loaded when somebody first knocks: who only polls does not pay for it."""
+"""Consoles are loaded when somebody first knocks: who only polls does not pay for them."""
 
 import asyncio
 import socket
@@ -7,6 +7,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     import uvicorn
     from starlette.types import ASGIApp
 
@@ -14,22 +16,28 @@ _STOP_SECONDS = 2
 
 
 class Doorbell:
-    """A listening socket that becomes the console at its first connection."""
+    """A listening socket that becomes a server at its first connection; with `tls`, over TLS."""
 
-    def __init__(self, listener: socket.socket, load: "Callable[[], ASGIApp]") -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        load: "Callable[[], ASGIApp]",
+        tls: "Callable[[], SSLContext] | None" = None,
+    ) -> None:
         self._listener = listener
         self._load = load
+        self._tls = tls
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
         asyncio.get_running_loop().add_reader(listener, self._rung)
 
     def _rung(self) -> None:
         asyncio.get_running_loop().remove_reader(self._listener)
-        self._task = asyncio.create_task(self._serve(), name="console")
+        self._task = asyncio.create_task(self._serve(), name="doorbell")
 
     async def _serve(self) -> None:
         # In a thread, because loading takes a while and polls must not wait for it.
-        self._server = await asyncio.to_thread(_prepare, self._load)
+        self._server = await asyncio.to_thread(_prepare, self._load, self._tls)
         await self._server.serve(sockets=[self._listener])
 
     async def close(self) -> None:
@@ -46,7 +54,9 @@ class Doorbell:
         self._listener.close()
 
 
-def _prepare(load: "Callable[[], ASGIApp]") -> "uvicorn.Server":
+def _prepare(
+    load: "Callable[[], ASGIApp]", tls: "Callable[[], SSLContext] | None"
+) -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415  (see above)
 
     class Quiet(uvicorn.Server):
@@ -59,6 +69,7 @@ def _prepare(load: "Callable[[], ASGIApp]") -> "uvicorn.Server":
     return Quiet(
         uvicorn.Config(
             load(),
+            ssl_context_factory=(lambda *_: tls()) if tls else None,
             proxy_headers=False,  # on by default, and a caller could forge its address
             server_header=False,
             access_log=False,

@@ -1,0 +1,1 @@
+"""What Azure tools talk to: Azure Resource Manager's contract."""

@@ -1,0 +1,156 @@
+"""Availability sets: `Microsoft.Compute/availabilitySets` (C1)."""
+
+from starlette.responses import Response
+
+from fairwarning.arm import documents, profile, writing
+from fairwarning.arm.call import Body, Call, accepted, answer
+from fairwarning.arm.documents import strict, wrong_value
+from fairwarning.arm.plane import Plane, new_operation
+from fairwarning.arm.profile import AVAILABILITY_POLICY_SINCE
+from fairwarning.arm.routes import ALL_COMPUTE, COMPUTE, Route
+from fairwarning.arm.writing import Ask, Wish, Written, told
+from fairwarning.core import limits
+from fairwarning.core.commands import Command, Configure, CreateScope, Remove
+from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.core.record import changed
+from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, Resource
+
+_UPDATES = "properties.platformUpdateDomainCount"
+_FAULTS = "properties.platformFaultDomainCount"
+_FAULT_DOMAINS = 2  # Azure's, where nothing else is said
+_FAULT_DOMAINS_MAX = 3
+
+
+# --- Domains --------------------------------------------------------------------------------------
+
+
+def domains(body: Body) -> tuple[int, int]:
+    """How many update domains and fault domains the set has."""
+    updates = strict(body, _UPDATES, int, limits.UPDATE_DOMAINS)
+    faults = strict(body, _FAULTS, int, _FAULT_DOMAINS)
+    for path, value, most in (
+        (_UPDATES, updates, limits.UPDATE_DOMAINS_MAX),
+        (_FAULTS, faults, _FAULT_DOMAINS_MAX),
+    ):
+        if not 1 <= value <= most:
+            raise wrong_value(path, value, f"a whole number from 1 to {most}")
+    return updates, faults
+
+
+def placed(machine: Machine, resource: Resource, scope: Scope) -> Machine:
+    """The machine in the emptiest domains of its set."""
+    updates, faults = domains(documents.written(resource))
+    used = [(one.update_domain, one.fault_domain) for one in scope.machines.values()]
+    return changed(
+        machine,
+        update_domain=min(range(updates), key=[update for update, _ in used].count),
+        fault_domain=min(range(faults), key=[fault for _, fault in used].count),
+    )
+
+
+def name_of(scope: Scope) -> str:
+    """The set's own name; the scopes of those made here are called `as:{group}:{name}`."""
+    return scope.id.rpartition(":")[2]
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def put(plane: Plane, ask: Ask) -> Written:
+    """Create a set without machines, or change its policy."""
+    profile.check_versions(ask.body, ask.version, "properties", AVAILABILITY_POLICY_SINCE)
+
+    async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
+        body = documents.kept(body)
+        documents.tags_of(body)
+        if standing is not None:
+            return await _change(plane, standing, body)
+        writing.check_location(body)
+        domains(body)
+        scope = f"as:{group.name}:{ask.name}"
+        create = CreateScope(
+            scope=scope,
+            kind=ScopeKind.AVAILABILITY_SET,
+            machines=(),
+            group=group.name,
+            rules=profile.with_policy(plane.settings.rules, body),
+        )
+        return Wish(body, (create,), scope=scope)
+
+    resource, created, operation = await writing.write(plane, AVAILABILITY_SET, ask, plan)
+    shown = document(plane, resource, await plane.scope(resource))
+    return Written(resource, shown, created, operation)
+
+
+async def _change(plane: Plane, standing: Resource, body: Body) -> Wish:
+    before = documents.written(standing)
+    if before and domains(before) != domains(body):
+        writing.refuse_change("platformUpdateDomainCount and platformFaultDomainCount")
+    scope = await plane.scope(standing)
+    rules = profile.with_policy(scope.rules, body)
+    follow: tuple[Command, ...] = ()
+    if rules != scope.rules:
+        follow = (Configure(scope=scope.id, rules=rules),)
+    return Wish(body, follow, scope=standing.scope)
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def document(plane: Plane, resource: Resource, scope: Scope) -> Body:
+    """A set as Azure shows it."""
+    machines = [
+        {"id": plane.path(MACHINE, resource.group, machine.name)}
+        for machine in scope.machines.values()
+    ]
+    granted: Body = {
+        "location": plane.cloud.location,
+        "sku": {"name": "Classic"},
+        "properties": {
+            "platformUpdateDomainCount": limits.UPDATE_DOMAINS,
+            "platformFaultDomainCount": _FAULT_DOMAINS,
+        },
+    }
+    known: Body = {
+        "name": resource.name,
+        "id": plane.path(AVAILABILITY_SET, resource.group, resource.name),
+        "type": AVAILABILITY_SET,
+        "properties": {"virtualMachines": machines},
+    }
+    return documents.merged(documents.merged(granted, documents.written(resource)), known)
+
+
+async def _get(plane: Plane, call: Call) -> Response:
+    resource = await plane.get(AVAILABILITY_SET, call.group, call.name)
+    return answer(document(plane, resource, await plane.scope(resource)))
+
+
+async def _list(plane: Plane, call: Call) -> Response:
+    found, token = await plane.page(call, AVAILABILITY_SET, call.params.get("group", ""))
+    scopes = await plane.scopes(found)
+    shown = [document(plane, one, scopes[one.scope]) for one in found if one.scope in scopes]
+    return answer({"value": shown, **plane.next_link(call, token)})
+
+
+async def _put(plane: Plane, call: Call) -> Response:
+    return told(call, plane, await put(plane, await writing.asked(call)))
+
+
+async def _delete(plane: Plane, call: Call) -> Response:
+    resource = await plane.find(AVAILABILITY_SET, call.group, call.name)
+    if resource is None:
+        return Response(b"", 204)
+    remove = Remove(resource=resource.id, operation=new_operation(), actor=call.actor)
+    return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
+
+
+_ALL = f"{COMPUTE}/availabilitySets"
+_ONE = f"{_ALL}/{{name}}"
+ROUTES = (
+    Route("GET", f"{ALL_COMPUTE}/availabilitySets", _list),
+    Route("GET", _ALL, _list),
+    Route("GET", _ONE, _get),
+    Route("PUT", _ONE, _put),
+    Route("PATCH", _ONE, _put),
+    Route("DELETE", _ONE, _delete),
+)

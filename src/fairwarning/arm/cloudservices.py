@@ -1,0 +1,274 @@
+"""Cloud services: `Microsoft.Compute/cloudServices`, roles and their instances (C1)."""
+
+from functools import partial
+
+from starlette.responses import Response
+
+from fairwarning.arm import documents, errors, views, writing
+from fairwarning.arm.call import Body, Call, accepted, answer
+from fairwarning.arm.documents import strict, wrong_value
+from fairwarning.arm.errors import Wrong
+from fairwarning.arm.plane import Plane, new_operation
+from fairwarning.arm.routes import ALL_COMPUTE, COMPUTE, Route
+from fairwarning.arm.writing import Ask, Wish, Written, told
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    AddMachines,
+    Command,
+    CreateScope,
+    Delete,
+    Operate,
+    Reimage,
+    Remove,
+    Restart,
+    Start,
+    Stop,
+)
+from fairwarning.core.model import ImpactKind, Machine, Scope, ScopeKind, guid
+from fairwarning.service.resources import CLOUD_SERVICE, Resource
+
+_INSTANCE = f"{CLOUD_SERVICE}/roleInstances"
+_ROLE = f"{CLOUD_SERVICE}/roles"
+_ROLES = "properties.roleProfile.roles"
+
+
+# --- Roles ----------------------------------------------------------------------------------------
+
+
+def _roles(body: Body) -> dict[str, int]:
+    """How many instances each role is to have."""
+    roles: dict[str, int] = {}
+    for role in strict(body, _ROLES, list, []):
+        if not isinstance(role, dict):
+            raise wrong_value(_ROLES, role, "objects with a name and a sku")
+        name = strict(role, "name", str)
+        count = strict(role, "sku.capacity", int, 1)
+        writing.check_name(name or "")
+        if not 0 <= count <= limits.SCOPE_MACHINES:
+            allowed = f"a whole number from 0 to {limits.SCOPE_MACHINES}"
+            raise wrong_value(f"{_ROLES}.sku.capacity", count, allowed)
+        roles[name] = count
+    return roles
+
+
+def _role_of(machine: Machine) -> str:
+    return machine.name.rpartition("_IN_")[0]
+
+
+def _instances(role: str, numbers: range) -> tuple[Machine, ...]:
+    return tuple(
+        Machine(
+            name=f"{role}_IN_{n}",
+            update_domain=n % limits.UPDATE_DOMAINS,
+            fault_domain=n % limits.FAULT_DOMAINS,
+        )
+        for n in numbers
+    )
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def put(plane: Plane, ask: Ask) -> Written:
+    """Create a service with its roles, or give roles more instances or fewer."""
+
+    async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
+        body = documents.kept(body)
+        documents.tags_of(body)
+        roles = _roles(body)
+        if standing is not None:
+            scope = await plane.scope(standing)
+            follow = tuple(_resized(scope, ask.operation, roles)) if roles else ()
+            return Wish(body, follow, scope=standing.scope)
+        writing.check_location(body)
+        name = f"cs:{group.name}:{ask.name}"
+        create = CreateScope(
+            scope=name,
+            kind=ScopeKind.CLOUD_SERVICE,
+            machines=tuple(m for r, n in roles.items() for m in _instances(r, range(n))),
+            group=group.name,
+            rules=plane.settings.rules,
+        )
+        return Wish(body, (create,), scope=name)
+
+    resource, created, operation = await writing.write(plane, CLOUD_SERVICE, ask, plan)
+    shown = document(plane, resource, await plane.scope(resource))
+    return Written(resource, shown, created, operation)
+
+
+def _resized(scope: Scope, operation: str, roles: dict[str, int]) -> list[Command]:
+    """What brings the roles to these sizes: instances come and go at the end."""
+    follow: list[Command] = []
+    fewer: list[str] = []
+    for role, count in roles.items():
+        here = [m.name for m in scope.machines.values() if _role_of(m) == role]
+        if len(here) < count:
+            more = _instances(role, range(count))
+            fresh = tuple(m for m in more if m.name not in scope.machines)
+            follow.append(AddMachines(scope=scope.id, machines=fresh[: count - len(here)]))
+        fewer += here[count:]
+    fewer += [m.name for m in scope.machines.values() if _role_of(m) not in roles]
+    if fewer:
+        follow.append(Delete(scope=scope.id, machines=tuple(fewer), operation=operation))
+    return follow
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def document(plane: Plane, resource: Resource, scope: Scope) -> Body:
+    """A service as Azure shows it."""
+    body = documents.merged({"location": plane.cloud.location}, documents.written(resource))
+    deleting = any(i.kind is ImpactKind.DELETE for i in scope.impacts.values())
+    state = "Deleting" if resource.doomed else "Updating" if deleting else "Succeeded"
+    known: Body = {
+        "name": resource.name,
+        "id": plane.path(CLOUD_SERVICE, resource.group, resource.name),
+        "type": CLOUD_SERVICE,
+        "properties": {
+            "provisioningState": state,
+            "uniqueId": guid("service", scope.id).lower(),
+            "roleProfile": {"roles": [_role(name, n) for name, n in _counted(scope).items()]},
+        },
+    }
+    return documents.merged(body, known)
+
+
+def _counted(scope: Scope) -> dict[str, int]:
+    roles: dict[str, int] = {}
+    for machine in scope.machines.values():
+        roles[_role_of(machine)] = roles.get(_role_of(machine), 0) + 1
+    return roles
+
+
+def _role(name: str, count: int) -> Body:
+    return {"name": name, "sku": {"name": "Standard_D1_v2", "tier": "Standard", "capacity": count}}
+
+
+def _instance(plane: Plane, resource: Resource, machine: Machine) -> Body:
+    name = f"{resource.name}/{machine.name}"
+    role = plane.path(_ROLE, resource.group, f"{resource.name}/{_role_of(machine)}")
+    return {
+        "name": machine.name,
+        "id": plane.path(_INSTANCE, resource.group, name),
+        "type": _INSTANCE,
+        "location": plane.cloud.location,
+        "properties": {"networkProfile": {"networkInterfaces": []}, "roleInstanceId": role},
+    }
+
+
+async def _get(plane: Plane, call: Call) -> Response:
+    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
+    return answer(document(plane, resource, await plane.scope(resource)))
+
+
+async def _list(plane: Plane, call: Call) -> Response:
+    found, token = await plane.page(call, CLOUD_SERVICE, call.params.get("group", ""))
+    scopes = await plane.scopes(found)
+    shown = [document(plane, one, scopes[one.scope]) for one in found if one.scope in scopes]
+    return answer({"value": shown, **plane.next_link(call, token)})
+
+
+async def _list_roles(plane: Plane, call: Call) -> Response:
+    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
+    scope = await plane.scope(resource)
+    roles = [
+        {
+            **_role(name, count),
+            "id": plane.path(_ROLE, resource.group, f"{resource.name}/{name}"),
+            "type": _ROLE,
+            "location": plane.cloud.location,
+        }
+        for name, count in _counted(scope).items()
+    ]
+    return answer({"value": roles})
+
+
+async def _list_instances(plane: Plane, call: Call) -> Response:
+    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
+    scope = await plane.scope(resource)
+    return answer({"value": [_instance(plane, resource, m) for m in scope.machines.values()]})
+
+
+async def _found(plane: Plane, call: Call) -> tuple[Resource, Scope, Machine]:
+    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
+    scope = await plane.scope(resource)
+    wanted = call.params["instance"].lower()
+    for machine in scope.machines.values():
+        if machine.name.lower() == wanted:
+            return resource, scope, machine
+    raise errors.missing(_INSTANCE, f"{call.name}/{call.params['instance'][:60]}", call.group)
+
+
+async def _get_instance(plane: Plane, call: Call) -> Response:
+    resource, _, machine = await _found(plane, call)
+    return answer(_instance(plane, resource, machine))
+
+
+async def _view_instance(plane: Plane, call: Call) -> Response:
+    _, scope, machine = await _found(plane, call)
+    return answer(views.instance_view(scope, machine, plane.fleet.clock.now()))
+
+
+# --- Doing ----------------------------------------------------------------------------------------
+
+
+async def _put(plane: Plane, call: Call) -> Response:
+    ask = await writing.asked(call, operation=new_operation())
+    return told(call, plane, await put(plane, ask))
+
+
+async def _act(kind: type[Operate], plane: Plane, call: Call) -> Response:
+    """For the role instances that the body names, or for all."""
+    given = strict(await call.body(), "roleInstances", list)
+    if given is None and kind is Delete:
+        raise Wrong("InvalidParameter", "The parameter 'roleInstances' is required: names, or '*'.")
+    scope = await plane.scope(await plane.get(CLOUD_SERVICE, call.group, call.name))
+    names = tuple(scope.machines) if given in (None, ["*"]) else tuple(given)
+    return await _operate(plane, call, kind, scope, names)
+
+
+async def _act_on_one(kind: type[Operate], plane: Plane, call: Call) -> Response:
+    _, scope, machine = await _found(plane, call)
+    return await _operate(plane, call, kind, scope, (machine.name,))
+
+
+async def _operate(
+    plane: Plane, call: Call, kind: type[Operate], scope: Scope, names: tuple[str, ...]
+) -> Response:
+    operation = new_operation()
+    command = kind(scope=scope.id, machines=names, operation=operation, actor=call.actor)
+    return accepted(call, await plane.fleet.submit(command), plane.cloud.location)
+
+
+async def _delete(plane: Plane, call: Call) -> Response:
+    resource = await plane.find(CLOUD_SERVICE, call.group, call.name)
+    if resource is None:
+        return Response(b"", 204)
+    operation = new_operation()
+    names = tuple((await plane.scope(resource)).machines)
+    deletes = (Delete(scope=resource.scope, machines=names, operation=operation),) if names else ()
+    remove = Remove(resource=resource.id, operation=operation, follow=deletes, actor=call.actor)
+    return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
+
+
+_ACTIONS = {"restart": Restart, "reimage": Reimage, "rebuild": Reimage}
+_SERVICE_ACTIONS = {**_ACTIONS, "poweroff": Stop, "start": Start, "delete": Delete}
+_ALL = f"{COMPUTE}/cloudServices"
+_ONE = f"{_ALL}/{{name}}"
+_MEMBER = f"{_ONE}/roleInstances/{{instance}}"
+ROUTES = (
+    Route("GET", f"{ALL_COMPUTE}/cloudServices", _list),
+    Route("GET", _ALL, _list),
+    Route("GET", _ONE, _get),
+    Route("PUT", _ONE, _put),
+    Route("PATCH", _ONE, _put),
+    Route("DELETE", _ONE, _delete),
+    Route("GET", f"{_ONE}/roles", _list_roles),
+    Route("GET", f"{_ONE}/roleInstances", _list_instances),
+    Route("GET", _MEMBER, _get_instance),
+    Route("GET", f"{_MEMBER}/instanceView", _view_instance),
+    Route("DELETE", _MEMBER, partial(_act_on_one, Delete)),
+    *(Route("POST", f"{_MEMBER}/{n}", partial(_act_on_one, k)) for n, k in _ACTIONS.items()),
+    *(Route("POST", f"{_ONE}/{n}", partial(_act, k)) for n, k in _SERVICE_ACTIONS.items()),
+)

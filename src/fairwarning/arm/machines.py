@@ -1,0 +1,263 @@
+"""Virtual machines: `Microsoft.Compute/virtualMachines` (C1)."""
+
+import re
+from collections.abc import Iterable
+from functools import partial
+
+from starlette.responses import Response
+
+from fairwarning.arm import availability, documents, errors, profile, targets, views, writing
+from fairwarning.arm.call import Body, Call, answer
+from fairwarning.arm.documents import strict, tags_of, word
+from fairwarning.arm.errors import Wrong
+from fairwarning.arm.plane import Plane
+from fairwarning.arm.profile import MACHINE_PROFILE
+from fairwarning.arm.routes import ALL_COMPUTE, COMPUTE, Route
+from fairwarning.arm.targets import ACTIONS, Target
+from fairwarning.arm.writing import Ask, Wish, Written, told
+from fairwarning.core.commands import (
+    AddMachines,
+    Command,
+    Configure,
+    CreateScope,
+    Delete,
+    Operate,
+    UpdateMachine,
+)
+from fairwarning.core.model import (
+    EvictionPolicy,
+    Machine,
+    Priority,
+    ScopeKind,
+)
+from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, SCALE_SET, Resource
+
+PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
+EVICTIONS = {one.value: one for one in EvictionPolicy}
+_SET = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
+    r"/availabilitySets/(?P<name>[^/]+)/?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+async def put(plane: Plane, ask: Ask) -> Written:
+    """Create a machine, or change what may be changed of it."""
+    profile.check_versions(ask.body, ask.version, MACHINE_PROFILE)
+
+    async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
+        body = profile.spelt(documents.kept(body), MACHINE_PROFILE)
+        if standing is None:
+            return await _creation(plane, ask, body, group)
+        return await _change(plane, standing, body)
+
+    resource, created, operation = await writing.write(plane, MACHINE, ask, plan)
+    target = await targets.machine(plane, ask.group, resource.name)
+    return Written(resource, document(plane, target), created, operation)
+
+
+async def _creation(plane: Plane, ask: Ask, body: Body, group: Resource) -> Wish:
+    writing.check_location(body)
+    machine = _machine(ask.name, body)
+    if owner := strict(body, "properties.availabilitySet.id", str):
+        resource = await _availability_set(plane, ask, owner)
+        scope = await plane.scope(resource)
+        placed = availability.placed(machine, resource, scope)
+        add = AddMachines(scope=scope.id, machines=(placed,))
+        return Wish(body, (add,), scope=scope.id, machine=ask.name)
+    name = f"{group.name}:{ask.name}"
+    create = CreateScope(
+        scope=name,
+        kind=ScopeKind.STANDALONE,
+        machines=(machine,),
+        group=group.name,
+        rules=profile.with_policy(plane.settings.rules, body),
+    )
+    return Wish(body, (create,), scope=name, machine=ask.name)
+
+
+def _machine(name: str, body: Body) -> Machine:
+    priority = word(body, "properties.priority", PRIORITIES, Priority.REGULAR)
+    check_eviction(body, "properties", priority)
+    if priority is Priority.SPOT and strict(body, "properties.availabilitySet", dict):
+        text = "Azure Spot Virtual Machine is not supported in Availability Set."
+        raise Wrong("AzureSpotVMNotSupportedInAvailabilitySet", text)
+    return Machine(
+        name=name,
+        host_name=strict(body, "properties.osProfile.computerName", str, ""),
+        size=strict(body, "properties.hardwareProfile.vmSize", str, ""),
+        priority=priority,
+        eviction=word(body, "properties.evictionPolicy", EVICTIONS, EvictionPolicy.DEALLOCATE),
+        terminate_seconds=profile.terminate_seconds(body, MACHINE_PROFILE),
+        zone=zone_of(body),
+        tags=tags_of(body),
+    )
+
+
+def check_eviction(body: Body, at: str, priority: Priority) -> None:
+    """An eviction policy is for those that can be evicted."""
+    if priority is not Priority.SPOT and strict(body, f"{at}.evictionPolicy", str) is not None:
+        text = "Eviction policy can be set only on Azure Spot Virtual Machines."
+        raise Wrong("EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines", text)
+
+
+def zone_of(body: Body) -> str:
+    """The first zone that is named."""
+    zones = strict(body, "zones", list, [])
+    if not all(isinstance(zone, str) for zone in zones):
+        raise documents.wrong_value("zones", zones, "a list of strings")
+    return zones[0] if zones else ""
+
+
+async def _availability_set(plane: Plane, ask: Ask, owner: str) -> Resource:
+    matched = _SET.fullmatch(owner)
+    if matched is None or matched["group"].lower() != ask.group.lower():
+        text = "the id of an availability set in the same resource group"
+        raise documents.wrong_value("properties.availabilitySet.id", owner, text)
+    return await plane.get(AVAILABILITY_SET, ask.group, matched["name"])
+
+
+async def _change(plane: Plane, standing: Resource, body: Body) -> Wish:
+    scope = await plane.scope(standing)
+    before = scope.machines.get(standing.machine)
+    if before is None:
+        raise errors.missing(MACHINE, standing.name, standing.group)
+    after = _machine(standing.name, body)
+    if documents.written(standing):  # else nobody wrote of it yet, and what is not said stays
+        if before.priority is not after.priority:
+            writing.refuse_change("priority")
+        if before.zone != after.zone:
+            writing.refuse_change("zones")
+    profiled = _says(body, "scheduledEventsProfile")
+    update = UpdateMachine(
+        scope=scope.id,
+        machine=standing.machine,
+        terminate_seconds=after.terminate_seconds if profiled else None,
+        size=after.size if _says(body, "hardwareProfile") else None,
+        tags=after.tags if "tags" in body else None,
+    )
+    follow: list[Command] = [update]
+    rules = profile.with_policy(scope.rules, body)
+    if rules != scope.rules:
+        if scope.kind is not ScopeKind.STANDALONE:
+            text = "Set scheduledEventsPolicy on the availability set that the machine is in."
+            raise Wrong("OperationNotAllowed", text, 409)
+        follow.append(Configure(scope=scope.id, rules=rules))
+    return Wish(body, tuple(follow), scope=standing.scope, machine=standing.machine)
+
+
+def _says(body: Body, member: str) -> bool:
+    return strict(body, f"properties.{member}", dict) is not None
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def document(plane: Plane, target: Target, *, view: bool = False) -> Body:
+    """A machine as Azure shows it."""
+    machine, resource, scope = target.machine, target.resource, target.scope
+    body = documents.written(resource)
+    group = resource.group if resource else scope.group
+    granted, known = views.properties(plane.cloud, scope, machine)
+    if target.scale_set:
+        name = target.scale_set.name
+        known["virtualMachineScaleSet"] = {"id": plane.path(SCALE_SET, group, name)}
+    if scope.kind is ScopeKind.AVAILABILITY_SET:
+        name = availability.name_of(scope)
+        known["availabilitySet"] = {"id": plane.path(AVAILABILITY_SET, group, name)}
+    if view:
+        known["instanceView"] = views.instance_view(scope, machine, plane.fleet.clock.now())
+    shown: Body = {
+        "name": machine.name,
+        "id": plane.path(MACHINE, group, machine.name),
+        "type": MACHINE,
+        "location": plane.cloud.location,
+        **({"tags": dict(machine.tags)} if machine.tags else {}),
+        **({"zones": [machine.zone]} if machine.zone else {}),
+        **({"etag": writing.etag(resource)} if resource else {}),
+        "properties": granted,
+    }
+    return documents.merged(documents.merged(shown, body), {"properties": known})
+
+
+async def _get(plane: Plane, call: Call) -> Response:
+    target = await targets.machine(plane, call.group, call.name)
+    view = "instanceview" in call.query("$expand").lower()
+    return answer(document(plane, target, view=view))
+
+
+async def _view(plane: Plane, call: Call) -> Response:
+    target = await targets.machine(plane, call.group, call.name)
+    return answer(views.instance_view(target.scope, target.machine, plane.fleet.clock.now()))
+
+
+async def _list(plane: Plane, call: Call) -> Response:
+    found, token = await plane.page(call, MACHINE, call.params.get("group", ""))
+    view = (
+        "instanceview" in call.query("$expand").lower()
+        or call.query("statusonly").lower() == "true"
+    )
+    shown = [document(plane, one, view=view) for one in await _targets(plane, found)]
+    return answer({"value": shown, **plane.next_link(call, token)})
+
+
+async def _targets(plane: Plane, found: Iterable[Resource]) -> list[Target]:
+    found = list(found)
+    scopes = await plane.scopes(found)
+    return [
+        Target(scope, machine, resource=one)
+        for one in found
+        if (scope := scopes.get(one.scope)) and (machine := scope.machines.get(one.machine))
+    ]
+
+
+# --- Doing ----------------------------------------------------------------------------------------
+
+
+async def _put(plane: Plane, call: Call) -> Response:
+    return told(call, plane, await put(plane, await writing.asked(call)))
+
+
+async def _act(kind: type[Operate], plane: Plane, call: Call) -> Response:
+    target = await targets.machine(plane, call.group, call.name)
+    return await targets.act(plane, call, target, kind)
+
+
+async def _delete(plane: Plane, call: Call) -> Response:
+    try:
+        target = await targets.machine(plane, call.group, call.name)
+    except Wrong as wrong:
+        if wrong.code != "ResourceNotFound":
+            raise
+        return Response(b"", 204)
+    return await targets.act(plane, call, target, Delete)
+
+
+async def _evict(plane: Plane, call: Call) -> Response:
+    target = await targets.machine(plane, call.group, call.name)
+    return await targets.evict(plane, call, target)
+
+
+async def _maintain(plane: Plane, call: Call) -> Response:
+    return await targets.maintain(
+        plane, call, [await targets.machine(plane, call.group, call.name)]
+    )
+
+
+_ALL = f"{COMPUTE}/virtualMachines"
+_ONE = f"{_ALL}/{{name}}"
+ROUTES = (
+    Route("GET", f"{ALL_COMPUTE}/virtualMachines", _list),
+    Route("GET", _ALL, _list),
+    Route("GET", _ONE, _get),
+    Route("PUT", _ONE, _put),
+    Route("PATCH", _ONE, _put),
+    Route("DELETE", _ONE, _delete),
+    Route("GET", f"{_ONE}/instanceView", _view),
+    Route("POST", f"{_ONE}/simulateEviction", _evict),
+    Route("POST", f"{_ONE}/performMaintenance", _maintain),
+    *(Route("POST", f"{_ONE}/{name}", partial(_act, kind)) for name, kind in ACTIONS.items()),
+)

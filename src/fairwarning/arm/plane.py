@@ -1,0 +1,127 @@
+"""What every handler of the control plane works with: the fleet, and its resources."""
+
+import base64
+import binascii
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fairwarning.arm import errors
+from fairwarning.arm.call import Call
+from fairwarning.arm.errors import Wrong
+from fairwarning.core.model import Ref, ScaleSet, Scope
+from fairwarning.service import resources
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.resources import GROUP, Resource
+from fairwarning.service.settings import Cloud, ControlPlane
+from fairwarning.service.tokens import Tokens
+
+PAGE = 200  # resources listed at once
+Page = tuple[Sequence[Resource], str]
+"""Some resources, and the token that the next page begins with (none: there is no next)."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The control plane of one service."""
+
+    fleet: Fleet
+    cloud: Cloud
+    settings: ControlPlane
+    tokens: Tokens
+
+    # --- Resources ---
+
+    async def find(self, kind: str, group: str, name: str) -> Resource | None:
+        """A resource, if there is one of this name."""
+        return await self.fleet.read(Resource, resources.resource_id(kind, group, name))
+
+    async def get(self, kind: str, group: str, name: str) -> Resource:
+        """A resource that has to be there."""
+        resource = await self.find(kind, group, name)
+        if resource is None:
+            await self.group(group)
+            raise errors.missing(kind, name, group)
+        return resource
+
+    async def group(self, name: str) -> Resource:
+        """A resource group that has to be there."""
+        group = await self.find(GROUP, "", name)
+        if group is None:
+            raise errors.group_missing(name)
+        return group
+
+    async def page(self, call: Call, kind: str, group: str = "") -> Page:
+        """Resources of a kind in order: those of a group, or all that the caller may see."""
+        if group:
+            await self.group(group)
+        prefix = resources.within(kind, group or call.principal.group)
+        after = _after(call.query("$skiptoken"), prefix)
+        found = await self.fleet.resources(prefix, after, PAGE + 1)
+        token = _token(found[PAGE - 1].id) if len(found) > PAGE else ""
+        return found[:PAGE], token
+
+    def next_link(self, call: Call, token: str) -> dict[str, str]:
+        """What a listing says of its next page."""
+        if not token:
+            return {}
+        kept = {
+            key: value
+            for key, value in call.request.query_params.items()
+            if key.lower() not in {"$skiptoken", "api-version"}
+        }
+        return {"nextLink": call.link(call.request.url.path, **kept, **{"$skiptoken": token})}
+
+    # --- What they stand for ---
+
+    async def scopes(self, found: Iterable[Resource]) -> dict[str, Scope]:
+        """The scopes of these resources, by their ids."""
+        refs: list[Ref] = [(Scope, one.scope) for one in found if one.scope]
+        entities = await self.fleet.read_all(dict.fromkeys(refs))
+        return {ref[1]: scope for ref, scope in entities.items() if isinstance(scope, Scope)}
+
+    async def scope(self, resource: Resource) -> Scope:
+        """The scope that a resource stands for or is in."""
+        scope = await self.fleet.read(Scope, resource.scope)
+        if scope is None:  # it went a moment ago
+            raise errors.missing("Microsoft.Compute", resource.name, resource.group)
+        return scope
+
+    async def scale_set(self, resource: Resource) -> ScaleSet:
+        """The scale set that a resource stands for."""
+        scale_set = await self.fleet.read(ScaleSet, resource.set)
+        if scale_set is None:
+            raise errors.missing(resources.SCALE_SET, resource.name, resource.group)
+        return scale_set
+
+    # --- Names ---
+
+    def path(self, kind: str, group: str, name: str) -> str:
+        """A resource's id as Azure spells it."""
+        home = f"/subscriptions/{self.cloud.subscription}/resourceGroups/{group}"
+        if kind == GROUP:
+            return home.removesuffix(group) + name
+        namespace, *types = kind.split("/")
+        steps = "/".join(f"{t}/{n}" for t, n in zip(types, name.split("/"), strict=True))
+        return f"{home}/providers/{namespace}/{steps}"
+
+
+def new_operation() -> str:
+    """An id for an operation."""
+    return str(uuid.uuid4())
+
+
+def _token(last: str) -> str:
+    return base64.urlsafe_b64encode(last.encode()).decode()
+
+
+def _after(token: str, prefix: str) -> str:
+    if not token:
+        return prefix
+    try:
+        after = base64.urlsafe_b64decode(token.encode("ascii")).decode()
+    except (UnicodeError, binascii.Error):
+        after = ""
+    if not after.startswith(prefix):
+        raise Wrong("InvalidSkipToken", "The $skiptoken is not one of a nextLink of this listing.")
+    return after

@@ -1,0 +1,164 @@
+"""Which machine a path means, and how it is told what to do."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from fairwarning.arm import errors
+from fairwarning.arm.call import Call, accepted
+from fairwarning.arm.documents import strict, wrong_value
+from fairwarning.arm.errors import Wrong
+from fairwarning.arm.plane import Plane, new_operation
+from fairwarning.arm.views import maintenance_of
+from fairwarning.core import commands
+from fairwarning.core.commands import Approve, Command, Evict, Operate, OperateInstances
+from fairwarning.core.model import Machine, Operation, Ref, ScaleSet, Scope
+from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
+
+ACTIONS: Mapping[str, type[Operate]] = {
+    "restart": commands.Restart,
+    "redeploy": commands.Redeploy,
+    "reimage": commands.Reimage,
+    "deallocate": commands.Deallocate,
+    "powerOff": commands.Stop,
+    "start": commands.Start,
+}
+"""What a user may do to a machine, as Azure calls it."""
+
+_INSTANCE = re.compile(r"(?:.*_)?(0|[1-9][0-9]{0,8})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine that somebody wants something of."""
+
+    scope: Scope
+    machine: Machine
+    scale_set: ScaleSet | None = None
+    resource: Resource | None = None
+
+    def command(self, kind: type[Operate], actor: str) -> Command:
+        """What tells it to; instances are told through their set."""
+        operation = new_operation()
+        if self.scale_set:
+            return OperateInstances(
+                set=self.scale_set.id,
+                action=kind,
+                instances=(self.machine.instance,),
+                operation=operation,
+                actor=actor,
+            )
+        names = (self.machine.name,)
+        return kind(scope=self.scope.id, machines=names, operation=operation, actor=actor)
+
+
+# --- Finding --------------------------------------------------------------------------------------
+
+
+async def machine(plane: Plane, group: str, name: str) -> Target:
+    """A machine by name. Instances of Flexible sets may be called so as well."""
+    resource = await plane.find(MACHINE, group, name)
+    if resource is None:
+        found = await _flexible(plane, group, name)
+        if found is None:
+            await plane.group(group)
+            raise errors.missing(MACHINE, name, group)
+        return found
+    scope = await plane.scope(resource)
+    one = scope.machines.get(resource.machine)
+    if one is None:
+        raise errors.missing(MACHINE, name, group)
+    return Target(scope, one, resource=resource)
+
+
+async def _flexible(plane: Plane, group: str, name: str) -> Target | None:
+    owner, _, number = name.rpartition("_")
+    resource = await plane.find(SCALE_SET, group, owner) if owner else None
+    if resource is None or not _INSTANCE.fullmatch(number):
+        return None
+    scale_set = await plane.scale_set(resource)
+    return await _instance(plane, scale_set, number) if scale_set.flexible else None
+
+
+async def instance(plane: Plane, group: str, name: str, number: str) -> Target:
+    """An instance of a scale set, by its id."""
+    scale_set = await plane.scale_set(await plane.get(SCALE_SET, group, name))
+    found = await _instance(plane, scale_set, number)
+    if found is None:
+        raise errors.missing(INSTANCE, f"{name}/{number[:40]}", group)
+    return found
+
+
+async def _instance(plane: Plane, scale_set: ScaleSet, number: str) -> Target | None:
+    matched = _INSTANCE.fullmatch(number)
+    name = f"{scale_set.name}_{matched[1]}" if matched else ""
+    for scope in await groups(plane, scale_set):
+        if one := scope.machines.get(name):
+            return Target(scope, one, scale_set)
+    return None
+
+
+async def groups(plane: Plane, scale_set: ScaleSet) -> list[Scope]:
+    """The placement groups of a set."""
+    refs: list[Ref] = [(Scope, name) for name in scale_set.groups]
+    found = (await plane.fleet.read_all(refs)).values()
+    return [scope for scope in found if isinstance(scope, Scope)]
+
+
+async def chosen(call: Call, *, needed: bool = False) -> tuple[int, ...] | None:
+    """The instances that a body names; None is all."""
+    body = await call.body()
+    given = strict(body, "instanceIds", list)
+    if given is None and needed:
+        raise Wrong("InvalidParameter", "The parameter 'instanceIds' is required: ids, or '*'.")
+    if given is None or given == ["*"]:
+        return None
+    return numbers(given)
+
+
+def numbers(given: Sequence[object]) -> tuple[int, ...]:
+    """Instance ids as numbers; the names of instances will do as well."""
+    found = []
+    for one in given:
+        matched = _INSTANCE.fullmatch(one) if isinstance(one, str) else None
+        if matched is None:
+            raise wrong_value("instanceIds", one, "an id such as '0', or a lone '*' for all")
+        found.append(int(matched[1]))
+    if not found:
+        raise wrong_value("instanceIds", given, "a list with at least one id")
+    return tuple(dict.fromkeys(found))
+
+
+# --- Doing ----------------------------------------------------------------------------------------
+
+
+async def act(plane: Plane, call: Call, target: Target, kind: type[Operate]) -> Response:
+    """Accept what a user wants done to a machine."""
+    operation = await plane.fleet.submit(target.command(kind, call.actor))
+    return accepted(call, operation, plane.cloud.location)
+
+
+async def evict(plane: Plane, call: Call, target: Target) -> Response:
+    """Pretend that the platform wants a Spot machine back: 204, and no URL to follow."""
+    await plane.fleet.submit(target.command(Evict, call.actor))
+    return Response(b"", 204)
+
+
+async def maintain(plane: Plane, call: Call, targets: Sequence[Target]) -> Response:
+    """Begin now what the platform has announced for these machines."""
+    events = {
+        event.id: (target.scope.id, event)
+        for target in targets
+        if (event := maintenance_of(target.scope, target.machine))
+    }
+    if not events:
+        name = targets[0].machine.name if targets else call.name
+        text = f"Operation 'performMaintenance' is not allowed on VM '{name}' since no maintenance"
+        raise Wrong("OperationNotAllowed", f"{text} is planned for it.", 409)
+    for scope, event in events.values():
+        await plane.fleet.submit(Approve(scope=scope, events=(event.id,), actor=call.actor))
+    _, first = next(iter(events.values()))
+    operation = await plane.fleet.read(Operation, first.operation)
+    return accepted(call, operation, plane.cloud.location)

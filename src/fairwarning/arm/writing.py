@@ -1,0 +1,170 @@
+"""Writing a resource: by a request of its own, or as a part of a deployment."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from fairwarning.arm import documents, errors
+from fairwarning.arm.call import Body, Call, answer, is_over, operation_headers
+from fairwarning.arm.errors import Wrong
+from fairwarning.arm.plane import Plane
+from fairwarning.core.commands import Command
+from fairwarning.core.commands import Write as WriteCommand
+from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.core.model import Operation
+from fairwarning.service import resources
+from fairwarning.service.resources import Resource
+
+_ATTEMPTS = 5  # somebody else may write the same resource at the same time
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.()\-]{0,88}[A-Za-z0-9_()\-]|[A-Za-z0-9_]", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Somebody writes a resource."""
+
+    group: str
+    name: str  # of what is nested in another: with the other's, `lb/rule`
+    body: Body
+    version: str
+    actor: str
+    operation: str = ""
+    if_match: str = ""
+    must_be_new: bool = False
+    must_be_there: bool = False  # a PATCH changes what there is
+
+
+@dataclass(frozen=True)
+class Written:
+    """A resource that was written, and how it is shown."""
+
+    resource: Resource
+    document: Body
+    created: bool
+    operation: Operation | None = None
+
+
+Put = Callable[[Plane, Ask], Awaitable[Written]]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a resource is to be: what is kept of it, what it stands for, what follows."""
+
+    body: Body
+    follow: tuple[Command, ...] = ()
+    scope: str = ""
+    machine: str = ""
+    set: str = ""
+
+
+Plan = Callable[[Resource | None, Body, Resource], Awaitable[Wish]]
+"""From what is there, what it is to be in all, and its group."""
+
+
+async def asked(call: Call, **more: Any) -> Ask:  # noqa: ANN401  (other fields of Ask)
+    """What a PUT or PATCH asks for."""
+    headers = call.request.headers
+    return Ask(
+        group=call.group,
+        name=more.pop("name", None) or call.name,
+        body=documents.cleaned(await call.body()),
+        version=call.version,
+        actor=call.actor,
+        if_match=headers.get("if-match", ""),
+        must_be_new=headers.get("if-none-match", "") == "*",
+        must_be_there=call.request.method == "PATCH",
+        **more,
+    )
+
+
+async def write(
+    plane: Plane, kind: str, ask: Ask, plan: Plan
+) -> tuple[Resource, bool, Operation | None]:
+    """Merge what is asked for into what is there, and commit it with all that follows."""
+    for part in ask.name.split("/"):
+        check_name(part)
+    group = await plane.group(ask.group)
+    for _ in range(_ATTEMPTS):
+        standing = await plane.find(kind, ask.group, ask.name)
+        _check_conditions(ask, kind, standing)
+        body = documents.merged(documents.written(standing), ask.body)
+        wish = await plan(standing, body, group)
+        try:
+            operation = await plane.fleet.submit(_command(kind, ask, standing, wish, group))
+        except Conflict as conflict:
+            if conflict.code != "Changed":
+                raise
+            continue
+        except NotFound as gone:
+            if gone.code != "UnknownResource":
+                raise
+            raise errors.group_missing(ask.group) from gone
+        written = await plane.get(kind, ask.group, ask.name)
+        return written, standing is None, operation
+    raise Wrong("Conflict", "The resource is being changed by others; try again.", 409)
+
+
+def _command(
+    kind: str, ask: Ask, standing: Resource | None, wish: Wish, group: Resource
+) -> WriteCommand:
+    return WriteCommand(
+        resource=resources.resource_id(kind, ask.group, ask.name),
+        group=group.name,
+        name=standing.name if standing else ask.name,
+        body=documents.text(wish.body),
+        within=group.id,
+        at=standing.version if standing else 0,
+        follow=wish.follow,
+        scope=wish.scope,
+        machine=wish.machine,
+        set=wish.set,
+        operation=ask.operation,
+        actor=ask.actor,
+    )
+
+
+def _check_conditions(ask: Ask, kind: str, standing: Resource | None) -> None:
+    if standing is None and ask.must_be_there:
+        raise errors.missing(kind, ask.name, ask.group)
+    wrong = (standing is not None and ask.must_be_new) or (
+        ask.if_match not in {"", "*"} and (standing is None or ask.if_match != etag(standing))
+    )
+    if wrong:
+        text = "The resource is not (any more) what the request's conditions say."
+        raise Wrong("PreconditionFailed", text, 412)
+
+
+def check_name(name: str) -> None:
+    """A name for something new."""
+    if not _NAME.fullmatch(name):
+        allowed = "1 to 90 letters, digits, '_', '-', '.' or parentheses, no '.' at its ends"
+        raise documents.wrong_value("name", name, allowed)
+
+
+def check_location(body: Body) -> None:
+    """What is new has to be somewhere."""
+    if not documents.strict(body, "location", str):
+        text = "The location property is required for this definition."
+        raise Wrong("LocationRequired", text)
+
+
+def refuse_change(what: str) -> None:
+    """Some values are for life."""
+    raise Wrong("PropertyChangeNotAllowed", f"Changing property '{what}' is not allowed.", 409)
+
+
+def etag(resource: Resource) -> str:
+    """Tells one state of a resource from another."""
+    return f'"{resource.version}"'
+
+
+def told(call: Call, plane: Plane, written: Written) -> Response:
+    """200 or 201 with the resource; while more is to be done, where to ask how it goes."""
+    headers = {"ETag": etag(written.resource)}
+    if written.operation and not is_over(written.operation):
+        headers |= operation_headers(call, written.operation, plane.cloud.location)
+    return answer(written.document, 201 if written.created else 200, headers)

@@ -1,0 +1,230 @@
+from typing import Any
+
+import pytest
+
+from fairwarning.arm.expressions import DEPTH, FUNCTIONS, WORK, Evaluation, Function, Wrong, read
+
+TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
+
+
+def broken() -> None:
+    """A function that must not be called."""
+    raise AssertionError
+
+
+GIVEN = {
+    **FUNCTIONS,
+    "tree": Function(lambda: TREE),
+    "echo": Function(lambda value: value, ("any",)),
+    "broken": Function(broken),
+}
+
+
+Value = Any
+
+
+def value(text: object) -> Value:
+    """What an expression gives."""
+    return Evaluation(GIVEN).value(read(text, GIVEN))
+
+
+def refusal(text: object) -> str:
+    """Why an expression is refused."""
+    with pytest.raises(Wrong) as caught:
+        value(text)
+    assert caught.value.code == "InvalidTemplate"
+    return caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("concat('a')", "concat('a')"),
+        ("", ""),
+        ("[", "["),
+        ("[a] b", "[a] b"),
+        ("[concat('a'", "[concat('a'"),
+        ("[[a]", "[a]"),
+        ("[[a", "[a"),
+        ("['it''s']", "it's"),
+        ("['']", ""),
+        ("[ 'a' ]", "a"),
+        ("[-12]", -12),
+        ("[ concat ( 'a' ,\n'b' ) ]", "ab"),
+        ("[CONCAT('a', toLower('B'), TOUPPER('c'))]", "abC"),
+    ],
+)
+def test_expressions_and_plain_texts(text: str, expected: object) -> None:
+    """A text in brackets is an expression; [[ stands for a bracket; anything else is itself."""
+    assert value(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[concat('port', 22, true())]", "port22True"),
+        ("[concat(createArray(1), createArray('a', createArray()))]", [1, "a", []]),
+        ("[string(5)]", "5"),
+        ("[string(createArray(1, 'a', null(), false()))]", '[1,"a",null,false]'),
+        ("[string(null())]", ""),
+        ("[int('-42')]", -42),
+        ("[int(7)]", 7),
+        ("[bool('True')]", True),
+        ("[bool(0)]", False),
+        ("[format('{0}-{1} {{{0}}}', 'a', 5)]", "a-5 {a}"),
+        ("[if(equals(1, 1), 'yes', broken())]", "yes"),
+        ("[if(not(equals('a', 'A')), 'differ', broken())]", "differ"),
+        ("[equals(1, true())]", False),
+        ("[equals(createArray(1, 'a'), createArray(1, 'a'))]", True),
+        ("[and(true(), true(), false())]", False),
+        ("[or(false(), true())]", True),
+        ("[empty('')]", True),
+        ("[empty(null())]", True),
+        ("[empty(tree())]", False),
+        ("[length(tree())]", 3),
+        ("[length('four')]", 4),
+        ("[first('abc')]", "a"),
+        ("[last(createArray(1, 2))]", 2),
+        ("[first(createArray())]", None),
+        ("[last('')]", ""),
+        ("[split('a,b;c', ',')]", ["a", "b;c"]),
+        ("[split('a,b;c', createArray(',', ';'))]", ["a", "b", "c"]),
+        ("[split('abc', '')]", ["abc"]),
+        ("[null()]", None),
+    ],
+)
+def test_functions(text: str, expected: object) -> None:
+    """Each function does as Azure describes it."""
+    found = value(text)
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[tree().Name]", "web"),
+        ("[tree().name]", "web"),
+        ("[tree()['list'][0]]", 10),
+        ("[tree().list[1].deep[0]]", True),
+        ("[tree().list[length(createArray('a'))].deep]", [True]),
+        ("[tree().nothing]", None),
+        ("[if(true(), tree(), null()).Name]", "web"),
+    ],
+)
+def test_parts(text: str, expected: object) -> None:
+    """A dot or brackets lead to a property, whatever its case, and a number to an element."""
+    assert value(text) == expected
+
+
+def test_values_are_worked_out_at_any_depth_and_names_never() -> None:
+    """Expressions stand anywhere among the values; names of properties are left as they are."""
+    given = {"[concat('a')]": [{"b": "[concat('a')]"}, 1, 1.5, None, True]}
+    assert value(given) == {"[concat('a')]": [{"b": "a"}, 1, 1.5, None, True]}
+
+
+def test_a_unique_string_depends_on_all_its_arguments() -> None:
+    """It is 13 letters and digits, always the same for the same arguments."""
+    one = value("[uniqueString('group', 'a')]")
+    assert one == value("[uniqueString('group', 'a')]")
+    assert one not in {value("[uniqueString('groupa')]"), value("[uniqueString('a', 'group')]")}
+    assert len(one) == 13
+    assert one.isalnum()
+    assert one == one.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[]", "needs a function, a text in single quotes or a whole number at its character 2"),
+        ("[concat('a',)]", "at its character 13"),
+        ("[concat('a' 'b')]", "needs a ',' or a ')' at its character 13"),
+        ("[concat('a']", "needs a ',' or a ')'"),
+        ("[concat('a'))]", "needs the end of the expression"),
+        ("[concat]", "needs a '('"),
+        ("[tree().]", "needs the name of a property"),
+        ("[tree()[0]", "needs a ']'"),
+        ("['it's']", "needs the end of the expression"),
+        ("['open]", "from its character 2 on; texts stand in single quotes"),
+        ("[1.5]", "needs the end of the expression"),
+        ("[9223372036854775808]", "must fit into 64 bits"),
+        ("[int('9999999999999999999')]", "must fit into 64 bits"),
+        ("[copyIndex()]", "the function 'copyIndex' is not supported; supported are and, bool"),
+        ("[contoso.unique('a')]", "user functions are not supported"),
+        ("[toLower()]", "toLower() takes 1 arguments, not 0"),
+        ("[concat()]", "concat() takes at least 1 arguments, not 0"),
+        ("[toLower(5)]", "toLower() takes string as its argument 1, not int"),
+        ("[if('true', 1, 2)]", "if('true') takes bool as its argument 1, not string"),
+        ("[concat('a', createArray())]", "concat('a') takes only arrays or no array at all"),
+        ("[int('four')]", "takes a string only if it is a whole number"),
+        ("[bool('yes')]", "takes a string only if it is 'true' or 'false'"),
+        ("[format('{1}', 'a')]", "has no value for {1}; the first value is {0}"),
+        ("[format('{0:N}', 1)]", "fills in {0}, {1} and so on"),
+        ("[split('a', createArray(1))]", "takes strings as delimiters"),
+        ("[tree().nome]", "tree() leads to a value of kind object, which has no 'nome' in it"),
+        ("[tree().list[2]]", "leads to a value of kind array, which has no 2 in it"),
+        ("[tree().list[-1]]", "which has no"),
+        ("[tree().list[true()]]", "which has no bool in it"),
+        ("[tree().nothing.more]", "leads to a value of kind null, which has no 'more' in it"),
+        ({"a": [1, "[no()]"]}, "a[1]: the function 'no' is not supported"),
+        ({"a": {"copy": [{"name": "b"}]}}, "a: copy is not supported"),
+        (10**30, "must fit into 64 bits"),
+    ],
+)
+def test_refusals(text: object, why: str) -> None:
+    """A refusal says what is wrong and where, without what the expressions gave."""
+    assert why in refusal(text)
+
+
+def test_no_refusal_shows_what_an_expression_gave() -> None:
+    """A function's result may hold a secret, so only its kind is named."""
+    for text in (
+        "[int(echo('hunter2'))]",
+        "[bool(toLower(echo('hunter2')))]",
+        "[tree()[echo('hunter2')]]",
+        "[format(echo('{hunter2}'))]",
+        "[and(true(), echo('hunter2'))]",
+    ):
+        assert "hunter2" not in refusal(text)
+
+
+def test_length_and_depth_have_bounds() -> None:
+    """What is too long or too deep to be worked out is refused, whichever way it is nested."""
+    assert value("['" + "x" * 24_572 + "']") == "x" * 24_572
+    assert "may have 24576 characters" in refusal("['" + "x" * 24_573 + "']")
+    fits = DEPTH - 1
+    assert value("[" + "createArray(" * fits + "1" + ")" * fits + "]") is not None
+    deep: Any = "a"
+    for _ in range(50_000):
+        deep = [deep]
+    for text in (
+        "[" + "not(" * 2_000 + "true()" + ")" * 2_000 + "]",
+        "[" + "tree()[" * 2_000 + "1" + "]" * 2_000 + "]",
+        "[" + "if(" * 2_000 + "]",
+        deep,
+    ):
+        assert f"more than {DEPTH} levels deep" in refusal(text)
+
+
+def test_what_expressions_make_has_a_bound() -> None:
+    """A short expression cannot fill the memory, nor take forever."""
+    big = {
+        **GIVEN,
+        "text": Function(lambda: "x" * 1_000_000),
+        "many": Function(lambda: ["x"] * (WORK // 3)),
+    }
+    for text, why in (
+        ("[concat(" + "text()," * 2_000 + "'')]", "make more than"),
+        ("[createArray(many(), many(), many())]", "make more than"),
+        ("[format('" + "{0}" * 8_000 + "', text())]", "may not write more than"),
+        ("[split(text(), 'xx')]", "too long a text"),
+        ("[split('x', createArray(text(), text()))]", "too many delimiters"),
+    ):
+        with pytest.raises(Wrong) as caught:
+            Evaluation(big).value(read(text, big))
+        assert why in caught.value.message
+
+
+def test_what_comes_out_is_nobody_elses() -> None:
+    """Changing a result changes nothing that it was made of."""
+    value("[tree().list]").append("more")
+    assert TREE["list"] == [10, {"deep": [True]}]
