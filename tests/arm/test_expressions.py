@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.expressions import DEPTH, FUNCTIONS, WORK, Evaluation, Function, Wrong, read
+from fairwarning.arm.templates.expressions import WORK, Evaluation, read
+from fairwarning.arm.templates.functions import FUNCTIONS, Function
+from fairwarning.arm.templates.values import DEPTH, Wrong
 
 TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
 

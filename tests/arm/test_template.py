@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning.arm.expressions import DEPTH, FUNCTIONS
-from fairwarning.arm.template import RESOURCES, Home, Needs, Template
+from fairwarning.arm.templates.functions import FUNCTIONS
+from fairwarning.arm.templates.template import RESOURCES, Home, Needs, Template
+from fairwarning.arm.templates.values import DEPTH
 from fairwarning.core.errors import Refused
 
 Json = dict[str, Any]

@@ -25,7 +25,8 @@ from fairwarning.arm.call import RETRY_SECONDS, Body, Call, accepted, answer
 from fairwarning.arm.errors import Wrong
 from fairwarning.arm.plane import Plane, new_operation
 from fairwarning.arm.routes import GROUP, Route
-from fairwarning.arm.template import Home, Needs, Step, Template
+from fairwarning.arm.templates.steps import Step
+from fairwarning.arm.templates.template import Home, Needs, Template
 from fairwarning.arm.writing import Ask, Put, Wish, check_name, write
 from fairwarning.core.commands import Remove
 from fairwarning.core.errors import FairwarningError, Refused

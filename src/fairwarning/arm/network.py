@@ -41,6 +41,7 @@ class Kind:
     parts: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     fill: Fill | None = None
+    says_new: bool = True  # 201 for what is new; Azure's disks say 200, and clients take no other
 
 
 _TABLE = (
@@ -56,7 +57,7 @@ _TABLE = (
         ("inboundNatRules",),
     ),
     Kind(f"{_NETWORK}/networkInterfaces", ("ipConfigurations",), (), addresses.fill_interface),
-    Kind(f"{_COMPUTE}/disks"),
+    Kind(f"{_COMPUTE}/disks", says_new=False),
     Kind(f"{_COMPUTE}/images"),
     Kind(f"{_COMPUTE}/proximityPlacementGroups"),
     Kind(f"{_COMPUTE}/sshPublicKeys"),
@@ -81,7 +82,8 @@ async def _put(kind: Kind, plane: Plane, ask: Ask) -> Written:
         return Wish(body)
 
     resource, created, operation = await writing.write(plane, kind.name, ask, plan)
-    return Written(resource, _document(kind, plane, resource), created, operation)
+    new = created and kind.says_new
+    return Written(resource, _document(kind, plane, resource), new, operation)
 
 
 async def _put_part(kind: Kind, part: str, plane: Plane, ask: Ask) -> Written:

@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-_NOUNS = ("up", "exec", "machine", "clock", "fault", "az", "healthcheck")
+_NOUNS = ("up", "exec", "machine", "clock", "fault", "az", "token", "healthcheck")
 """Each a file beside this one, with a `command`."""
 
 

@@ -5,29 +5,24 @@ other, and looks up what an expression needs to know about resources that are th
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from graphlib import CycleError, TopologicalSorter
-from heapq import heappop, heappush
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
-from fairwarning.arm.expressions import (
-    DEPTH,
-    FUNCTIONS,
-    MANY,
-    Evaluation,
-    Function,
-    Functions,
-    Node,
-    Value,
-    Wrong,
-    at,
-    canonical,
-    kind_of,
-    read,
-    read_at,
-    shown,
+from fairwarning.arm.templates.expressions import Evaluation, read, read_at
+from fairwarning.arm.templates.functions import FUNCTIONS, MANY, Function, Functions, Node
+from fairwarning.arm.templates.parameters import (
+    KINDS,
+    LISTED_CHARACTERS,
+    SECURE,
+    Named,
+    must_be,
+    parameter,
+    section,
+    type_of,
 )
+from fairwarning.arm.templates.steps import Step, ordered
+from fairwarning.arm.templates.values import DEPTH, Value, Wrong, at, kind_of, shown
 from fairwarning.core.record import record
 
 RESOURCES = 800  # of one template: Azure's own limit
@@ -36,18 +31,6 @@ _KEYS = {
     "$schema", "contentVersion", "apiProfile", "metadata",
     "parameters", "variables", "functions", "resources", "outputs",
 }  # fmt: skip
-_KINDS = {  # what a type of a parameter or output admits
-    "string": "string",
-    "securestring": "string",
-    "int": "int",
-    "bool": "bool",
-    "object": "object",
-    "secureobject": "object",
-    "array": "array",
-}
-_LISTED = 10  # how many things a refusal names
-_LISTED_CHARACTERS = 500
-_SECURE = {"securestring", "secureobject"}
 _NOT_PART_OF_A_BODY = {
     "type", "name", "apiVersion", "dependsOn", "condition", "resources", "comments", "metadata",
 }  # fmt: skip
@@ -58,8 +41,6 @@ _UNSUPPORTED = {
 }
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-zA-Z]+)?", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-
-S = TypeVar("S", list[Any], dict[str, Any])
 
 Found = Mapping[str, Mapping[str, Any]]
 """Whole resources, by their ids in lower case."""
@@ -83,26 +64,6 @@ class Needs(Exception):
         self.id = resource
 
 
-@record
-class Step:
-    """A resource to deploy; its id, type and name are spelled as in the template."""
-
-    id: str
-    type: str
-    name: str
-    version: str
-    place: str
-    label: str  # what a refusal calls it
-    body: Node
-    wanted: bool
-    after: tuple[tuple[str, str], ...]  # as the template puts it, and the id or name that it gives
-
-    @property
-    def key(self) -> str:
-        """What it is found by."""
-        return self.id.lower()
-
-
 class Template:
     """A sound template. Whatever is wrong with it is refused as InvalidTemplate, saying where."""
 
@@ -115,16 +76,16 @@ class Template:
         template = _template(properties)
         self._home = home
         self._versions = versions
-        self._parameters = _Named("parameters")
-        self._variables = _Named("variables")
+        self._parameters = Named("parameters")
+        self._variables = Named("variables")
         self._functions = self._known(_forbidden_reference)
         self._early = Evaluation(self._functions)
-        self._declare(template, _section(properties, "parameters", dict))
+        self._declare(template, section(properties, "parameters", dict))
         self._steps: list[Step] = []
         self._names: dict[str, set[str]] = {}
-        self._collect(_section(template, "resources", list), "resources")
-        self.resources = tuple(self._ordered())
-        self._outputs = self._read_outputs(_section(template, "outputs", dict))
+        self._collect(section(template, "resources", list), "resources")
+        self.resources = tuple(ordered(self._steps, self._resolved))
+        self._outputs = self._read_outputs(section(template, "outputs", dict))
 
     def resource(self, step: Step, found: Found) -> dict[str, Any]:
         """The resource's body: everything but its type, name, version and dependencies."""
@@ -143,8 +104,8 @@ class Template:
                     continue
                 with at("value"):
                     value = evaluation.copied(evaluation.value(output["value"]))
-                    _must_be(output["type"], value)
-            secure = output["type"].lower() in _SECURE
+                    must_be(output["type"], value)
+            secure = output["type"].lower() in SECURE
             given[name] = {"type": output["type"]} | ({} if secure else {"value": value})
         return given
 
@@ -224,51 +185,27 @@ class Template:
 
     def _declare(self, template: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         values = {name.lower(): value for name, value in given.items()}
-        for name, rules in _section(template, "parameters", dict).items():
+        for name, rules in section(template, "parameters", dict).items():
             value = values.pop(name.lower(), None)
-            self._parameters.declare(name, partial(self._parameter, rules, value))
+            self._parameters.declare(
+                name, partial(parameter, rules, value, self._early, self._functions)
+            )
         if values:
-            unknown = ", ".join(values)[:_LISTED_CHARACTERS]
+            unknown = ", ".join(values)[:LISTED_CHARACTERS]
             raise Wrong(f"the template declares no parameters of these names: {unknown}")
         with at("variables"):
-            variables = read(_section(template, "variables", dict), self._functions)
+            variables = read(section(template, "variables", dict), self._functions)
         for name, node in variables.items():
             self._variables.declare(name, partial(self._early.value, node))
         self._parameters.make_all()
         self._variables.make_all()
 
-    def _parameter(self, rules: object, given: object) -> Value:
-        rules = self._early.copied(rules)
-        if not isinstance(rules, dict) or _type(rules) not in _KINDS:
-            raise Wrong(f"a parameter needs a type, which is one of {', '.join(_KINDS)}")
-        if isinstance(given, dict) and "reference" in given:
-            raise Wrong("secrets from a key vault are not supported: send the value itself")
-        if given is not None and not isinstance(given, dict):
-            raise Wrong('the value must be given as {"value": ...}')
-        value = (given or {}).get("value")
-        if value is None:
-            value = self._default(rules)
-        value = self._early.copied(value)
-        _must_be(rules["type"], value)
-        _check_parameter(rules, value)
-        return value
-
-    def _default(self, rules: Mapping[str, Any]) -> Value:
-        if rules.get("defaultValue") is None:
-            raise Wrong("it has no default value, so a value must be given")
-        try:
-            return self._early.value(read(rules["defaultValue"], self._functions))
-        except Wrong:
-            if _type(rules) in _SECURE:
-                raise Wrong("its default value cannot be worked out (and is not shown)") from None
-            raise
-
     def _read_outputs(self, declared: dict[str, Any]) -> dict[str, dict[str, Node]]:
         outputs = {}
         for name, raw in declared.items():
             with at(f"outputs.{name[:60]}"):
-                if not isinstance(raw, dict) or _type(raw) not in _KINDS or "value" not in raw:
-                    raise Wrong(f"an output needs a value, and a type of {', '.join(_KINDS)}")
+                if not isinstance(raw, dict) or type_of(raw) not in KINDS or "value" not in raw:
+                    raise Wrong(f"an output needs a value, and a type of {', '.join(KINDS)}")
                 parts = {key: raw[key] for key in ("type", "value", "condition") if key in raw}
                 outputs[name] = {k: read_at(k, v, self._functions) for k, v in parts.items()}
         return outputs
@@ -285,7 +222,7 @@ class Template:
                 if len(self._steps) >= RESOURCES or depth > DEPTH:
                     raise Wrong(f"a template may have {RESOURCES} resources, {DEPTH} levels deep")
                 step = self._step(_resource(raw), where, above)
-                within = _section(raw, "resources", list)
+                within = section(raw, "resources", list)
             self._steps.append(step)
             self._names.setdefault(step.name.lower(), set()).add(step.key)
             self._collect(within, f"{where}.resources", step, depth + 1)
@@ -314,7 +251,7 @@ class Template:
         )
 
     def _after(self, raw: Mapping[str, Any]) -> list[tuple[str, str]]:
-        given = _section(raw, "dependsOn", list)
+        given = section(raw, "dependsOn", list)
         names = self._worked_out({"dependsOn": given}, "dependsOn")
         for name in names:
             if not isinstance(name, str):
@@ -330,77 +267,6 @@ class Template:
         if not isinstance(value, str) or not value:
             raise Wrong(f"a resource needs a {key}, which must be a string that is not empty")
         return value
-
-    def _ordered(self) -> Iterator[Step]:
-        """In the template's order, as far as everything comes after what it depends on."""
-        numbers: dict[str | None, int | None] = dict.fromkeys(step.key for step in self._steps)
-        wanted = {number: step for number, step in enumerate(self._steps) if step.wanted}
-        for number, step in wanted.items():
-            other = numbers[step.key]
-            if other is not None:
-                raise Wrong(f"this is the same resource as {wanted[other].label}", step.place)
-            numbers[step.key] = number
-        sorter = TopologicalSorter({n: self._before(wanted[n], numbers) for n in wanted})
-        try:
-            sorter.prepare()
-        except CycleError as error:
-            labels = [wanted[number].label for number in error.args[1][1:]]
-            more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
-            circle = f"{', '.join(labels[:_LISTED])}{more}"
-            raise Wrong(f"these resources depend on each other in a circle: {circle}") from None
-        ready = sorted(sorter.get_ready())
-        while ready:
-            first = heappop(ready)
-            yield wanted[first]
-            sorter.done(first)
-            for number in sorter.get_ready():
-                heappush(ready, number)
-
-    def _before(self, step: Step, numbers: Mapping[str | None, int | None]) -> set[int]:
-        """What this step comes after; what is left out has no number and does not count."""
-        before = set()
-        for text, name in step.after:
-            with at(f"{step.place}.dependsOn"):
-                target = self._resolved(name)
-                if target not in numbers:
-                    raise Wrong(f"{text} is no resource of this template, or the name of several")
-            if (number := numbers[target]) is not None:
-                before.add(number)
-        return before
-
-
-class _Named:
-    """Parameters or variables: each is made when it is first asked for, from others perhaps."""
-
-    def __init__(self, section: str) -> None:
-        self._section = section
-        self._makers: dict[str, tuple[str, Callable[[], Value]]] = {}
-        self._values: dict[str, Value] = {}
-        self._busy: set[str] = set()
-
-    def declare(self, name: str, make: Callable[[], Value]) -> None:
-        self._makers[name.lower()] = (name, make)
-
-    def make_all(self) -> None:
-        for name in self._makers:
-            self.value(name)
-
-    def value(self, name: str) -> Value:
-        key = name.lower()
-        if key not in self._makers:
-            known = ", ".join(name for name, _ in self._makers.values()) or "none"
-            raise Wrong(f"is not declared; declared are: {known[:_LISTED_CHARACTERS]}")
-        if key not in self._values:
-            self._values[key] = self._made(key)
-        return self._values[key]
-
-    def _made(self, key: str) -> Value:
-        name, make = self._makers[key]
-        with at(f"{self._section}.{name[:60]}", whole=True):
-            if key in self._busy:
-                raise Wrong("this is made of itself")
-            self._busy.add(key)
-            return make()
 
 
 # --- The parts of a template --------------------------------------------------------------------
@@ -439,16 +305,6 @@ def _forbidden_reference(*_: str) -> NoReturn:
     raise Wrong("may stand only in the properties of resources and in outputs")
 
 
-def _section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
-    """The part of this name, which may be missing."""
-    value = raw.get(key)
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise Wrong(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
-    return value
-
-
 def _id(subscription: str, group: str, kind: str, name: str) -> str:
     """A full id: the parts of the type alternate with the parts of the name."""
     namespace, *kinds = kind.split("/")
@@ -466,33 +322,3 @@ def _flag(value: Value) -> bool:
     if not isinstance(value, bool):
         raise Wrong(f"condition must be true or false, not {kind_of(value)}")
     return value
-
-
-def _type(rules: Mapping[str, Any]) -> str:
-    declared = rules.get("type")
-    return declared.lower() if isinstance(declared, str) else ""
-
-
-def _must_be(declared: str, value: Value) -> None:
-    kind = _KINDS[declared.lower()]
-    if kind_of(value) != kind:
-        raise Wrong(f"its type is {declared}, so it must be {kind}, not {kind_of(value)}")
-
-
-def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
-    allowed = _section(rules, "allowedValues", list)
-    some = value if isinstance(value, list) else [value]
-    if allowed and not set(map(canonical, some)) <= set(map(canonical, allowed)):
-        listed = "" if _type(rules) in _SECURE else f": {', '.join(map(shown, allowed[:_LISTED]))}"
-        raise Wrong(f"it must be one of its allowedValues{listed}")
-    size = value if kind_of(value) == "int" else None
-    length = len(value) if isinstance(value, str | list) else None
-    for key, measure in (("Value", size), ("Length", length)):
-        for end, sign in (("min", 1), ("max", -1)):
-            bound = rules.get(end + key)
-            if bound is None or measure is None:
-                continue
-            if kind_of(bound) != "int":
-                raise Wrong(f"{end}{key} must be int, not {kind_of(bound)}")
-            if sign * measure < sign * bound:
-                raise Wrong(f"its {end}{key} is {bound}")

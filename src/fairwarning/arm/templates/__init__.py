@@ -1,0 +1,1 @@
+"""Deployment templates: their language, and what one of them asks for. Pure."""

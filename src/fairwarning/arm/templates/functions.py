@@ -1,0 +1,167 @@
+"""The functions of templates that need nothing but their arguments, and what a call of one is.
+
+What only a deployment knows comes in as further functions.
+"""
+
+import re
+from base64 import b32encode
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from fairwarning.arm.templates.values import Value, Wrong, canonical, kind_of, shown, text_of
+from fairwarning.core.record import short_record
+
+EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
+TEXT_CHARACTERS = 1_000_000  # what one call may write or look through; Azure stops far below
+MANY = EXPRESSION_CHARACTERS  # arguments, of which there is no other bound
+
+Node = Any
+"""A value in which every expression has been read: there is a Call in place of each."""
+
+
+@short_record
+class Call:
+    """A function with its arguments, and which part of what it gives is meant."""
+
+    name: str
+    arguments: tuple[Node, ...]
+    path: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        first = self.arguments[0] if self.arguments else None
+        return f"{self.name}({shown(first) if isinstance(first, str) else ''})"
+
+
+@short_record
+class Function:
+    """What a name stands for: the kinds of its arguments, of which the last may repeat."""
+
+    call: Callable[..., Value]
+    takes: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+
+    def count(self, call: Call) -> Call:
+        """The call, if it has as many arguments as it must."""
+        least = len(self.takes) if self.least is None else self.least
+        most = len(self.takes) if self.most is None else self.most
+        if least <= len(call.arguments) <= most:
+            return call
+        bounds = f"at least {least}" if most == MANY else f"{least} to {most}"
+        number = least if least == most else bounds
+        raise Wrong(f"{call} takes {number} arguments, not {len(call.arguments)}")
+
+    def given(self, arguments: list[Value]) -> Value:
+        """What it makes of these arguments."""
+        for number, argument in enumerate(arguments):
+            kinds = self.takes[min(number, len(self.takes) - 1)]
+            if kinds != "any" and kind_of(argument) not in kinds.split(" or "):
+                found = kind_of(argument)
+                raise Wrong(f"takes {kinds} as its argument {number + 1}, not {found}")
+        return self.call(*arguments)
+
+
+Functions = Mapping[str, Function]
+"""By name, in lower case."""
+
+
+# --- Functions ----------------------------------------------------------------------------------
+
+
+def _concat(*parts: Value) -> Value:
+    if all(isinstance(one, list) for one in parts):
+        return [one for part in parts for one in part]
+    if any(isinstance(one, list) for one in parts):
+        raise Wrong("takes only arrays or no array at all")
+    return "".join(map(text_of, parts))
+
+
+def _format(pattern: str, *values: Value) -> str:
+    """The pattern with {0}, {1}... filled in; {{ and }} are braces."""
+    pieces: list[str] = []
+    written = 0
+    for piece in re.findall(r"\{\{|\}\}|\{[0-9]{1,3}\}|[{}]|[^{}]+", pattern):
+        if piece in {"{", "}"}:
+            raise Wrong("fills in {0}, {1} and so on; a brace itself is doubled")
+        pieces.append(_filled(piece, values))
+        written += len(pieces[-1])
+        if written > TEXT_CHARACTERS:
+            raise Wrong(f"may not write more than {TEXT_CHARACTERS} characters")
+    return "".join(pieces)
+
+
+def _filled(piece: str, values: tuple[Value, ...]) -> str:
+    if piece[0] not in "{}":
+        return piece
+    if piece in {"{{", "}}"}:
+        return piece[0]
+    number = int(piece[1:-1])
+    if number >= len(values):
+        raise Wrong(f"has no value for {piece}; the first value is {{0}}")
+    return text_of(values[number])
+
+
+def _int(value: Value) -> int:
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
+        raise Wrong("takes a string only if it is a whole number, such as '4'")
+    return int(value)
+
+
+def _bool(value: Value) -> bool:
+    word = value.lower() if isinstance(value, str) else str(bool(value)).lower()
+    if word not in {"true", "false"}:
+        raise Wrong("takes a string only if it is 'true' or 'false'")
+    return word == "true"
+
+
+def _unique(*texts: str) -> str:
+    digest = sha256("\0".join(texts).encode(errors="surrogatepass")).digest()
+    return b32encode(digest).decode().lower()[:13]
+
+
+def _split(text: str, delimiters: Value) -> list[str]:
+    some = [delimiters] if isinstance(delimiters, str) else delimiters
+    if not all(isinstance(one, str) for one in some):
+        raise Wrong("takes strings as delimiters")
+    if len(text) * sum(map(len, some)) > TEXT_CHARACTERS:  # each is tried everywhere
+        raise Wrong("has too long a text or too many delimiters")
+    pattern = "|".join(re.escape(one) for one in some if one)
+    return re.split(pattern, text) if pattern else [text]
+
+
+def _end(index: int) -> Callable[[Value], Value]:
+    """The first or last element, or character; of an empty array it is null."""
+
+    def take(value: Value) -> Value:
+        return value[index] if value else ("" if isinstance(value, str) else None)
+
+    return take
+
+
+_SCALAR = "string or int or bool"
+
+FUNCTIONS: Functions = {
+    "and": Function(lambda *flags: all(flags), ("bool",), 2, MANY),
+    "bool": Function(_bool, (_SCALAR,)),
+    "concat": Function(_concat, (f"{_SCALAR} or array",), 1, MANY),
+    "createarray": Function(lambda *values: list(values), ("any",), 0, MANY),
+    "empty": Function(lambda value: not value, ("string or array or object or null",)),
+    "equals": Function(lambda one, other: canonical(one) == canonical(other), ("any", "any")),
+    "false": Function(lambda: False),
+    "first": Function(_end(0), ("string or array",)),
+    "format": Function(_format, ("string", "any"), 1, MANY),
+    "if": Function(lambda flag, one, other: one if flag else other, ("bool", "any", "any")),
+    "int": Function(_int, ("string or int",)),
+    "last": Function(_end(-1), ("string or array",)),
+    "length": Function(len, ("string or array or object",)),
+    "not": Function(lambda flag: not flag, ("bool",)),
+    "null": Function(lambda: None),
+    "or": Function(lambda *flags: any(flags), ("bool",), 2, MANY),
+    "split": Function(_split, ("string", "string or array")),
+    "string": Function(text_of, ("any",)),
+    "tolower": Function(str.lower, ("string",)),
+    "toupper": Function(str.upper, ("string",)),
+    "true": Function(lambda: True),
+    "uniquestring": Function(_unique, ("string",), 1, MANY),
+}
