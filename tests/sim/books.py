@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fairwarning.core.model import Event, Operation, Rollout, ScaleSet, Scope
+from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope
 
 # The contract's own figures (E1), on purpose not imported from the code under test.
 NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
@@ -50,6 +50,7 @@ class Books:
     looked_at: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sets: dict[str, ScaleSet] = field(default_factory=dict)
+    resources: dict[str, Resource] = field(default_factory=dict)
     open_operations: dict[str, Operation] = field(default_factory=dict)
     rollouts: dict[str, Rollout] = field(default_factory=dict)
     steps: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))

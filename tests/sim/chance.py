@@ -46,6 +46,7 @@ from fairwarning.core.model import (
     UpgradeMode,
 )
 from fairwarning.service import failpoints
+from tests.sim import resources
 from tests.sim.books import FIELDS
 from tests.sim.ledger import Ledger
 from tests.sim.script import Action, Advance, Die, FillDisk, Read, Send, StopAndStart
@@ -71,7 +72,8 @@ class Chance:
 
     def fleet(self) -> list[Action]:
         """A random fleet to begin with."""
-        commands: list[Command] = [self._new_scope() for _ in range(self.random.choice((1, 2, 4)))]
+        commands: list[Command] = [resources.group(name) for name in resources.GROUPS]
+        commands += [self._new_scope() for _ in range(self.random.choice((1, 2, 4)))]
         commands += [self._new_set() for _ in range(self.random.choice((0, 1, 1, 2)))]
         return [Send((command,)) for command in commands]
 
@@ -109,10 +111,11 @@ class Chance:
         )
         size = 1 if kind is ScopeKind.STANDALONE else self.random.choice(self.sizes)
         machines = tuple(self._machine(name, n) for n in range(size))
-        return CreateScope(scope=name, kind=kind, machines=machines, rules=self._rules())
+        command = CreateScope(scope=name, kind=kind, machines=machines, rules=self._rules())
+        return resources.create(self.random, command)
 
     def _new_set(self) -> Command:
-        return CreateSet(
+        command = CreateSet(
             set=self._name("set"),
             capacity=self.random.choice(self.sizes),
             terminate_seconds=self.random.choice((0, 300, 300, 600, 900)),
@@ -122,6 +125,7 @@ class Chance:
             eviction=self.random.choice(tuple(EvictionPolicy)),
             rules=self._rules(),
         )
+        return resources.create(self.random, command)
 
     # --- The next action ---
 
@@ -167,7 +171,8 @@ class Chance:
             (0.80, self._for_set),
             (0.90, self._rollout),
             (0.94, self._cancel),
-            (0.97, self._change),
+            (0.96, self._change),
+            (0.98, self._write),
         ]
         if not self.ledger.scopes:
             return self._new_scope()
@@ -272,6 +277,14 @@ class Chance:
             by_host=by_host,
             batch=self.random.choice((1, 2, 10)),
         )
+
+    def _write(self) -> Command | None:
+        dice = self.random.random()
+        if dice < 0.1:
+            return resources.remove_group(self.random, self.ledger, self._name("op"))
+        if dice < 0.3:
+            return resources.group(self.random.choice(resources.GROUPS))
+        return resources.rewrite(self.random, self.ledger)
 
     def _change(self) -> Command | None:
         name = self._scope()

@@ -8,11 +8,20 @@ import json
 from collections.abc import Sequence
 
 from fairwarning.core.cascade import Line
-from fairwarning.core.model import Operation, OperationStatus, Rollout, ScaleSet, Scope
+from fairwarning.core.model import (
+    Entity,
+    Operation,
+    OperationStatus,
+    Resource,
+    Rollout,
+    ScaleSet,
+    Scope,
+)
 from fairwarning.store.store import Batch
 from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, Known
 from tests.sim.invariants import e4, ic1, ic4, id1_id2, id4, id7, id8, il3, il4, il5_begun, il6, il9
 from tests.sim.journal import LINES
+from tests.sim.resources import c1
 from tests.sim.violations import Violation, must
 
 
@@ -31,17 +40,10 @@ class Ledger(Books):
                 assert before is None or isinstance(before, Scope)
                 assert after is None or isinstance(after, Scope)
                 self._scope(name, before, after, fresh)
-            elif isinstance(after, Operation):
-                if after.status is OperationStatus.RUNNING:
-                    self.open_operations[name] = after
-                else:
-                    self.open_operations.pop(name, None)
-            elif isinstance(after, ScaleSet):
-                self.sets[name] = after
-            elif isinstance(after, Rollout):
-                self.rollouts[name] = after
-            elif kind is ScaleSet:
-                self.sets.pop(name, None)
+            else:
+                self._entity(kind, name, after)
+        if any(kind is not Operation for kind, _ in batch.changes):
+            c1(self)
         self.events.update(fresh)
         self.open.update(fresh)
         self._same_time(batch.lines)
@@ -49,6 +51,23 @@ class Ledger(Books):
             self._line(line)
         for impact in batch.impacts:
             il5_begun(self, impact)
+
+    def _entity(self, kind: type[Entity], name: str, after: Entity | None) -> None:
+        if isinstance(after, Operation):
+            if after.status is OperationStatus.RUNNING:
+                self.open_operations[name] = after
+            else:
+                self.open_operations.pop(name, None)
+        elif isinstance(after, ScaleSet):
+            self.sets[name] = after
+        elif isinstance(after, Rollout):
+            self.rollouts[name] = after
+        elif isinstance(after, Resource):
+            self.resources[name] = after
+        elif kind is ScaleSet:
+            self.sets.pop(name, None)
+        elif kind is Resource:
+            self.resources.pop(name, None)
 
     def _scope(
         self, name: str, before: Scope | None, after: Scope | None, fresh: dict[str, Known]

@@ -46,6 +46,10 @@ PLANTS: dict[str, Plant] = {
             "        len(ids) > 1 or draft.approve(draft.events[name], command.actor)",
         ),
     ),
+    "keep what was written of a machine that is gone": Plant(
+        "C1",
+        Patch("core.lifecycle", "            if machine.resource:\n", "            if False:\n"),
+    ),
     "reuse an event id": Plant(
         "ID3 IS4",
         Patch(

@@ -67,14 +67,14 @@ class Application:
         except ClientDisconnect:
             return
         except Exception:
-            log.exception("a request failed: %s %s", request.method, request.url.path)
+            log.exception("a request failed: %s %s", request.method, scope["path"])
             response = _refused(FairwarningError("Bug", ""))
         response.headers.setdefault("x-ms-request-id", str(uuid.uuid4()))
         response.headers["Cache-Control"] = "no-store"
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        match = self.table.find(request.method, request.url.path)
+        match = self.table.find(request.method, request.scope["path"])
         if isinstance(match, Match) and match.route.public:
             return await match.route.handler(self.plane, Call(request, match.params, NOBODY))
         principal = self.plane.tokens.read(_bearer(request))
@@ -97,7 +97,7 @@ class Application:
             raise Forbidden(
                 "AuthorizationFailed",
                 f"The client '{call.principal.name}' does not have authorization to perform action "
-                f"'{match.route.method} {match.route.path}' over scope '{call.request.url.path}'.",
+                f"'{match.route.method} {match.route.path}' over scope '{call.path}'.",
             )
 
 
@@ -113,7 +113,7 @@ def _no_route(request: Request, allowed: set[str]) -> Wrong:
     if allowed:
         text = f"{request.method} is not supported here; {', '.join(sorted(allowed))} is."
         return Wrong("MethodNotAllowed", text, 405)
-    text = f"There is nothing at '{request.url.path[:200]}'."
+    text = f"There is nothing at '{request.scope['path'][:200]}'."
     return Wrong("InvalidResourceType", text, 404)
 
 

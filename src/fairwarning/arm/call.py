@@ -18,7 +18,7 @@ Body = dict[str, Any]
 BODY_BYTES = 4 * 1024 * 1024  # what Azure takes
 RETRY_SECONDS = "1"
 _VERSION = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(-[a-z]{1,20})?", re.ASCII)
-_HOST = re.compile(r"[A-Za-z0-9.\-\[\]:]{1,260}")
+_HOST = re.compile(r"(?:[A-Za-z0-9.\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,6 +32,12 @@ class Call:
         self.params = params
         self.principal = principal
         self.version = version
+
+    @property
+    def path(self) -> str:
+        """What was asked for. (A URL whole cannot be had of every request: queries are bytes.)"""
+        path: str = self.request.scope["path"]
+        return path
 
     @property
     def group(self) -> str:

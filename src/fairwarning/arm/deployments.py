@@ -18,8 +18,8 @@ from fairwarning.arm import (
     groups,
     machines,
     network,
+    providers,
     scalesets,
-    subscriptions,
 )
 from fairwarning.arm.call import RETRY_SECONDS, Body, Call, accepted, answer
 from fairwarning.arm.errors import Wrong
@@ -138,7 +138,7 @@ def _template(plane: Plane, call: Call, group: Resource, body: Body) -> Template
         location=str(documents.written(group).get("location", plane.cloud.location)),
         name=call.name,
     )
-    return Template(properties, home, subscriptions.versions)
+    return Template(properties, home, providers.versions)
 
 
 def _reason(error: FairwarningError) -> tuple[str, str]:

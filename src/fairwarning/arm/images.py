@@ -142,7 +142,7 @@ async def _version(_plane: Plane, call: Call) -> Response:
     version = call.params["version"]
     if version.lower() == "latest":
         version = VERSION
-    path = call.request.url.path.rpartition("/")[0]
+    path = call.path.rpartition("/")[0]
     properties = {
         "osDiskImage": {"operatingSystem": _system(call.params)},
         "dataDiskImages": [],
@@ -162,7 +162,7 @@ def _of(call: Call, *levels: str) -> list[Image]:
 
 def _listed(call: Call, names: Iterable[str]) -> Response:
     """A bare list, as Azure has here and nowhere else."""
-    path = call.request.url.path.rstrip("/")
+    path = call.path.rstrip("/")
     return answer([_named(call, path, name) for name in dict.fromkeys(names)])
 
 

@@ -8,7 +8,7 @@ from fairwarning.arm import documents, targets, views, writing
 from fairwarning.arm.call import Body, Call, answer
 from fairwarning.arm.documents import strict
 from fairwarning.arm.errors import Wrong
-from fairwarning.arm.plane import PAGE, Plane
+from fairwarning.arm.plane import PAGE, Plane, bad_skip_token
 from fairwarning.arm.routes import COMPUTE, Route
 from fairwarning.arm.targets import ACTIONS, Target
 from fairwarning.arm.writing import Wish, Written, told
@@ -101,7 +101,7 @@ def _after(token: str) -> int:
     if not token:
         return -1
     if not token.isascii() or not token.isdigit() or len(token) > len(str(10**9)):
-        raise Wrong("InvalidSkipToken", "The $skiptoken is not one of a nextLink of this listing.")
+        raise bad_skip_token()
     return int(token)
 
 

@@ -129,7 +129,7 @@ async def _openid(_plane: Plane, call: Call) -> Response:
     if tenant not in TENANTS:
         return _unknown_tenant()
     home = _home(base_url(call.request), tenant)
-    version = "/v2.0" if "/v2.0/" in call.request.url.path.lower() else ""
+    version = "/v2.0" if "/v2.0/" in call.path.lower() else ""
     return answer(
         {
             "issuer": _ISSUER,

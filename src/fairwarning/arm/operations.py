@@ -25,7 +25,7 @@ async def show(plane: Plane, call: Call) -> Response:
     if not call.query("monitor"):
         return answer(_status(operation), 200, headers)
     if waits:
-        return Response(b"", 202, {**headers, "Location": str(call.request.url)})
+        return Response(b"", 202, {**headers, "Location": call.link(call.path, monitor="true")})
     if operation.status in _ERRORS:
         return answer({"error": _error(operation)}, 409)
     return Response(b"", 200)

@@ -58,7 +58,7 @@ class Plane:
         prefix = resources.within(kind, group or call.principal.group)
         after = _after(call.query("$skiptoken"), prefix)
         found = await self.fleet.resources(prefix, after, PAGE + 1)
-        token = _token(found[PAGE - 1].id) if len(found) > PAGE else ""
+        token = skip_token(found[PAGE - 1].id) if len(found) > PAGE else ""
         return found[:PAGE], token
 
     def next_link(self, call: Call, token: str) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Plane:
             for key, value in call.request.query_params.items()
             if key.lower() not in {"$skiptoken", "api-version"}
         }
-        return {"nextLink": call.link(call.request.url.path, **kept, **{"$skiptoken": token})}
+        return {"nextLink": call.link(call.path, **kept, **{"$skiptoken": token})}
 
     # --- What they stand for ---
 
@@ -111,17 +111,26 @@ def new_operation() -> str:
     return str(uuid.uuid4())
 
 
-def _token(last: str) -> str:
+def skip_token(last: str) -> str:
+    """What the next page of a listing begins past, as a client sends it back."""
     return base64.urlsafe_b64encode(last.encode()).decode()
 
 
-def _after(token: str, prefix: str) -> str:
-    if not token:
-        return prefix
+def place_of(token: str) -> str:
+    """The id that a page begins past; empty for the first one."""
     try:
-        after = base64.urlsafe_b64decode(token.encode("ascii")).decode()
-    except (UnicodeError, binascii.Error):
-        after = ""
+        return base64.urlsafe_b64decode(token.encode("ascii")).decode()
+    except (UnicodeError, binascii.Error) as error:
+        raise bad_skip_token() from error
+
+
+def bad_skip_token() -> Wrong:
+    """A token that we did not give."""
+    return Wrong("InvalidSkipToken", "The $skiptoken is not one of a nextLink of this listing.")
+
+
+def _after(token: str, prefix: str) -> str:
+    after = place_of(token) or prefix
     if not after.startswith(prefix):
-        raise Wrong("InvalidSkipToken", "The $skiptoken is not one of a nextLink of this listing.")
+        raise bad_skip_token()
     return after

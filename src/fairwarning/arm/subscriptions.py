@@ -1,7 +1,5 @@
 """What there is in all: the subscription, its regions, providers and resources."""
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Mapping
 
@@ -10,14 +8,12 @@ from starlette.responses import Response
 from fairwarning.arm import documents, network
 from fairwarning.arm.call import Body, Call, answer
 from fairwarning.arm.errors import Wrong
-from fairwarning.arm.plane import PAGE, Plane
-from fairwarning.arm.providers import PROVIDERS, REGIONS, plain, regions, spelt, versions
+from fairwarning.arm.plane import PAGE, Plane, place_of, skip_token
+from fairwarning.arm.providers import PROVIDERS, REGIONS, plain, regions, spelt
 from fairwarning.arm.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.service import resources
 from fairwarning.service.resources import Resource
 from fairwarning.service.settings import TENANT
-
-__all__ = ["ROUTES", "versions"]
 
 # --- The subscription -----------------------------------------------------------------------------
 
@@ -165,10 +161,10 @@ async def _resources(plane: Plane, call: Call) -> Response:
     if group:
         await plane.group(group)
     conditions = _conditions(call.query("$filter"))
-    found = await _page(plane, group or call.principal.group, _place(call.query("$skiptoken")))
+    found = await _page(plane, group or call.principal.group, place_of(call.query("$skiptoken")))
     shown = ((one, _shown(plane, kind, one)) for kind, one in found[:PAGE])
     value = [body for one, body in shown if all(true(body, one) for true in conditions)]
-    token = _token(found[PAGE - 1][1].id) if len(found) > PAGE else ""
+    token = skip_token(found[PAGE - 1][1].id) if len(found) > PAGE else ""
     return answer({"value": value, **plane.next_link(call, token)})
 
 
@@ -208,19 +204,6 @@ def _conditions(given: str) -> list[Condition]:
         )
         raise Wrong("InvalidFilterInQueryString", text)
     return [_CONDITIONS[name.lower()](value) for name, value in terms]
-
-
-def _token(last: str) -> str:
-    return base64.urlsafe_b64encode(last.encode()).decode()
-
-
-def _place(token: str) -> str:
-    """The id that a page begins past. Wherever it is, nobody sees more than he may."""
-    try:
-        return base64.urlsafe_b64decode(token.encode("ascii")).decode()
-    except (UnicodeError, binascii.Error) as error:
-        text = "The $skiptoken is not one of a nextLink of this listing."
-        raise Wrong("InvalidSkipToken", text) from error
 
 
 _PROVIDER = f"{SUBSCRIPTION}/providers/{{namespace}}"

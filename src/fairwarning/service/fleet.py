@@ -185,10 +185,13 @@ class Fleet:
 
     async def resources(self, prefix: str, after: str, limit: int) -> list[Resource]:
         """Resources whose ids begin so, in order, from the first past `after`."""
-        names = await self.store.names(Resource, after, limit)
-        refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
-        found = (await self.read_all(refs)).values()
-        return [one for one in found if isinstance(one, Resource)]
+        while True:
+            names = await self.store.names(Resource, after, limit)
+            refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
+            read = (await self.read_all(refs)).values()
+            found = [one for one in read if isinstance(one, Resource)]
+            if len(found) == len(refs):  # else one went meanwhile, and the page would be short
+                return found
 
     async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
         """Machines of this name, with this address or number."""
