@@ -121,6 +121,7 @@ _RIGHT: dict[str, Value] = {
     "within": st.sampled_from(["", "group::rg", "group::none"]),
     "body": st.sampled_from(["{}", '{"a": 1}']),
     "others": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none", "cs:rg:cloud")]),
+    "awaits": st.sampled_from([(), ("vm:rg:vm",), ("vm:rg:none",)]),
 }
 
 

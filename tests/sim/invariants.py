@@ -1,6 +1,6 @@
 """One function for each invariant: raises `Violation` when it does not hold."""
 
-from fairwarning.core.model import Event, EventStatus, EventType, Impact, Scope
+from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
 from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, Known
 from tests.sim.violations import must
 
@@ -144,6 +144,7 @@ def ic1(books: Books) -> None:
     """Operations can be found, and end when nothing of them is left."""
     alive = {i.operation for s in books.scopes.values() for i in s.impacts.values()}
     alive |= {scale_set.deleting for scale_set in books.sets.values()}
+    alive |= {name for one in books.resources.values() for name in one.awaited if _goes(books, one)}
     for name, operation in books.open_operations.items():
         must(
             name in alive,
@@ -153,6 +154,14 @@ def ic1(books: Books) -> None:
     for name in books.accepted:
         must(name in books.operations, "IC1", f"the accepted operation {name} is not to be found")
     books.accepted.clear()
+
+
+def _goes(books: Books, one: Resource) -> bool:
+    """Whether what a resource stands for is on its way out."""
+    if one.set:
+        return bool(books.sets[one.set].deleting)
+    impact = books.scopes[one.scope].impacts.get(one.machine)
+    return impact is not None and impact.kind == "delete"
 
 
 def t6(books: Books, started: Known) -> None:

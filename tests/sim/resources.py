@@ -11,7 +11,7 @@ from fairwarning.core.commands import (
     Remove,
     Write,
 )
-from fairwarning.core.model import Resource
+from fairwarning.core.model import ImpactKind, Resource, Scope
 from fairwarning.service import resources
 from tests.sim.books import Books
 from tests.sim.violations import must
@@ -55,18 +55,36 @@ def remove_group(random: Random, books: Books, operation: str) -> Command:
     inside = [one for one in books.resources.values() if one.group == name]
     scopes = dict.fromkeys(one.scope for one in inside if one.scope)
     follow: list[Command] = [
-        Delete(scope=scope, machines=tuple(found.machines), operation=operation)
+        Delete(scope=scope, machines=names, operation=operation)
         for scope in scopes
-        if (found := books.scopes.get(scope)) and found.machines and not found.owner
+        if (found := books.scopes.get(scope)) and (names := _staying(found)) and not found.owner
     ]
-    follow += [DeleteSet(set=one.set, operation=operation) for one in inside if one.set]
+    sets = [one for one in inside if one.set and not books.sets[one.set].deleting]
+    follow += [DeleteSet(set=one.set, operation=operation) for one in sets]
+    leaving = [one.id for one in inside if _leaves(books, one)]
     others = tuple(one.id for one in inside if not one.machine and not one.set)
     return Remove(
         resource=resources.group_id(name),
         operation=operation,
         follow=tuple(follow),
         others=others,
+        awaits=tuple(leaving),
     )
+
+
+def _staying(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name in scope.machines if not _goes(scope, name))
+
+
+def _goes(scope: Scope, name: str) -> bool:
+    impact = scope.impacts.get(name)
+    return impact is not None and impact.kind is ImpactKind.DELETE
+
+
+def _leaves(books: Books, one: Resource) -> bool:
+    if one.set:
+        return bool(books.sets[one.set].deleting)
+    return bool(one.machine) and _goes(books.scopes[one.scope], one.machine)
 
 
 def c1(books: Books) -> None:

@@ -83,9 +83,12 @@ async def put(plane: Plane, ask: Ask) -> Written:
 
 
 async def _change(plane: Plane, standing: Resource, body: Body) -> Wish:
-    before = documents.written(standing)
-    if before and domains(before) != domains(body):
+    granted = _granted(plane)
+    before, after = (documents.merged(granted, b) for b in (documents.written(standing), body))
+    if domains(before) != domains(after):
         writing.refuse_change("platformUpdateDomainCount and platformFaultDomainCount")
+    if writing.location_of(before) != writing.location_of(after):
+        writing.refuse_change("location")
     scope = await plane.scope(standing)
     rules = profile.with_policy(scope.rules, body)
     follow: tuple[Command, ...] = ()
@@ -103,7 +106,19 @@ def document(plane: Plane, resource: Resource, scope: Scope) -> Body:
         {"id": plane.path(MACHINE, resource.group, machine.name)}
         for machine in scope.machines.values()
     ]
-    granted: Body = {
+    known: Body = {
+        "name": resource.name,
+        "id": plane.path(AVAILABILITY_SET, resource.group, resource.name),
+        "type": AVAILABILITY_SET,
+        "properties": {"virtualMachines": machines},
+    }
+    written = documents.merged(_granted(plane), documents.written(resource))
+    return documents.merged(written, known)
+
+
+def _granted(plane: Plane) -> Body:
+    """What a set is where nobody wrote anything else."""
+    return {
         "location": plane.cloud.location,
         "sku": {"name": "Classic"},
         "properties": {
@@ -111,13 +126,6 @@ def document(plane: Plane, resource: Resource, scope: Scope) -> Body:
             "platformFaultDomainCount": _FAULT_DOMAINS,
         },
     }
-    known: Body = {
-        "name": resource.name,
-        "id": plane.path(AVAILABILITY_SET, resource.group, resource.name),
-        "type": AVAILABILITY_SET,
-        "properties": {"virtualMachines": machines},
-    }
-    return documents.merged(documents.merged(granted, documents.written(resource)), known)
 
 
 async def _get(plane: Plane, call: Call) -> Response:
@@ -139,7 +147,7 @@ async def _put(plane: Plane, call: Call) -> Response:
 async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(AVAILABILITY_SET, call.group, call.name)
     if resource is None:
-        return Response(b"", 204)
+        return await writing.nothing(plane, call)
     remove = Remove(resource=resource.id, operation=new_operation(), actor=call.actor)
     return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
 

@@ -55,6 +55,16 @@ def _role_of(machine: Machine) -> str:
     return machine.name.rpartition("_IN_")[0]
 
 
+def _staying(scope: Scope) -> list[Machine]:
+    """Those that are not on their way out."""
+    return [
+        machine
+        for machine in scope.machines.values()
+        if (impact := scope.impacts.get(machine.name)) is None
+        or impact.kind is not ImpactKind.DELETE
+    ]
+
+
 def _instances(role: str, numbers: range) -> tuple[Machine, ...]:
     return tuple(
         Machine(
@@ -73,10 +83,11 @@ async def put(plane: Plane, ask: Ask) -> Written:
     """Create a service with its roles, or give roles more instances or fewer."""
 
     async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
-        body = documents.kept(body)
         documents.tags_of(body)
-        roles = _roles(body)
+        roles = _roles(ask.body)  # what was once asked for must not come back
+        body = _without_sizes(documents.kept(body))
         if standing is not None:
+            _check_stays(plane, standing, body)
             scope = await plane.scope(standing)
             follow = tuple(_resized(scope, ask.operation, roles)) if roles else ()
             return Wish(body, follow, scope=standing.scope)
@@ -96,18 +107,31 @@ async def put(plane: Plane, ask: Ask) -> Written:
     return Written(resource, shown, created, operation)
 
 
+def _check_stays(plane: Plane, standing: Resource, body: Body) -> None:
+    granted: Body = {"location": plane.cloud.location}
+    before, after = (documents.merged(granted, b) for b in (documents.written(standing), body))
+    if writing.location_of(before) != writing.location_of(after):
+        writing.refuse_change("location")
+
+
+def _without_sizes(body: Body) -> Body:
+    """How many instances there are is known; of the roles, the rest is kept."""
+    roles = [documents.without(role, "sku", "capacity") for role in strict(body, _ROLES, list, [])]
+    return documents.merged(body, {"properties": {"roleProfile": {"roles": roles}}})
+
+
 def _resized(scope: Scope, operation: str, roles: dict[str, int]) -> list[Command]:
     """What brings the roles to these sizes: instances come and go at the end."""
     follow: list[Command] = []
     fewer: list[str] = []
     for role, count in roles.items():
-        here = [m.name for m in scope.machines.values() if _role_of(m) == role]
+        here = [m.name for m in _staying(scope) if _role_of(m) == role]
         if len(here) < count:
-            more = _instances(role, range(count))
-            fresh = tuple(m for m in more if m.name not in scope.machines)
-            follow.append(AddMachines(scope=scope.id, machines=fresh[: count - len(here)]))
+            more = _instances(role, range(2 * limits.SCOPE_MACHINES))
+            fresh = [m for m in more if m.name not in scope.machines]
+            follow.append(AddMachines(scope=scope.id, machines=tuple(fresh[: count - len(here)])))
         fewer += here[count:]
-    fewer += [m.name for m in scope.machines.values() if _role_of(m) not in roles]
+    fewer += [m.name for m in _staying(scope) if _role_of(m) not in roles]
     if fewer:
         follow.append(Delete(scope=scope.id, machines=tuple(fewer), operation=operation))
     return follow
@@ -128,21 +152,34 @@ def document(plane: Plane, resource: Resource, scope: Scope) -> Body:
         "properties": {
             "provisioningState": state,
             "uniqueId": guid("service", scope.id).lower(),
-            "roleProfile": {"roles": [_role(name, n) for name, n in _counted(scope).items()]},
+            "roleProfile": {"roles": _shown_roles(body, scope)},
         },
     }
     return documents.merged(body, known)
 
 
+def _shown_roles(body: Body, scope: Scope) -> list[Body]:
+    """What was written about each role, and how many instances it has."""
+    written = {role.get("name"): role for role in strict(body, _ROLES, list, [])}
+    return [
+        documents.merged(_role(name), documents.merged(written.get(name, {}), _size(count)))
+        for name, count in _counted(scope).items()
+    ]
+
+
 def _counted(scope: Scope) -> dict[str, int]:
     roles: dict[str, int] = {}
-    for machine in scope.machines.values():
+    for machine in _staying(scope):
         roles[_role_of(machine)] = roles.get(_role_of(machine), 0) + 1
     return roles
 
 
-def _role(name: str, count: int) -> Body:
-    return {"name": name, "sku": {"name": "Standard_D1_v2", "tier": "Standard", "capacity": count}}
+def _role(name: str) -> Body:
+    return {"name": name, "sku": {"name": "Standard_D1_v2", "tier": "Standard"}}
+
+
+def _size(count: int) -> Body:
+    return {"sku": {"capacity": count}}
 
 
 def _instance(plane: Plane, resource: Resource, machine: Machine) -> Body:
@@ -174,12 +211,12 @@ async def _list_roles(plane: Plane, call: Call) -> Response:
     scope = await plane.scope(resource)
     roles = [
         {
-            **_role(name, count),
-            "id": plane.path(_ROLE, resource.group, f"{resource.name}/{name}"),
+            **role,
+            "id": plane.path(_ROLE, resource.group, f"{resource.name}/{role['name']}"),
             "type": _ROLE,
             "location": plane.cloud.location,
         }
-        for name, count in _counted(scope).items()
+        for role in _shown_roles(documents.written(resource), scope)
     ]
     return answer({"value": roles})
 
@@ -224,8 +261,13 @@ async def _act(kind: type[Operate], plane: Plane, call: Call) -> Response:
     if given is None and kind is Delete:
         raise Wrong("InvalidParameter", "The parameter 'roleInstances' is required: names, or '*'.")
     scope = await plane.scope(await plane.get(CLOUD_SERVICE, call.group, call.name))
-    names = tuple(scope.machines) if given in (None, ["*"]) else tuple(given)
-    return await _operate(plane, call, kind, scope, names)
+    if given in (None, ["*"]):
+        return await _operate(plane, call, kind, scope, tuple(scope.machines))
+    if not given or not all(isinstance(name, str) for name in given):
+        raise wrong_value("roleInstances", given, "names, or a lone '*' for all")
+    spelt = {name.lower(): name for name in scope.machines}
+    names = tuple(spelt.get(name.lower(), name) for name in given)
+    return await _operate(plane, call, kind, scope, tuple(dict.fromkeys(names)))
 
 
 async def _act_on_one(kind: type[Operate], plane: Plane, call: Call) -> Response:
@@ -244,7 +286,7 @@ async def _operate(
 async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(CLOUD_SERVICE, call.group, call.name)
     if resource is None:
-        return Response(b"", 204)
+        return await writing.nothing(plane, call)
     operation = new_operation()
     names = tuple((await plane.scope(resource)).machines)
     deletes = (Delete(scope=resource.scope, machines=names, operation=operation),) if names else ()

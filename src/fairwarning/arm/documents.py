@@ -131,6 +131,8 @@ def word(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any: 
 def tags_of(body: Body) -> dict[str, str]:
     """The tags, which are strings."""
     tags = strict(body, "tags", dict, {})
+    if len(tags) > limits.TAGS:
+        raise wrong_value("tags", f"{len(tags)} tags", f"at most {limits.TAGS} tags")
     for name, value in tags.items():
         if not isinstance(value, str):
             raise wrong_value(f"tags.{name}", value, "a string")

@@ -1,6 +1,7 @@
 """Refusals as Azure Resource Manager words them: a code that scripts compare, and a sentence."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from fairwarning.core.errors import FairwarningError, Refused
 
@@ -25,7 +26,7 @@ _CODES: Mapping[str, str] = {
 }
 """What Azure calls what the rules refuse. The sentences are the rules' own."""
 
-_OURS = frozenset({"StoreFull", "StoreFailed", "StoreClosed", "WritesStopped", "Bug"})
+_STATUSES = {"UnknownInstance": 400}  # in a body, it is the request that is wrong
 
 
 class Wrong(Refused):
@@ -53,11 +54,11 @@ def group_missing(group: str) -> Wrong:
 
 def told(error: FairwarningError) -> tuple[int, dict[str, object]]:
     """Status and body of a refusal."""
-    if error.status >= Wrong("", "", 500).status:  # ours: no paths, no insides
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # ours: no paths, no insides
         text = "the service cannot take this just now; its log says why. Try again later"
         return 503, body("ServiceUnavailable", text)
     code = error.code if isinstance(error, Wrong) else _CODES.get(error.code, error.code)
-    return error.status, body(code, error.message)
+    return _STATUSES.get(error.code, error.status), body(code, error.message)
 
 
 def body(code: str, message: str) -> dict[str, object]:

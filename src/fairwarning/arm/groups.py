@@ -71,6 +71,9 @@ async def _put(plane: Plane, call: Call) -> Response:
         await plane.group(call.group)
     merged = documents.merged(documents.written(standing), body)
     writing.check_location(merged)
+    if standing and writing.location_of(documents.written(standing)) != writing.location_of(merged):
+        text = f"The resource group '{standing.name}' is in another location; it cannot move."
+        raise Wrong("InvalidResourceGroupLocation", text, 409)
     write = Write(
         resource=resources.group_id(call.group),
         name=standing.name if standing else call.group,
@@ -88,50 +91,64 @@ async def _put(plane: Plane, call: Call) -> Response:
 async def _delete(plane: Plane, call: Call) -> Response:
     """All that is in it, each with its notice; the group itself goes last."""
     group = await plane.group(call.group)
-    operation = new_operation()
+    going = _Going(new_operation())
+    await going.take_machines(plane, group.name)
+    await going.take_sets(plane, group.name)
     later = [one.id for kind in _LATER for one in await _all(plane, kind, group.name)]
-    follow = [
-        *await _machines(plane, group.name, operation),
-        *await _sets(plane, group.name, operation),
-    ]
-    if len(follow) + len(later) > FOLLOWING_COMMANDS:
+    if len(going.follow) + len(later) > FOLLOWING_COMMANDS:
         text = f"The group holds more than {FOLLOWING_COMMANDS} resources; delete some of them."
         raise Wrong("OperationNotAllowed", text, 409)
     remove = Remove(
         resource=group.id,
-        operation=operation,
+        operation=going.operation,
         others=tuple(later),
-        follow=tuple(follow),
+        follow=tuple(going.follow),
+        awaits=tuple(going.leaving),
         actor=call.actor,
     )
     try:
-        accepted_ = await plane.fleet.submit(remove)
+        operation = await plane.fleet.submit(remove)
     except Conflict as conflict:
         raise Wrong("Conflict", conflict.message, 409) from conflict
-    return accepted(call, accepted_, plane.cloud.location)
+    return accepted(call, operation, plane.cloud.location)
 
 
-async def _machines(plane: Plane, group: str, operation: str) -> list[Command]:
-    """Deletes, one a scope; what is being deleted already is left to itself."""
-    found = [*await _all(plane, MACHINE, group), *await _all(plane, CLOUD_SERVICE, group)]
-    deletes: list[Command] = []
-    for scope in (await plane.scopes(found)).values():
-        names = tuple(name for name in scope.machines if not _goes(scope, name))
-        if names:
-            deletes.append(Delete(scope=scope.id, machines=names, operation=operation))
-    return deletes
+class _Going:
+    """What has to go before a group can: by commands, or it is on its way already."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.follow: list[Command] = []
+        self.leaving: list[str] = []
+
+    async def take_machines(self, plane: Plane, group: str) -> None:
+        """Machines, and those of cloud services: one command a scope."""
+        found = [*await _all(plane, MACHINE, group), *await _all(plane, CLOUD_SERVICE, group)]
+        scopes = await plane.scopes(found)
+        for scope in scopes.values():
+            names = tuple(name for name in scope.machines if not _goes(scope, name))
+            if names:
+                self.follow.append(Delete(scope=scope.id, machines=names, operation=self.operation))
+        for one in found:
+            if (scope_ := scopes.get(one.scope)) and one.machine and _goes(scope_, one.machine):
+                self.leaving.append(one.id)
+
+    async def take_sets(self, plane: Plane, group: str) -> None:
+        """Scale sets, whole."""
+        found = await _all(plane, SCALE_SET, group)
+        refs: list[Ref] = [(ScaleSet, one.set) for one in found]
+        sets = await plane.fleet.read_all(refs)
+        for one in found:
+            scale_set = sets[ScaleSet, one.set]
+            if isinstance(scale_set, ScaleSet) and scale_set.deleting:
+                self.leaving.append(one.id)
+            elif scale_set is not None:
+                self.follow.append(DeleteSet(set=one.set, operation=self.operation))
 
 
 def _goes(scope: Scope, name: str) -> bool:
     impact = scope.impacts.get(name)
     return impact is not None and impact.kind is ImpactKind.DELETE
-
-
-async def _sets(plane: Plane, group: str, operation: str) -> list[Command]:
-    refs: list[Ref] = [(ScaleSet, one.set) for one in await _all(plane, SCALE_SET, group)]
-    found = (await plane.fleet.read_all(refs)).values()
-    sets = [one for one in found if isinstance(one, ScaleSet) and not one.deleting]
-    return [DeleteSet(set=one.id, operation=operation) for one in sets]
 
 
 async def _all(plane: Plane, kind: str, group: str) -> list[Resource]:

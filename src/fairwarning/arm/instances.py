@@ -1,5 +1,6 @@
 """Instances of scale sets: `.../virtualMachineScaleSets/{set}/virtualMachines/{id}` (C1)."""
 
+from dataclasses import replace
 from functools import partial
 
 from starlette.responses import Response
@@ -26,8 +27,8 @@ def document(
     """An instance of the set `owner` as Azure shows it; `body` is what somebody wrote of it."""
     machine, scope, scale_set = target.machine, target.scope, target.scale_set
     assert scale_set is not None
-    granted, known = views.properties(plane.cloud, scope, machine)
-    known |= {
+    known = {
+        **views.known(scope, machine),
         "latestModelApplied": machine.model == scale_set.model,
         "modelDefinitionApplied": "VirtualMachineScaleSet",
         "protectionPolicy": {
@@ -47,7 +48,7 @@ def document(
         "sku": {"name": machine.size or plane.cloud.size, "tier": "Standard"},
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
-        "properties": granted,
+        "properties": views.granted(plane.cloud, machine),
     }
     return documents.merged(documents.merged(shown, body), {"properties": known})
 
@@ -134,6 +135,7 @@ async def _put(plane: Plane, call: Call) -> Response:
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
     ask = await writing.asked(call, name=f"{scale_set.name}/{machine.instance}")
+    ask = replace(ask, must_be_there=False)  # the instance is; nobody has to have written of it
 
     async def plan(_: Resource | None, body: Body, __: Resource) -> Wish:
         protect = ProtectInstances(
@@ -160,7 +162,7 @@ async def _delete(plane: Plane, call: Call) -> Response:
     except Wrong as wrong:
         if wrong.code != "ResourceNotFound":
             raise
-        return Response(b"", 204)
+        return await writing.nothing(plane, call)
     return await targets.act(plane, call, target, Delete)
 
 

@@ -28,6 +28,7 @@ from fairwarning.core.model import (
     EvictionPolicy,
     Machine,
     Priority,
+    Scope,
     ScopeKind,
 )
 from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, SCALE_SET, Resource
@@ -61,10 +62,18 @@ async def put(plane: Plane, ask: Ask) -> Written:
 
 async def _creation(plane: Plane, ask: Ask, body: Body, group: Resource) -> Wish:
     writing.check_location(body)
+    if await targets.flexible(plane, ask.group, ask.name):
+        text = f"'{ask.name}' is an instance of a scale set; it is written there."
+        raise Wrong("Conflict", text, 409)
     machine = _machine(ask.name, body)
     if owner := strict(body, "properties.availabilitySet.id", str):
         resource = await _availability_set(plane, ask, owner)
         scope = await plane.scope(resource)
+        if machine.priority is Priority.SPOT:
+            text = "Azure Spot Virtual Machine is not supported in Availability Set."
+            raise Wrong("AzureSpotVMNotSupportedInAvailabilitySet", text)
+        if profile.with_policy(scope.rules, body) != scope.rules:
+            _check_alone(scope)
         placed = availability.placed(machine, resource, scope)
         add = AddMachines(scope=scope.id, machines=(placed,))
         return Wish(body, (add,), scope=scope.id, machine=ask.name)
@@ -82,9 +91,6 @@ async def _creation(plane: Plane, ask: Ask, body: Body, group: Resource) -> Wish
 def _machine(name: str, body: Body) -> Machine:
     priority = word(body, "properties.priority", PRIORITIES, Priority.REGULAR)
     check_eviction(body, "properties", priority)
-    if priority is Priority.SPOT and strict(body, "properties.availabilitySet", dict):
-        text = "Azure Spot Virtual Machine is not supported in Availability Set."
-        raise Wrong("AzureSpotVMNotSupportedInAvailabilitySet", text)
     return Machine(
         name=name,
         host_name=strict(body, "properties.osProfile.computerName", str, ""),
@@ -122,35 +128,53 @@ async def _availability_set(plane: Plane, ask: Ask, owner: str) -> Resource:
 
 async def _change(plane: Plane, standing: Resource, body: Body) -> Wish:
     scope = await plane.scope(standing)
-    before = scope.machines.get(standing.machine)
-    if before is None:
+    machine = scope.machines.get(standing.machine)
+    if machine is None:
         raise errors.missing(MACHINE, standing.name, standing.group)
-    after = _machine(standing.name, body)
-    if documents.written(standing):  # else nobody wrote of it yet, and what is not said stays
-        if before.priority is not after.priority:
-            writing.refuse_change("priority")
-        if before.zone != after.zone:
-            writing.refuse_change("zones")
-    profiled = _says(body, "scheduledEventsProfile")
+    granted = _granted(plane, Target(scope, machine, resource=standing))
+    before, after = (documents.merged(granted, b) for b in (documents.written(standing), body))
+    becomes = _machine(standing.name, after)
+    _check_for_life(_machine(standing.name, before), becomes)
+    if writing.location_of(before) != writing.location_of(after):
+        writing.refuse_change("location")
+    _check_set(plane, scope, standing, body)
     update = UpdateMachine(
         scope=scope.id,
         machine=standing.machine,
-        terminate_seconds=after.terminate_seconds if profiled else None,
-        size=after.size if _says(body, "hardwareProfile") else None,
-        tags=after.tags if "tags" in body else None,
+        terminate_seconds=becomes.terminate_seconds,
+        size=becomes.size,
+        tags=becomes.tags if "tags" in body else None,
     )
     follow: list[Command] = [update]
     rules = profile.with_policy(scope.rules, body)
     if rules != scope.rules:
-        if scope.kind is not ScopeKind.STANDALONE:
-            text = "Set scheduledEventsPolicy on the availability set that the machine is in."
-            raise Wrong("OperationNotAllowed", text, 409)
+        _check_alone(scope)
         follow.append(Configure(scope=scope.id, rules=rules))
     return Wish(body, tuple(follow), scope=standing.scope, machine=standing.machine)
 
 
-def _says(body: Body, member: str) -> bool:
-    return strict(body, f"properties.{member}", dict) is not None
+def _check_for_life(before: Machine, after: Machine) -> None:
+    for name, was, becomes in (
+        ("priority", before.priority, after.priority),
+        ("evictionPolicy", before.eviction, after.eviction),
+        ("zones", before.zone, after.zone),
+        ("osProfile.computerName", before.host_name, after.host_name),
+    ):
+        if was != becomes:
+            writing.refuse_change(name)
+
+
+def _check_set(plane: Plane, scope: Scope, standing: Resource, body: Body) -> None:
+    named = strict(body, "properties.availabilitySet.id", str)
+    here = _set_path(plane, scope, standing.group)
+    if named is not None and named.lower() != here.lower():
+        writing.refuse_change("availabilitySet.id")
+
+
+def _check_alone(scope: Scope) -> None:
+    if scope.kind is not ScopeKind.STANDALONE:
+        text = "Set scheduledEventsPolicy on the availability set that the machine is in."
+        raise Wrong("OperationNotAllowed", text, 409)
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -158,29 +182,44 @@ def _says(body: Body, member: str) -> bool:
 
 def document(plane: Plane, target: Target, *, view: bool = False) -> Body:
     """A machine as Azure shows it."""
-    machine, resource, scope = target.machine, target.resource, target.scope
-    body = documents.written(resource)
-    group = resource.group if resource else scope.group
-    granted, known = views.properties(plane.cloud, scope, machine)
+    machine, scope = target.machine, target.scope
+    known = views.known(scope, machine)
+    group = _group(target)
     if target.scale_set:
         name = target.scale_set.name
         known["virtualMachineScaleSet"] = {"id": plane.path(SCALE_SET, group, name)}
     if scope.kind is ScopeKind.AVAILABILITY_SET:
-        name = availability.name_of(scope)
-        known["availabilitySet"] = {"id": plane.path(AVAILABILITY_SET, group, name)}
+        known["availabilitySet"] = {"id": _set_path(plane, scope, group)}
     if view:
         known["instanceView"] = views.instance_view(scope, machine, plane.fleet.clock.now())
-    shown: Body = {
+    body = documents.merged(_granted(plane, target), documents.written(target.resource))
+    return documents.merged(profile.whole(body, MACHINE_PROFILE), {"properties": known})
+
+
+def _granted(plane: Plane, target: Target) -> Body:
+    """What a machine is where nobody wrote anything else."""
+    machine, resource = target.machine, target.resource
+    return {
         "name": machine.name,
-        "id": plane.path(MACHINE, group, machine.name),
+        "id": plane.path(MACHINE, _group(target), machine.name),
         "type": MACHINE,
         "location": plane.cloud.location,
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
         **({"etag": writing.etag(resource)} if resource else {}),
-        "properties": granted,
+        "properties": views.granted(plane.cloud, machine),
     }
-    return documents.merged(documents.merged(shown, body), {"properties": known})
+
+
+def _group(target: Target) -> str:
+    return target.resource.group if target.resource else target.scope.group
+
+
+def _set_path(plane: Plane, scope: Scope, group: str) -> str:
+    """The availability set that a scope is; none, if it is none."""
+    if scope.kind is not ScopeKind.AVAILABILITY_SET:
+        return ""
+    return plane.path(AVAILABILITY_SET, group, availability.name_of(scope))
 
 
 async def _get(plane: Plane, call: Call) -> Response:
@@ -232,7 +271,7 @@ async def _delete(plane: Plane, call: Call) -> Response:
     except Wrong as wrong:
         if wrong.code != "ResourceNotFound":
             raise
-        return Response(b"", 204)
+        return await writing.nothing(plane, call)
     return await targets.act(plane, call, target, Delete)
 
 

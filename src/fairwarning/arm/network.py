@@ -236,15 +236,9 @@ async def _list(kind: Kind, plane: Plane, call: Call) -> Response:
 async def _delete(kind: Kind, plane: Plane, call: Call) -> Response:
     found = await plane.find(kind.name, call.group, call.name)
     if found is None:
-        return await _nothing(plane, call)
+        return await writing.nothing(plane, call)
     command = Remove(resource=found.id, operation=new_operation(), actor=call.actor)
     return accepted(call, await plane.fleet.submit(command), plane.cloud.location)
-
-
-async def _nothing(plane: Plane, call: Call) -> Response:
-    """204: it is not there, so there is nothing to delete."""
-    await plane.group(call.group)
-    return Response(b"", 204)
 
 
 async def _get_part(kind: Kind, part: str, plane: Plane, call: Call) -> Response:
@@ -263,7 +257,7 @@ async def _delete_part(kind: Kind, part: str, plane: Plane, call: Call) -> Respo
     around = call.params["around"]
     standing = await plane.find(kind.name, call.group, around)
     if standing is None or _index(_parts(documents.written(standing), part), call.name) is None:
-        return await _nothing(plane, call)
+        return await writing.nothing(plane, call)
 
     async def plan(standing: Resource | None, whole: Body, _group: Resource) -> Wish:
         listed = _parts(_there(kind, around, standing, whole), part)

@@ -119,7 +119,7 @@ def skip_token(last: str) -> str:
 def place_of(token: str) -> str:
     """The id that a page begins past; empty for the first one."""
     try:
-        return base64.urlsafe_b64decode(token.encode("ascii")).decode()
+        return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
     except (UnicodeError, binascii.Error) as error:
         raise bad_skip_token() from error
 

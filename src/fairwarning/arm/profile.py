@@ -57,19 +57,32 @@ def terminate_seconds(body: Body, at: str) -> int:
 
 
 def spelt(body: Body, at: str) -> Body:
-    """The body with the notice as Azure gives it back: `enable` as a boolean, and a timeout."""
+    """The body with what it says of the notice as Azure spells it: a boolean, and a duration."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
     given = strict(body, where, dict)
     if given is None:
         return body
-    told = {
-        "enable": strict(given, "enable", bool, default=False),
-        "notBeforeTimeout": times.format_duration(_seconds(given, where)),
-    }
-    nested: Body = told
-    for step in reversed(where.split(".")):
-        nested = {step: nested}
-    return merged(body, nested)
+    told: Body = {}
+    if "enable" in given:
+        told["enable"] = strict(given, "enable", bool)
+    if "notBeforeTimeout" in given:
+        told["notBeforeTimeout"] = times.format_duration(_seconds(given, where))
+    return merged(body, _nested(where, told))
+
+
+def whole(body: Body, at: str) -> Body:
+    """The body with both halves of the notice, if it says anything of it."""
+    where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
+    if strict(body, where, dict) is None:
+        return body
+    least = times.format_duration(limits.TERMINATE_MIN_SECONDS)
+    return merged(_nested(where, {"enable": False, "notBeforeTimeout": least}), body)
+
+
+def _nested(path: str, value: Body) -> Body:
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    return value
 
 
 def _check_image(body: Body, where: str) -> None:

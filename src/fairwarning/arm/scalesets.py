@@ -26,6 +26,7 @@ from fairwarning.core.commands import (
     UpdateSet,
     UpgradeInstances,
 )
+from fairwarning.core.errors import NotFound
 from fairwarning.core.model import (
     EvictionPolicy,
     ImpactKind,
@@ -79,14 +80,12 @@ def _creation(plane: Plane, ask: Ask, body: Body, group: Resource) -> Wish:
         name=ask.name,
         group=group.name,
         capacity=_capacity(ask.body) or 0,
-        prefix=strict(body, f"{SET_PROFILE}.osProfile.computerNamePrefix", str, ""),
+        prefix=_prefix(body),
         terminate_seconds=profile.terminate_seconds(body, SET_PROFILE),
         upgrade=_upgrade(body),
         scale_in=_scale_in(body),
         priority=priority,
-        eviction=word(
-            body, f"{SET_PROFILE}.evictionPolicy", machines.EVICTIONS, EvictionPolicy.DEALLOCATE
-        ),
+        eviction=_eviction(body),
         fault_domains=_fault_domains(body),
         rules=profile.with_policy(plane.settings.rules, body),
         size=strict(body, "sku.name", str, ""),
@@ -99,18 +98,18 @@ def _creation(plane: Plane, ask: Ask, body: Body, group: Resource) -> Wish:
 
 async def _change(plane: Plane, ask: Ask, standing: Resource, body: Body) -> Wish:
     scale_set = await plane.scale_set(standing)
-    before = documents.merged(_granted(plane, scale_set), documents.written(standing))
-    after = documents.merged(_granted(plane, scale_set), body)
+    granted = _granted(plane, scale_set)
+    before, after = (documents.merged(granted, b) for b in (documents.written(standing), body))
     _check_for_life(before, after)
-    rules = profile.with_policy(scale_set.rules, body)
-    profiled = strict(body, f"{SET_PROFILE}.scheduledEventsProfile", dict) is not None
+    rules = profile.with_policy(scale_set.rules, after)
+    size = strict(after, "sku.name", str)
     update = UpdateSet(
         set=scale_set.id,
-        terminate_seconds=profile.terminate_seconds(body, SET_PROFILE) if profiled else None,
+        terminate_seconds=profile.terminate_seconds(after, SET_PROFILE),
         upgrade=_upgrade(after),
         scale_in=_scale_in(after),
         rules=rules if rules != scale_set.rules else None,
-        size=strict(body, "sku.name", str),
+        size=None if size == (scale_set.size or plane.cloud.size) else size,
         tags=tags_of(body) if "tags" in body else None,
         renewed=_model(before) != _model(after),
     )
@@ -127,6 +126,9 @@ def _check_for_life(before: Body, after: Body) -> None:
         ("priority", _priority(before), _priority(after)),
         ("zones", machines.zone_of(before), machines.zone_of(after)),
         ("platformFaultDomainCount", _fault_domains(before), _fault_domains(after)),
+        ("evictionPolicy", _eviction(before), _eviction(after)),
+        ("computerNamePrefix", _prefix(before), _prefix(after)),
+        ("location", *(writing.location_of(body) for body in (before, after))),
     ):
         if was != becomes:
             writing.refuse_change(name)
@@ -150,6 +152,18 @@ def _priority(body: Body) -> Priority:
     found: Priority = word(body, f"{SET_PROFILE}.priority", machines.PRIORITIES, Priority.REGULAR)
     machines.check_eviction(body, SET_PROFILE, found)
     return found
+
+
+def _eviction(body: Body) -> EvictionPolicy:
+    policy: EvictionPolicy = word(
+        body, f"{SET_PROFILE}.evictionPolicy", machines.EVICTIONS, EvictionPolicy.DEALLOCATE
+    )
+    return policy
+
+
+def _prefix(body: Body) -> str:
+    prefix: str = strict(body, f"{SET_PROFILE}.osProfile.computerNamePrefix", str, "")
+    return prefix
 
 
 def _upgrade(body: Body) -> UpgradeMode:
@@ -223,7 +237,7 @@ def document(plane: Plane, resource: Resource, scale_set: ScaleSet, placement: l
         },
     }
     body = documents.merged(_granted(plane, scale_set), documents.written(resource))
-    return documents.merged(body, known)
+    return documents.merged(profile.whole(body, SET_PROFILE), known)
 
 
 async def _document(plane: Plane, resource: Resource) -> Body:
@@ -247,7 +261,7 @@ async def _list(plane: Plane, call: Call) -> Response:
 
 async def _view(plane: Plane, call: Call) -> Response:
     """How many instances are how."""
-    scale_set = await plane.scale_set(await plane.get(SCALE_SET, call.group, call.name))
+    scale_set = await _scale_set(plane, call)
     counts: Counter[str] = Counter()
     for scope in await targets.groups(plane, scale_set):
         for machine in scope.machines.values():
@@ -269,19 +283,21 @@ async def _put(plane: Plane, call: Call) -> Response:
 async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(SCALE_SET, call.group, call.name)
     if resource is None:
-        await plane.group(call.group)
-        return Response(b"", 204)
+        return await writing.nothing(plane, call)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=call.actor)
     return accepted(call, await plane.fleet.submit(delete), plane.cloud.location)
 
 
+async def _scale_set(plane: Plane, call: Call) -> ScaleSet:
+    return await plane.scale_set(await plane.get(SCALE_SET, call.group, call.name))
+
+
 async def _act(kind: type[Operate], plane: Plane, call: Call) -> Response:
-    instances = await chosen(call, needed=kind is Delete)
-    resource = await plane.get(SCALE_SET, call.group, call.name)
+    scale_set = await _scale_set(plane, call)
     command = OperateInstances(
-        set=resource.set,
+        set=scale_set.id,
         action=kind,
-        instances=instances,
+        instances=await chosen(call, scale_set, needed=kind is Delete),
         operation=new_operation(),
         actor=call.actor,
     )
@@ -290,22 +306,24 @@ async def _act(kind: type[Operate], plane: Plane, call: Call) -> Response:
 
 async def _upgrade_instances(plane: Plane, call: Call) -> Response:
     """Bring instances to the present model: done at once (T3)."""
-    instances = await chosen(call, needed=True)
-    resource = await plane.get(SCALE_SET, call.group, call.name)
-    command = UpgradeInstances(set=resource.set, instances=instances, actor=call.actor)
+    scale_set = await _scale_set(plane, call)
+    instances = await chosen(call, scale_set, needed=True)
+    command = UpgradeInstances(set=scale_set.id, instances=instances, actor=call.actor)
     await plane.fleet.submit(command)
     return Response(b"", 200)
 
 
 async def _maintain(plane: Plane, call: Call) -> Response:
-    instances = await chosen(call)
-    scale_set = await plane.scale_set(await plane.get(SCALE_SET, call.group, call.name))
+    scale_set = await _scale_set(plane, call)
+    instances = await chosen(call, scale_set)
     named = [
         Target(scope, machine, scale_set)
         for scope in await targets.groups(plane, scale_set)
         for machine in scope.machines.values()
-        if instances is None or machine.instance in instances
+        if (not machine.shielded if instances is None else machine.instance in instances)
     ]
+    if instances is not None and len(named) < len(instances):
+        raise NotFound("UnknownInstance", f"scale set '{call.name}' has not all of {instances}")
     return await targets.maintain(plane, call, named)
 
 

@@ -27,7 +27,7 @@ ACTIONS: Mapping[str, type[Operate]] = {
 }
 """What a user may do to a machine, as Azure calls it."""
 
-_INSTANCE = re.compile(r"(?:.*_)?(0|[1-9][0-9]{0,8})", re.ASCII)
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ async def machine(plane: Plane, group: str, name: str) -> Target:
     """A machine by name. Instances of Flexible sets may be called so as well."""
     resource = await plane.find(MACHINE, group, name)
     if resource is None:
-        found = await _flexible(plane, group, name)
+        found = await flexible(plane, group, name)
         if found is None:
             await plane.group(group)
             raise errors.missing(MACHINE, name, group)
@@ -73,13 +73,14 @@ async def machine(plane: Plane, group: str, name: str) -> Target:
     return Target(scope, one, resource=resource)
 
 
-async def _flexible(plane: Plane, group: str, name: str) -> Target | None:
-    owner, _, number = name.rpartition("_")
+async def flexible(plane: Plane, group: str, name: str) -> Target | None:
+    """The instance of a Flexible set that has this name."""
+    owner = name.rpartition("_")[0]
     resource = await plane.find(SCALE_SET, group, owner) if owner else None
-    if resource is None or not _INSTANCE.fullmatch(number):
+    if resource is None:
         return None
     scale_set = await plane.scale_set(resource)
-    return await _instance(plane, scale_set, number) if scale_set.flexible else None
+    return await _instance(plane, scale_set, name) if scale_set.flexible else None
 
 
 async def instance(plane: Plane, group: str, name: str, number: str) -> Target:
@@ -91,13 +92,21 @@ async def instance(plane: Plane, group: str, name: str, number: str) -> Target:
     return found
 
 
-async def _instance(plane: Plane, scale_set: ScaleSet, number: str) -> Target | None:
-    matched = _INSTANCE.fullmatch(number)
-    name = f"{scale_set.name}_{matched[1]}" if matched else ""
-    for scope in await groups(plane, scale_set):
-        if one := scope.machines.get(name):
+async def _instance(plane: Plane, scale_set: ScaleSet, given: str) -> Target | None:
+    number = _number(scale_set, given)
+    for scope in await groups(plane, scale_set) if number is not None else ():
+        if one := scope.machines.get(f"{scale_set.name}_{number}"):
             return Target(scope, one, scale_set)
     return None
+
+
+def _number(scale_set: ScaleSet, given: object) -> int | None:
+    """An instance's id as a number; its name, which has the id at its end, will do as well."""
+    if not isinstance(given, str):
+        return None
+    prefix = f"{scale_set.name}_".lower()
+    digits = given[len(prefix) :] if given.lower().startswith(prefix) else given
+    return int(digits) if _NUMBER.fullmatch(digits) else None
 
 
 async def groups(plane: Plane, scale_set: ScaleSet) -> list[Scope]:
@@ -107,25 +116,22 @@ async def groups(plane: Plane, scale_set: ScaleSet) -> list[Scope]:
     return [scope for scope in found if isinstance(scope, Scope)]
 
 
-async def chosen(call: Call, *, needed: bool = False) -> tuple[int, ...] | None:
-    """The instances that a body names; None is all."""
+async def chosen(
+    call: Call, scale_set: ScaleSet, *, needed: bool = False
+) -> tuple[int, ...] | None:
+    """The instances of a set that a body names; None is all."""
     body = await call.body()
     given = strict(body, "instanceIds", list)
     if given is None and needed:
         raise Wrong("InvalidParameter", "The parameter 'instanceIds' is required: ids, or '*'.")
     if given is None or given == ["*"]:
         return None
-    return numbers(given)
-
-
-def numbers(given: Sequence[object]) -> tuple[int, ...]:
-    """Instance ids as numbers; the names of instances will do as well."""
     found = []
     for one in given:
-        matched = _INSTANCE.fullmatch(one) if isinstance(one, str) else None
-        if matched is None:
+        number = _number(scale_set, one)
+        if number is None:
             raise wrong_value("instanceIds", one, "an id such as '0', or a lone '*' for all")
-        found.append(int(matched[1]))
+        found.append(number)
     if not found:
         raise wrong_value("instanceIds", given, "a list with at least one id")
     return tuple(dict.fromkeys(found))

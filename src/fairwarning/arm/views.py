@@ -35,9 +35,9 @@ def provisioning(scope: Scope, machine: Machine) -> str:
     return _PROVISIONING.get(impact.kind, "Updating")
 
 
-def properties(cloud: Cloud, scope: Scope, machine: Machine) -> tuple[View, View]:
-    """What we take for granted where nobody wrote anything else, and what we know."""
-    granted: View = {
+def granted(cloud: Cloud, machine: Machine) -> View:
+    """Its properties where nobody wrote anything else."""
+    taken: View = {
         "hardwareProfile": {"vmSize": machine.size or cloud.size},
         "osProfile": {"computerName": machine.host_name or machine.name},
         "storageProfile": {
@@ -48,13 +48,17 @@ def properties(cloud: Cloud, scope: Scope, machine: Machine) -> tuple[View, View
         **events_profile(machine.terminate_seconds),
     }
     if machine.priority is Priority.SPOT:
-        granted |= {"priority": "Spot", "evictionPolicy": machine.eviction.value}
-    known: View = {
+        taken |= {"priority": "Spot", "evictionPolicy": machine.eviction.value}
+    return taken
+
+
+def known(scope: Scope, machine: Machine) -> View:
+    """Its properties that are ours to say."""
+    return {
         "vmId": vm_id(scope.id, machine),
         "provisioningState": provisioning(scope, machine),
         "timeCreated": iso(int(machine.created_at)),
     }
-    return granted, known
 
 
 def instance_view(scope: Scope, machine: Machine, now: float) -> View:

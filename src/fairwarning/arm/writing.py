@@ -145,6 +145,18 @@ def check_name(name: str) -> None:
         raise documents.wrong_value("name", name, allowed)
 
 
+def location_of(body: Body) -> str:
+    """Where something is, however that is spelt: West US 2 is westus2."""
+    location: str = documents.strict(body, "location", str, "")
+    return location.replace(" ", "").lower()
+
+
+async def nothing(plane: Plane, call: Call) -> Response:
+    """204: it is not there, so there is nothing to delete."""
+    await plane.group(call.group)
+    return Response(b"", 204)
+
+
 def check_location(body: Body) -> None:
     """What is new has to be somewhere."""
     if not documents.strict(body, "location", str):

@@ -352,14 +352,9 @@ class RetryLane(LaneCommand):
 
 
 def _commands(value: object) -> str | None:
-    """Commands that are sound in themselves."""
+    """Not too many commands; each is checked by itself."""
     if not isinstance(value, tuple) or len(value) > limits.FOLLOWING_COMMANDS:
         return f"at most {limits.FOLLOWING_COMMANDS} commands"
-    for one in value:
-        try:
-            validate(one)
-        except Refused as refused:
-            return f"sound commands: {refused.message}"
     return None
 
 
@@ -393,10 +388,14 @@ class Write(ResourceCommand):
 
 @record
 class Remove(ResourceCommand):
-    """The resource goes, and others with it, once all that follows has been done."""
+    """The resource goes, and others with it, once all that follows has been done.
+
+    What is being removed already has to be gone before it.
+    """
 
     operation: str = must(checks.plain)
     others: tuple[str, ...] = must(checks.resources, default=())
+    awaits: tuple[str, ...] = must(checks.resources, default=())  # what is being removed already
 
 
 _ABSTRACT = frozenset(
@@ -431,7 +430,7 @@ def validate(command: object) -> None:
             kind = type(command).__name__
             raise Refused("BadCommand", f"{kind}.{name} must be {allowed}")
     if isinstance(command, ResourceCommand):
-        _check_operations(command)
+        _check_following(command)
 
 
 def operation_of(command: Command) -> str:
@@ -441,9 +440,10 @@ def operation_of(command: Command) -> str:
     return ""
 
 
-def _check_operations(command: ResourceCommand) -> None:
-    """All that follows is part of one operation, so that it is known or new as a whole (IC2)."""
+def _check_following(command: ResourceCommand) -> None:
+    """All that follows is sound, and part of one operation: known or new as a whole (IC2)."""
     for one in command.follow:
+        validate(one)
         if operation_of(one) not in {"", command.operation}:
             kind = type(command).__name__
             raise Refused("BadCommand", f"what follows a {kind} must be of the same operation")

@@ -15,6 +15,7 @@ from fairwarning.core.messages import (
     ApproveDelete,
     Dequeue,
     Dwindle,
+    Endure,
     Enqueue,
     PeerApproved,
     Remain,
@@ -183,7 +184,8 @@ class Draft:
         if event.impact is not None:
             self._drop_impacts(event)
             self._count(Progress(event.operation, cancelled=len(event.resources), why=why))
-            self._tell_owner(event.impact, why)
+            for name in event.resources:
+                self._tell_stays(name, event.impact, why)
         self._dequeue(event)
         self._leave(event, Move.CANCEL, why)
 
@@ -272,16 +274,21 @@ class Draft:
         did = Did.FAILED if error else Did.CARRIED_OUT
         self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
         if error:
-            self._tell_owner(impact.kind, error)
+            self._tell_stays(impact.machine, impact.kind, error)
         else:
             self._leave_behind(self.machines[impact.machine], impact.kind)
         event = self.events.get(impact.event)
         if event and not any(self._holds(event, name) for name in event.resources):
             self._leave(event, Move.END, "carried out")
 
-    def _tell_owner(self, kind: ImpactKind, why: str) -> None:
-        if kind is ImpactKind.DELETE and self.scope.owner:
+    def _tell_stays(self, name: str, kind: ImpactKind, why: str) -> None:
+        """A machine that was to go does not: its set and whoever waits for that must know."""
+        if kind is not ImpactKind.DELETE:
+            return
+        if self.scope.owner:
             self.sends.append(Remain(set=self.scope.owner, why=why))
+        if resource := self.machines[name].resource:
+            self.sends.append(Endure(resource=resource, why=why))
 
     def _holds(self, event: Event, name: str) -> bool:
         impact = self.impacts.get(name)

@@ -74,6 +74,21 @@ class Vanish(ResourceCommand):
 
 
 @record
+class Await(ResourceCommand):
+    """An operation waits until the resource is gone."""
+
+    internal = True
+
+
+@record
+class Endure(ResourceCommand):
+    """What the resource stands for was to go, and did not."""
+
+    internal = True
+    why: str
+
+
+@record
 class Stay(ResourceCommand):
     """The resource was to be removed, but not all of that could be done."""
 

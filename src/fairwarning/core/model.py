@@ -335,6 +335,7 @@ class Resource:
     machine: str = ""
     set: str = ""  # stands for this scale set
     doomed: str = ""  # the operation that removes it
+    awaited: tuple[str, ...] = ()  # operations that go on until it is gone
     written_at: float = 0.0
     version: int = 0
 

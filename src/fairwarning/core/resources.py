@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
-from fairwarning.core.decision import Did, Fact, Turn
+from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Conflict, NotFound
-from fairwarning.core.messages import Dissolve, Stay, Tie, TieSet, Vanish
+from fairwarning.core.messages import Await, Dissolve, Endure, Stay, Tie, TieSet, Vanish
 from fairwarning.core.model import Resource, Scope
 from fairwarning.core.record import changed
 
@@ -29,6 +29,13 @@ def decide(
         return _remove(resource, command, scopes)
     if isinstance(command, Stay):
         return Turn(changed(resource, doomed=""))
+    if isinstance(command, Await):
+        awaited = (*resource.awaited, command.operation)
+        waits = Progress(command.operation, planned=1)
+        return Turn(changed(resource, awaited=awaited), progress=(waits,))
+    if isinstance(command, Endure):
+        failed = tuple(Progress(one, failed=1, why=command.why) for one in resource.awaited)
+        return Turn(changed(resource, awaited=()), progress=failed)
     assert isinstance(command, Vanish)
     return _vanish(resource, scopes)
 
@@ -75,7 +82,8 @@ def _remove(resource: Resource, command: Remove, scopes: ReadScope) -> Turn:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
         )
-    return Turn(changed(resource, doomed=command.operation), (), command.follow)
+    waits = tuple(Await(resource=one, operation=command.operation) for one in command.awaits)
+    return Turn(changed(resource, doomed=command.operation), (), (*command.follow, *waits))
 
 
 def _vanish(resource: Resource, scopes: ReadScope) -> Turn:
@@ -85,7 +93,8 @@ def _vanish(resource: Resource, scopes: ReadScope) -> Turn:
         if scope and scope.machines:  # somebody put one in meanwhile
             return Turn(changed(resource, doomed=""))
         sends = (Dissolve(scope=resource.scope),)
-    return Turn(None, (Fact(Did.RESOURCE_REMOVED),), sends)
+    done = tuple(Progress(one, done=1) for one in resource.awaited)
+    return Turn(None, (Fact(Did.RESOURCE_REMOVED),), sends, progress=done)
 
 
 def _check_stays(resource: Resource) -> None:

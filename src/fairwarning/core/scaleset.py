@@ -23,6 +23,7 @@ from fairwarning.core.messages import (
     Dequeue,
     Dissolve,
     Dwindle,
+    Endure,
     Enqueue,
     Follow,
     Join,
@@ -216,7 +217,9 @@ def _remain(scale_set: ScaleSet, command: Remain) -> Turn:
     if not scale_set.deleting:
         return Turn(scale_set)
     failed = Progress(scale_set.deleting, failed=1, why=command.why)
-    return Turn(changed(scale_set, deleting=""), progress=(failed,))
+    resource, why = scale_set.resource, command.why
+    sends = (Endure(resource=resource, why=why),) if resource else ()
+    return Turn(changed(scale_set, deleting=""), (), sends, progress=(failed,))
 
 
 def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...], progress: tuple[Progress, ...]) -> Turn:

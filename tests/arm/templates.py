@@ -1,0 +1,95 @@
+"""What `az vmss create` deploys, and the parts of which other templates are made."""
+
+from typing import Any
+
+from tests.arm.rig import VERSION
+
+Json = dict[str, Any]
+
+
+def resource(kind: str, name: str, *after: str, **more: object) -> Json:
+    """A part of a template."""
+    return {
+        "type": kind,
+        "name": name,
+        "apiVersion": VERSION,
+        "location": "local",
+        "dependsOn": list(after),
+        **more,
+    }
+
+
+SUBNETS = [{"name": "webSubnet", "properties": {"addressPrefix": "10.0.0.0/24"}}]
+MODEL = {
+    "osProfile": {
+        "computerNamePrefix": "web",
+        "adminUsername": "me",
+        "adminPassword": "[parameters('adminPassword')]",
+    },
+    "scheduledEventsProfile": {
+        "terminateNotificationProfile": {"enable": "true", "notBeforeTimeout": "PT9M"}
+    },
+    "networkProfile": {
+        "networkInterfaceConfigurations": [
+            {
+                "name": "nic",
+                "properties": {
+                    "primary": "true",
+                    "networkSecurityGroup": {
+                        "id": "[resourceId('Microsoft.Network/networkSecurityGroups', 'webNSG')]"
+                    },
+                },
+            }
+        ]
+    },
+}
+TEMPLATE: Json = {
+    "$schema": "https://schema.management.azure.com/schemas/2015-01-01/deploymentTemplate.json#",
+    "contentVersion": "1.0.0.0",
+    "parameters": {"adminPassword": {"type": "securestring"}},
+    "variables": {},
+    "resources": [
+        resource(
+            "Microsoft.Compute/virtualMachineScaleSets",
+            "web",
+            "Microsoft.Network/virtualNetworks/webVNET",
+            "Microsoft.Network/loadBalancers/webLB",
+            "Microsoft.Network/networkSecurityGroups/webNSG",
+            sku={"name": "Standard_DS1_v2", "capacity": 2},
+            properties={
+                "orchestrationMode": "Uniform",
+                "singlePlacementGroup": None,
+                "upgradePolicy": {"mode": "manual"},
+                "virtualMachineProfile": MODEL,
+            },
+        ),
+        resource(
+            "Microsoft.Network/virtualNetworks",
+            "webVNET",
+            properties={"addressSpace": {"addressPrefixes": ["10.0.0.0/16"]}, "subnets": SUBNETS},
+        ),
+        resource("Microsoft.Network/publicIPAddresses", "webIP", sku={"name": "Standard"}),
+        resource(
+            "Microsoft.Network/loadBalancers",
+            "webLB",
+            "Microsoft.Network/publicIpAddresses/webIP",
+            properties={"frontendIPConfigurations": [{"name": "front", "properties": {}}]},
+        ),
+        resource("Microsoft.Network/networkSecurityGroups", "webNSG"),
+        resource(
+            "Microsoft.Network/loadBalancers/inboundNatRules",
+            "webLB/NatRule",
+            "[concat('Microsoft.Network/loadBalancers/', 'webLB')]",
+            properties={"frontendPortRangeStart": "50000", "backendPort": 22},
+        ),
+    ],
+    "outputs": {
+        "VMSS": {
+            "type": "object",
+            "value": (
+                "[reference(resourceId('Microsoft.Compute/virtualMachineScaleSets', 'web'),"
+                "providers('Microsoft.Compute', 'virtualMachineScaleSets').apiVersions[0])]"
+            ),
+        }
+    },
+}
