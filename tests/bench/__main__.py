@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
+    arm,
     commands,
     decisions,
     growth,
@@ -46,6 +47,10 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
     "longpolls": longpolls.run,
     "reach": reach.run,
     "upstart": upstart.run,
+    "arm-knock": arm.knock,
+    "arm-reads": arm.reads,
+    "arm-restarts": arm.restarts,
+    "arm-listing": arm.listing,
 }
 PAGE = ROOT / "docs" / "benchmarks.md"
 
@@ -61,7 +66,7 @@ def workplace() -> Iterator[Path]:
 
 def measure(names: Sequence[str], effort: Effort, folder: Path, console: Console) -> list[Result]:
     """Run these, with a bar for each."""
-    columns = TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as progress:
         tasks = {name: progress.add_task(name, total=None, start=False) for name in names}
         results = []

@@ -68,13 +68,13 @@ class Client(asyncio.Protocol):
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_exception(error or ConnectionResetError(DROPPED))
 
-    async def ask(self, request: bytes) -> bytes:
-        """The answer, which is the document: no refusal may be counted."""
+    async def ask(self, request: bytes, status: int = 200) -> bytes:
+        """The answer, which has this status: no refusal may be counted."""
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         answer = await self._waiting
-        if not answer.startswith(b"HTTP/1.1 200 "):
-            raise ValueError(f"expected a document, got {answer[:300]!r}")
+        if not answer.startswith(b"HTTP/1.1 %d " % status):
+            raise ValueError(f"expected {status}, got {answer[:500]!r}")
         return answer
 
 

@@ -132,7 +132,7 @@ def in_memory(stage: Stage, machines: int) -> Recipe:
     folder = stage.folder / f"up-{machines}"
     sets = range(-(-machines // SCALE_SET))
     entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
-    start = partial(_up, folder, "\n".join([_SETTINGS, *entries]), ["--memory"])
+    start = partial(up, folder, "\n".join([_SETTINGS, *entries]), ["--memory"])
     return Recipe(OURS, folder, addresses(machines), start, tells=True)
 
 
@@ -147,7 +147,7 @@ def stored(stage: Stage, machines: int, *, spread: bool = False) -> Recipe:
     step = machines // SCOPE if spread else 1
     asked = addresses(machines)[::step][:SCOPE]
     name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
-    return Recipe(name, folder, asked, partial(_up, folder, _SETTINGS, []), tells=True)
+    return Recipe(name, folder, asked, partial(up, folder, _SETTINGS, []), tells=True)
 
 
 def holder(stage: Stage) -> Recipe:
@@ -164,7 +164,8 @@ def holder(stage: Stage) -> Recipe:
     return Recipe(OURS, folder, addresses(SCALE_SET), start, tells=True)
 
 
-def _up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
+def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
+    """What starts our service with a fleet file of this text."""
     program = str(Path(sys.executable).with_name("fairwarning"))
     path, data = folder / "fleet.toml", str(folder / "data")
     path.write_text(fleet, "utf-8")

@@ -31,8 +31,10 @@ async def serve(folder: Path, port: int) -> None:
     loop.add_signal_handler(signal.SIGUSR1, told.set)
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     fleet = fleetfile.read((folder / "fleet.toml").read_text("utf-8"))
-    metadata, console = ("127.0.0.1", port), ("127.0.0.1", 0)
-    options = Options(folder / "data", fleet, metadata=metadata, console=console)
+    any_port = ("127.0.0.1", 0)
+    options = Options(
+        folder / "data", fleet, metadata=("127.0.0.1", port), console=any_port, arm=any_port
+    )
     async with Local(options).running() as local:
         await local.fleet.poll(SCOPE)
         gc.collect()

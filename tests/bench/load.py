@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ _WRONG = re.compile(r"Non-2xx.*|Socket errors.*")
 
 def described(stage: Stage) -> str:
     """Who makes it, and for whom."""
-    if not _has_wrk(stage):
+    if not has_wrk(stage):
         return f"Load: clients of our own on uvloop, {CONNECTIONS} connections, for want of wrk."
     versions = {"wrk": ["wrk", "-v"], "nginx": ["nginx", "-v"], "Go": ["go", "version"]}
     here = [_version(name, *words) for name, words in versions.items() if installed(words[0])]
@@ -38,7 +39,7 @@ def _version(name: str, program: str, word: str) -> str:
 
 def flood(stage: Stage, server: Contender, kind: str = "") -> Sample:
     """As many requests as can be of a kind (see `clients.flood`), all of one machine."""
-    if _has_wrk(stage):
+    if has_wrk(stage):
         return _wrk(server, math.ceil(stage.effort.seconds), kind)
     return spread(stage, server, [server.addresses[0]] * CONNECTIONS, kind)
 
@@ -57,24 +58,29 @@ def probe(stage: Stage, what: str, server: Contender, **how: object) -> Any:  # 
         return stage.probe(what, port=server.port, **how)
 
 
-def _has_wrk(stage: Stage) -> bool:
+def has_wrk(stage: Stage) -> bool:
+    """Whether load comes from there."""
     return stage.effort.apart and installed("wrk") is not None
 
 
 def _wrk(server: Contender, seconds: int, kind: str) -> Sample:
     url = f"http://{server.addresses[0]}:{server.port}{_PATH}"
-    words = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-H", "Metadata: true"]
+    words = [f"-c{CONNECTIONS}", f"-d{seconds}s", "-H", "Metadata: true"]
     if kind == "close":
         words += ["-H", "Connection: close"]
     script = ["-s", str(_SCRIPT)] if kind in {"same", "changing", "header"} else []
-    pids = server.process.pids()
+    return wrk(server.name, server.process.pids(), [*words, *script, url, "--", kind])
+
+
+def wrk(name: str, pids: Sequence[int], words: Sequence[str]) -> Sample:
+    """What wrk got of a server, and what that took the server."""
     with pinned(LOAD_CORE):
         cpu, began = cpu_seconds(pids), time.perf_counter()
         done = subprocess.run(
-            [*words, *script, url, "--", kind], stdout=subprocess.PIPE, text=True, check=True
+            ["wrk", "-t1", *words], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
         cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
     found = _DONE.search(done)
     if not found or _WRONG.search(done):
-        raise ValueError(f"wrk had no good answers of {server.name}: {done}")
+        raise ValueError(f"wrk had no good answers of {name}: {done}")
     return Sample(int(found[1]), cpu, cpu, wall)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.core.commands import Stop
+from fairwarning.service import fleetfile
 from fairwarning.service.fleet import CACHED_ENTITIES
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.bench import clients, fleets
+from tests.bench import armclients, clients, fleets
 from tests.bench.fleets import SCOPE, Never, serving
 from tests.bench.measure import Stopwatch
 from tests.bench.traffic import Traffic, shares
@@ -28,6 +29,17 @@ async def build(path: str, machines: int) -> bool:
     """A fleet in a file."""
     async with serving(SQLiteStore(path), Never()) as fleet:
         await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
+    return True
+
+
+async def build_resources(path: str, machines: int, sets: int, instances: int) -> bool:
+    """Machines that stand alone and poll, and scale sets, each with its resource."""
+    alone = [f"vm_{number}" for number in range(machines)]
+    entries = [f'[[machine]]\nname = "{name}"\n' for name in alone]
+    entries += [f'[[scale_set]]\nname = "set{n}"\ncapacity = {instances}\n' for n in range(sets)]
+    async with serving(SQLiteStore(path), Never()) as fleet:
+        await fleetfile.apply(fleetfile.read("".join(entries)), fleet.submit)
+        await fleets.enable(fleet, alone)
     return True
 
 
@@ -139,6 +151,7 @@ PROBES: dict[str, Callable[..., Any]] = {
     for probe in (
         *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
         *(clients.flood, clients.pace, clients.hold),
+        *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
     )
 }
 

@@ -69,7 +69,7 @@ class Folder:
         (self.data / "up.json").write_text(json.dumps(ready))
 
     def digest(self, program: str) -> str:
-        return az_command.digest_of(program, read_ready(self.data))
+        return az_command.digest_of(program, read_ready(self.data), b"key")
 
     def tool(self, program: str) -> az_command.Az:
         self.own.mkdir(exist_ok=True)
@@ -233,7 +233,3 @@ def test_when_it_is_set_up_again(tmp_path: Path) -> None:
     assert [az_command.is_set_up(folder.own, each, 2000.0) for each in digests].count(True) == 1
     profile.write_text(json.dumps({"subscriptions": []}))
     assert not az_command.is_set_up(folder.own, first, 2000.0)
-
-
-# To do once a service speaks Azure Resource Manager: the set-up as a whole (one login, by a secret
-# that no other user sees), two first uses at once, a service that moves, a login that is renewed.

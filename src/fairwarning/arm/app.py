@@ -23,7 +23,7 @@ from fairwarning.arm import (
     scalesets,
     subscriptions,
 )
-from fairwarning.arm.call import Call, answer, version_of
+from fairwarning.arm.call import Call, answer, base_url, version_of
 from fairwarning.arm.errors import Wrong
 from fairwarning.arm.plane import Plane
 from fairwarning.arm.routes import Match, Table
@@ -81,6 +81,7 @@ class Application:
         if not isinstance(match, Match):
             raise _no_route(request, match)
         call = Call(request, match.params, principal, version_of(request))
+        base_url(request)  # which answers will name: refused before anything is done
         self._check(call, match)
         return await match.route.handler(self.plane, call)
 
@@ -97,7 +98,7 @@ class Application:
             raise Forbidden(
                 "AuthorizationFailed",
                 f"The client '{call.principal.name}' does not have authorization to perform action "
-                f"'{match.route.method} {match.route.path}' over scope '{call.path}'.",
+                f"'{match.route.action}' over scope '{call.path}'.",
             )
 
 

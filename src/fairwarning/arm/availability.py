@@ -1,9 +1,11 @@
 """Availability sets: `Microsoft.Compute/availabilitySets` (C1)."""
 
+from dataclasses import replace
+
 from starlette.responses import Response
 
 from fairwarning.arm import documents, profile, writing
-from fairwarning.arm.call import Body, Call, accepted, answer
+from fairwarning.arm.call import Body, Call, answer
 from fairwarning.arm.documents import strict, wrong_value
 from fairwarning.arm.plane import Plane, new_operation
 from fairwarning.arm.profile import AVAILABILITY_POLICY_SINCE
@@ -141,15 +143,19 @@ async def _list(plane: Plane, call: Call) -> Response:
 
 
 async def _put(plane: Plane, call: Call) -> Response:
-    return told(call, plane, await put(plane, await writing.asked(call)))
+    """200 also for a new one: Azure has no other here, and clients take none."""
+    written = await put(plane, await writing.asked(call))
+    return told(call, plane, replace(written, created=False))
 
 
 async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(AVAILABILITY_SET, call.group, call.name)
     if resource is None:
         return await writing.nothing(plane, call)
-    remove = Remove(resource=resource.id, operation=new_operation(), actor=call.actor)
-    return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
+    await plane.fleet.submit(
+        Remove(resource=resource.id, operation=new_operation(), actor=call.actor)
+    )
+    return Response(b"", 200)
 
 
 _ALL = f"{COMPUTE}/availabilitySets"

@@ -1,6 +1,7 @@
 """One request to the control plane, once it is known who asks, for what, and in which version."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -67,6 +68,10 @@ class Call:
 
     def link(self, path: str, **query: str) -> str:
         """A URL of this service, as whoever asks here can reach it."""
+        return self.link_with(path, query)
+
+    def link_with(self, path: str, query: Mapping[str, str]) -> str:
+        """The same, with parameters of any name."""
         return f"{base_url(self.request)}{path}?{urlencode({**query, 'api-version': self.version})}"
 
 

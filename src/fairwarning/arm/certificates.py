@@ -7,6 +7,8 @@ has its authority already.
 import ipaddress
 import re
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,6 +28,12 @@ _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = re.compile(rf"(?=.{{1,253}}$)(\*\.)?{_LABEL}(\.{_LABEL})*")
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 _EVERYBODY = 0o644
+_MAKE = """
+import sys
+from datetime import datetime
+from fairwarning.arm.signing import new_authority
+sys.stdout.buffer.write(new_authority(datetime.fromisoformat(sys.argv[1])).written())
+"""
 
 
 class Authority:
@@ -55,14 +63,24 @@ class Authority:
         if not keyfiles.check(self._key):
             if published:
                 raise self._unusable("its key is missing", "put ca.key back, or ")
-            from fairwarning.arm.signing import new_authority  # noqa: PLC0415  (slow to import)
-
-            keyfiles.write_first(self._key, new_authority(self._now()).written())
+            self._make()
         if not published:
             certificate = _CERTIFICATE.search(keyfiles.read(self._key))
             if certificate is None:
                 raise self._unusable("its certificate is missing", "put ca.pem back, or ")
             keyfiles.write(self.ca, certificate.group(), _EVERYBODY)
+
+    def _make(self) -> None:
+        """In a process of its own: loading what makes keys costs time and memory that stays."""
+        done = subprocess.run(  # noqa: S603  (ourselves)
+            [sys.executable, "-c", _MAKE, self._now().isoformat()],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode:
+            why = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise self._unusable(f"it cannot be made: {why}", "")
+        keyfiles.write_first(self._key, done.stdout)
 
     def context(self) -> ssl.SSLContext:
         """The server's side of TLS, with a certificate that is not due for renewal.
@@ -155,8 +173,9 @@ def _host(host: str) -> str:
     with suppress(ValueError):
         return str(ipaddress.ip_address(host.partition("%")[0]))
     name = host.removesuffix(".").lower()
-    with suppress(UnicodeError):
-        name = name.encode("idna").decode("ascii")
+    if not name.isascii():  # only then, since the codec takes its time to load
+        with suppress(UnicodeError):
+            name = name.encode("idna").decode("ascii")
     if not _NAME.fullmatch(name):
         text = f"{host!r} is neither a host's name nor its address; give what clients connect to"
         raise Refused("BadHost", text)

@@ -4,7 +4,7 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm import documents, errors, views, writing
+from fairwarning.arm import documents, errors, targets, views, writing
 from fairwarning.arm.call import Body, Call, accepted, answer
 from fairwarning.arm.documents import strict, wrong_value
 from fairwarning.arm.errors import Wrong
@@ -287,6 +287,8 @@ async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(CLOUD_SERVICE, call.group, call.name)
     if resource is None:
         return await writing.nothing(plane, call)
+    if resource.doomed:
+        return await targets.under_way(plane, call, resource.doomed)
     operation = new_operation()
     names = tuple((await plane.scope(resource)).machines)
     deletes = (Delete(scope=resource.scope, machines=names, operation=operation),) if names else ()

@@ -118,6 +118,10 @@ async def _put(plane: Plane, call: Call) -> Response:
     except FairwarningError as error:
         code, message = _reason(error)
         outcome = {"provisioningState": "Failed", "error": {"code": code, "message": message}}
+    if not documents.fits(outcome):
+        text = "The outputs are too long to be kept; all else was deployed."
+        failed = {"code": "DeploymentFailed", "message": text}
+        outcome = {"provisioningState": "Failed", "error": failed}
     resource = await _keep(plane, call, body, outcome)
     shown = document(plane, resource)
     shown["properties"] = {**shown["properties"], "provisioningState": "Running"}
@@ -153,7 +157,7 @@ async def _keep(plane: Plane, call: Call, body: Body, outcome: Body) -> Resource
     mode = properties.get("mode") if isinstance(properties, dict) else None
     kept: Body = {
         "properties": {
-            "mode": mode if isinstance(mode, str) else "Incremental",
+            "mode": mode[:20] if isinstance(mode, str) else "Incremental",
             "timestamp": iso(int(plane.fleet.clock.now())),
             "correlationId": new_operation(),
             "duration": "PT0S",

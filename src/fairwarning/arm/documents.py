@@ -23,6 +23,9 @@ _OUR_PROPERTIES = frozenset({
 _WHOLE = frozenset({"tags"})  # replaced, not merged: what is left out of it is meant to go
 
 _NUMBER = re.compile("[0-9]{1,9}")
+Words = Mapping[str, Mapping[str, Any]]
+"""The words that may stand at a path, with what they mean."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,6 +61,11 @@ def text(body: Body) -> str:
         message = f"A resource may be described in {limits.RESOURCE_CHARACTERS} characters."
         raise Wrong("RequestContentTooLarge", message, 413)
     return encoded
+
+
+def fits(body: Body) -> bool:
+    """Whether so much can be kept, with something around it."""
+    return len(_encode(body)) < limits.RESOURCE_CHARACTERS - 2048
 
 
 def cleaned(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
@@ -126,6 +134,19 @@ def word(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any: 
         if value.lower() == one.lower():
             return meaning
     raise wrong_value(path, value, f"one of {', '.join(words)}")
+
+
+def spelt(body: Body, words: Words) -> Body:
+    """The body with the words at some paths spelt as they are listed, whatever their case."""
+    for path, known in words.items():
+        value = strict(body, path, str)
+        for one in known if value is not None else ():
+            if one.lower() == value.lower() and one != value:
+                nested: Any = one
+                for step in reversed(path.split(".")):
+                    nested = {step: nested}
+                body = merged(body, nested)
+    return body
 
 
 def tags_of(body: Body) -> dict[str, str]:

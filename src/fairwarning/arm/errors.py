@@ -26,6 +26,7 @@ _CODES: Mapping[str, str] = {
 }
 """What Azure calls what the rules refuse. The sentences are the rules' own."""
 
+_LONGEST = 900  # characters of a sentence that may hold what the caller sent
 _STATUSES = {"UnknownInstance": 400}  # in a body, it is the request that is wrong
 
 
@@ -63,4 +64,6 @@ def told(error: FairwarningError) -> tuple[int, dict[str, object]]:
 
 def body(code: str, message: str) -> dict[str, object]:
     """The one shape that every error has."""
+    if len(message) > _LONGEST:
+        message = f"{message[:_LONGEST]}..."
     return {"error": {"code": code, "message": message}}

@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from fairwarning.arm import documents, network, writing
+from fairwarning.arm import documents, network, targets, writing
 from fairwarning.arm.call import Body, Call, accepted, answer
 from fairwarning.arm.errors import Wrong
 from fairwarning.arm.plane import PAGE, Plane, new_operation
@@ -91,10 +91,14 @@ async def _put(plane: Plane, call: Call) -> Response:
 async def _delete(plane: Plane, call: Call) -> Response:
     """All that is in it, each with its notice; the group itself goes last."""
     group = await plane.group(call.group)
+    if group.doomed:
+        return await targets.under_way(plane, call, group.doomed)
     going = _Going(new_operation())
     await going.take_machines(plane, group.name)
     await going.take_sets(plane, group.name)
-    later = [one.id for kind in _LATER for one in await _all(plane, kind, group.name)]
+    later = [
+        one.id for kind in _LATER for one in await _all(plane, kind, group.name) if not one.doomed
+    ]
     if len(going.follow) + len(later) > FOLLOWING_COMMANDS:
         text = f"The group holds more than {FOLLOWING_COMMANDS} resources; delete some of them."
         raise Wrong("OperationNotAllowed", text, 409)
@@ -130,7 +134,8 @@ class _Going:
             if names:
                 self.follow.append(Delete(scope=scope.id, machines=names, operation=self.operation))
         for one in found:
-            if (scope_ := scopes.get(one.scope)) and one.machine and _goes(scope_, one.machine):
+            scope_ = scopes.get(one.scope)
+            if one.doomed or (scope_ and one.machine and _goes(scope_, one.machine)):
                 self.leaving.append(one.id)
 
     async def take_sets(self, plane: Plane, group: str) -> None:

@@ -13,7 +13,7 @@ from fairwarning.arm.plane import PAGE, Plane, bad_skip_token
 from fairwarning.arm.routes import COMPUTE, Route
 from fairwarning.arm.targets import ACTIONS, Target
 from fairwarning.arm.writing import Wish, Written, told
-from fairwarning.core.commands import Delete, Operate, ProtectInstances, Reimage
+from fairwarning.core.commands import Operate, ProtectInstances, Reimage
 from fairwarning.core.model import Machine, Ref, ScaleSet, Scope
 from fairwarning.service.resources import INSTANCE, SCALE_SET, Resource
 
@@ -163,7 +163,7 @@ async def _delete(plane: Plane, call: Call) -> Response:
         if wrong.code != "ResourceNotFound":
             raise
         return await writing.nothing(plane, call)
-    return await targets.act(plane, call, target, Delete)
+    return await targets.delete(plane, call, target)
 
 
 async def _evict(plane: Plane, call: Call) -> Response:

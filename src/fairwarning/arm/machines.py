@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from fairwarning.arm import availability, documents, errors, profile, targets, views, writing
 from fairwarning.arm.call import Body, Call, answer
-from fairwarning.arm.documents import strict, tags_of, word
+from fairwarning.arm.documents import Words, strict, tags_of, word
 from fairwarning.arm.errors import Wrong
 from fairwarning.arm.plane import Plane
 from fairwarning.arm.profile import MACHINE_PROFILE
@@ -20,7 +20,6 @@ from fairwarning.core.commands import (
     Command,
     Configure,
     CreateScope,
-    Delete,
     Operate,
     UpdateMachine,
 )
@@ -35,6 +34,7 @@ from fairwarning.service.resources import AVAILABILITY_SET, MACHINE, SCALE_SET, 
 
 PRIORITIES = {"Regular": Priority.REGULAR, "Spot": Priority.SPOT, "Low": Priority.SPOT}
 EVICTIONS = {one.value: one for one in EvictionPolicy}
+_WORDS: Words = {"properties.priority": PRIORITIES, "properties.evictionPolicy": EVICTIONS}
 _SET = re.compile(
     r"/subscriptions/[^/]+/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.Compute"
     r"/availabilitySets/(?P<name>[^/]+)/?",
@@ -50,7 +50,7 @@ async def put(plane: Plane, ask: Ask) -> Written:
     profile.check_versions(ask.body, ask.version, MACHINE_PROFILE)
 
     async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
-        body = profile.spelt(documents.kept(body), MACHINE_PROFILE)
+        body = documents.spelt(profile.spelt(documents.kept(body), MACHINE_PROFILE), _WORDS)
         if standing is None:
             return await _creation(plane, ask, body, group)
         return await _change(plane, standing, body)
@@ -272,7 +272,7 @@ async def _delete(plane: Plane, call: Call) -> Response:
         if wrong.code != "ResourceNotFound":
             raise
         return await writing.nothing(plane, call)
-    return await targets.act(plane, call, target, Delete)
+    return await targets.delete(plane, call, target)
 
 
 async def _evict(plane: Plane, call: Call) -> Response:

@@ -70,7 +70,7 @@ class Plane:
             for key, value in call.request.query_params.items()
             if key.lower() not in {"$skiptoken", "api-version"}
         }
-        return {"nextLink": call.link(call.path, **kept, **{"$skiptoken": token})}
+        return {"nextLink": call.link_with(call.path, {**kept, "$skiptoken": token})}
 
     # --- What they stand for ---
 

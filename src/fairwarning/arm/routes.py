@@ -28,6 +28,14 @@ class Route:
     public: bool = False
 
     @property
+    def action(self) -> str:
+        """What Azure calls doing this: `Microsoft.Compute/virtualMachines/restart/action`."""
+        _, _, named = self.path.rpartition("/providers/")
+        words = [part for part in _segments(named) if not part.startswith("{")]
+        verbs = {"GET": "read", "HEAD": "read", "DELETE": "delete", "POST": "action"}
+        return "/".join([*words, verbs.get(self.method, "write")])
+
+    @property
     def writes(self) -> bool:
         """Whether it may change something."""
         return self.method not in {"GET", "HEAD"}
@@ -74,7 +82,7 @@ class Table:
 
 
 def _segments(path: str) -> list[str]:
-    return path.strip("/").split("/")
+    return [part for part in path.split("/") if part]  # the Azure CLI doubles some slashes
 
 
 def _word(part: str) -> str:

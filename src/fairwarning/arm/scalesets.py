@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from fairwarning.arm import documents, machines, profile, targets, views, writing
 from fairwarning.arm.call import Body, Call, accepted, answer
-from fairwarning.arm.documents import strict, tags_of, word
+from fairwarning.arm.documents import Words, strict, tags_of, word
 from fairwarning.arm.plane import Plane, new_operation
 from fairwarning.arm.profile import SET_PROFILE
 from fairwarning.arm.routes import ALL_COMPUTE, COMPUTE, Route
@@ -47,6 +47,12 @@ _UPGRADES = {
 }
 _RULES = {one.value: one for one in ScaleInRule}
 _MODES = {"Uniform": False, "Flexible": True}
+_WORDS: Words = {
+    "properties.upgradePolicy.mode": _UPGRADES,
+    "properties.orchestrationMode": _MODES,
+    f"{SET_PROFILE}.priority": machines.PRIORITIES,
+    f"{SET_PROFILE}.evictionPolicy": machines.EVICTIONS,
+}
 _FAULT_DOMAINS = "properties.platformFaultDomainCount"
 _FAULT_DOMAINS_MAX = 5
 
@@ -61,7 +67,7 @@ async def put(plane: Plane, ask: Ask) -> Written:
     async def plan(standing: Resource | None, body: Body, group: Resource) -> Wish:
         # How many there are is known; a number that was once asked for must not come back.
         kept = documents.without(documents.kept(body), "sku", "capacity")
-        kept = profile.spelt(kept, SET_PROFILE)
+        kept = documents.spelt(profile.spelt(kept, SET_PROFILE), _WORDS)
         if standing is None:
             return _creation(plane, ask, kept, group)
         return await _change(plane, ask, standing, kept)
@@ -284,6 +290,9 @@ async def _delete(plane: Plane, call: Call) -> Response:
     resource = await plane.find(SCALE_SET, call.group, call.name)
     if resource is None:
         return await writing.nothing(plane, call)
+    scale_set = await plane.scale_set(resource)
+    if scale_set.deleting:
+        return await targets.under_way(plane, call, scale_set.deleting)
     delete = DeleteSet(set=resource.set, operation=new_operation(), actor=call.actor)
     return accepted(call, await plane.fleet.submit(delete), plane.cloud.location)
 

@@ -13,8 +13,15 @@ from fairwarning.arm.errors import Wrong
 from fairwarning.arm.plane import Plane, new_operation
 from fairwarning.arm.views import maintenance_of
 from fairwarning.core import commands
-from fairwarning.core.commands import Approve, Command, Evict, Operate, OperateInstances
-from fairwarning.core.model import Machine, Operation, Ref, ScaleSet, Scope
+from fairwarning.core.commands import (
+    Approve,
+    Command,
+    Delete,
+    Evict,
+    Operate,
+    OperateInstances,
+)
+from fairwarning.core.model import ImpactKind, Machine, Operation, Ref, ScaleSet, Scope
 from fairwarning.service.resources import INSTANCE, MACHINE, SCALE_SET, Resource
 
 ACTIONS: Mapping[str, type[Operate]] = {
@@ -138,6 +145,20 @@ async def chosen(
 
 
 # --- Doing ----------------------------------------------------------------------------------------
+
+
+async def delete(plane: Plane, call: Call, target: Target) -> Response:
+    """Accept that a machine is to go; if it is on its way already, that is the operation."""
+    impact = target.scope.impacts.get(target.machine.name)
+    if impact is None or impact.kind is not ImpactKind.DELETE:
+        return await act(plane, call, target, Delete)
+    return await under_way(plane, call, impact.operation)
+
+
+async def under_way(plane: Plane, call: Call, operation: str) -> Response:
+    """202, for what somebody asked for before."""
+    found = await plane.fleet.read(Operation, operation)
+    return accepted(call, found, plane.cloud.location)
 
 
 async def act(plane: Plane, call: Call, target: Target, kind: type[Operate]) -> Response:

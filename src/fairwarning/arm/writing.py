@@ -176,7 +176,11 @@ def etag(resource: Resource) -> str:
 
 def told(call: Call, plane: Plane, written: Written) -> Response:
     """200 or 201 with the resource; while more is to be done, where to ask how it goes."""
-    headers = {"ETag": etag(written.resource)}
+    headers, document = {"ETag": etag(written.resource)}, written.document
     if written.operation and not is_over(written.operation):
         headers |= operation_headers(call, written.operation, plane.cloud.location)
-    return answer(written.document, 201 if written.created else 200, headers)
+        del headers["Location"]  # of a PUT, that would be where the resource is
+    elif "provisioningState" in document["properties"]:
+        # What others do to it is not what this request waits for.
+        document = documents.merged(document, {"properties": {"provisioningState": "Succeeded"}})
+    return answer(document, 201 if written.created else 200, headers)

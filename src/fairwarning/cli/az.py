@@ -100,7 +100,7 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
     folder = data / FOLDER
     az = Az(program, folder, environment(os.environ, folder, ready["ca"]))
     with _alone(folder):
-        digest = digest_of(program, ready)
+        digest = digest_of(program, ready, key_of(data))
         if not is_set_up(folder, digest, time.time()):
             _set_up(az, data, ready, digest)
     # Named here as well, whatever `az cloud set` may have been told since.
@@ -176,12 +176,13 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def digest_of(program: str, ready: Ready) -> str:
+def digest_of(program: str, ready: Ready, key: bytes) -> str:
     """Changes with whatever the set-up depends on."""
     real = Path(program).resolve()
     parts = (
         ready["arm"],
         ready["subscription"],
+        hashlib.sha256(key).hexdigest(),
         hashlib.sha256(Path(ready["ca"]).read_bytes()).hexdigest(),
         str(real),
         str(real.stat().st_mtime_ns),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _STOP_SECONDS = 2
+_CALM_SECONDS = 0.25
 
 
 class Doorbell:
@@ -47,11 +48,20 @@ class Doorbell:
         else:
             if self._server is not None:
                 self._server.should_exit = True
+                await self._hurry(self._server)
             else:
                 self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
         self._listener.close()
+
+    async def _hurry(self, server: "uvicorn.Server") -> None:
+        """Wait for answers under way, not for clients that keep connections and ask nothing."""
+        assert self._task is not None
+        await asyncio.wait([self._task], timeout=_CALM_SECONDS)
+        while not self._task.done() and server.server_state.tasks:
+            await asyncio.wait([self._task], timeout=_CALM_SECONDS)
+        server.force_exit = True
 
 
 def _prepare(

@@ -114,13 +114,13 @@ class Local:
             self.console_port: int = console.getsockname()[1]
             self.arm_port: int = arm.getsockname()[1]
             self.tokens = Tokens(key_of(options.data), TENANT)
-            self.authority.prepare()
             await self.fleet.start()
             stack.push_async_callback(self.fleet.stop)
             self.applied = await fleetfile.apply(options.fleet, self.fleet.submit)
             stack.push_async_callback(self.server.stop)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
+            await asyncio.to_thread(self.authority.prepare)
             if _LINUX:
                 await self.programs.listen()
                 stack.push_async_callback(self.programs.close)

@@ -28,14 +28,13 @@ def decide(
     if isinstance(command, Remove):
         return _remove(resource, command, scopes)
     if isinstance(command, Stay):
-        return Turn(changed(resource, doomed=""))
+        return _endure(changed(resource, doomed=""), "it could not be removed")
     if isinstance(command, Await):
         awaited = (*resource.awaited, command.operation)
         waits = Progress(command.operation, planned=1)
         return Turn(changed(resource, awaited=awaited), progress=(waits,))
     if isinstance(command, Endure):
-        failed = tuple(Progress(one, failed=1, why=command.why) for one in resource.awaited)
-        return Turn(changed(resource, awaited=()), progress=failed)
+        return _endure(resource, command.why)
     assert isinstance(command, Vanish)
     return _vanish(resource, scopes)
 
@@ -91,10 +90,16 @@ def _vanish(resource: Resource, scopes: ReadScope) -> Turn:
     if resource.scope and not resource.machine:
         scope = scopes(resource.scope)
         if scope and scope.machines:  # somebody put one in meanwhile
-            return Turn(changed(resource, doomed=""))
+            return _endure(changed(resource, doomed=""), "machines were added to it")
         sends = (Dissolve(scope=resource.scope),)
     done = tuple(Progress(one, done=1) for one in resource.awaited)
     return Turn(None, (Fact(Did.RESOURCE_REMOVED),), sends, progress=done)
+
+
+def _endure(resource: Resource, why: str) -> Turn:
+    """It stays: whoever waits for its end has failed."""
+    failed = tuple(Progress(one, failed=1, why=why) for one in resource.awaited)
+    return Turn(changed(resource, awaited=()), progress=failed)
 
 
 def _check_stays(resource: Resource) -> None:

@@ -1,0 +1,54 @@
+"""The peer of the control plane: Starlette on uvicorn over TLS, whose answer is ready.
+
+`python -m tests.bench.bare FOLDER` gives FOLDER/document to whoever gets and takes what is posted,
+with the certificate in FOLDER/server.pem. It prints its port once it listens.
+"""
+
+import socket
+import ssl
+import sys
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tests.bench import fleets
+
+
+def application(document: bytes) -> Starlette:
+    """One answer for all."""
+
+    async def answer(request: Request) -> Response:
+        if request.method == "POST":
+            await request.body()
+            return Response(b"", 202)
+        return Response(document, media_type="application/json; charset=utf-8")
+
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
+
+
+def main() -> None:
+    """Serve, on the loop that the service runs on."""
+    folder = Path(sys.argv[1])
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "server.pem")
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    config = uvicorn.Config(
+        application((folder / "document").read_bytes()),
+        ssl_context_factory=lambda *_: tls,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        timeout_graceful_shutdown=2,
+    )
+    print(listener.getsockname()[1], flush=True)
+    with fleets.runner() as loop:
+        loop.run(uvicorn.Server(config).serve(sockets=[listener]))
+
+
+if __name__ == "__main__":
+    main()

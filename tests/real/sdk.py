@@ -1,0 +1,248 @@
+"""Azure's own SDK, unchanged, against the real program; and what its machines then see."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from azure.core.credentials import AccessToken, TokenCredential
+from azure.core.exceptions import HttpResponseError
+from azure.core.polling import LROPoller
+from azure.core.rest import HttpRequest
+from azure.mgmt.compute import ComputeManagementClient
+from azure.mgmt.compute import models as m
+
+from fairwarning.core.times import parse_date
+from fairwarning.metadata.identity import loopback_address
+from fairwarning.service.settings import TENANT
+from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, key_of
+from tests.cli.stage import LONGEST_SECONDS, PROGRAM, QUERY, Up
+
+GROUP = "rg"
+PLACE = "local"
+
+
+@dataclass(frozen=True)
+class StaticToken:
+    """A credential that has its token already."""
+
+    token: str
+
+    def get_token(self, *scopes: str, **_: Any) -> AccessToken:  # noqa: ANN401  (anything)
+        return AccessToken(self.token, int(time.time()) + ACCESS_SECONDS)
+
+
+class Service:
+    """A service, seen from both sides: by those who manage machines, and by the machines."""
+
+    def __init__(self, it: Up, clients: ExitStack) -> None:
+        self.up = it
+        self.arm: str = it.ready["arm"]
+        self.ca: str = it.ready["ca"]
+        self.tokens = Tokens(key_of(it.data), TENANT)
+        self._clients = clients
+
+    # --- Those who manage ---
+
+    def client(self, credential: TokenCredential | None = None) -> ComputeManagementClient:
+        """Azure's client, told where we are; the operator's, unless it is somebody else's."""
+        client = ComputeManagementClient(
+            credential or StaticToken(self.up.ready["token"]),
+            self.up.ready["subscription"],
+            base_url=self.arm,
+            credential_scopes=[f"{self.arm}/.default"],
+            connection_verify=self.ca,
+        )
+        return self._clients.enter_context(client)
+
+    def client_of(self, role: Role, group: str = "") -> ComputeManagementClient:
+        """The client of somebody with a token of this role."""
+        principal = Principal(name="somebody", role=role, group=group)
+        return self.client(StaticToken(self.tokens.access(principal)))
+
+    def make_group(self, client: ComputeManagementClient, name: str = GROUP) -> None:
+        """A resource group, by the client's own pipeline: this SDK has no call for it."""
+        path = f"/subscriptions/{self.up.ready['subscription']}/resourcegroups/{name}"
+        url = f"{self.arm}{path}?api-version=2024-11-01"
+        client.send_request(HttpRequest("PUT", url, json={"location": PLACE})).raise_for_status()
+
+    # --- Machines ---
+
+    def address(self, machine: str) -> str:
+        """Where a machine asks, also one that came after the start."""
+        listed = self._console("GET", "/api/machines")["machines"]
+        (number,) = (one["number"] for one in listed if one["name"] == machine)
+        return f"http://{loopback_address(number)}:{urlsplit(self.up.ready['metadata']).port}"
+
+    def names(self) -> list[str]:
+        """Every machine there is."""
+        return [one["name"] for one in self._console("GET", "/api/machines")["machines"]]
+
+    def events(self, machine: str) -> list[dict[str, Any]]:
+        """What a machine reads; as any GET it enables the feature."""
+        status, body = self.up.get(self.address(machine), QUERY)
+        assert status == 200, body
+        events: list[dict[str, Any]] = json.loads(body)["Events"]
+        return events
+
+    def seen(self, machine: str) -> dict[str, str]:
+        """What a machine reads, for short: what is to happen to whom."""
+        return {
+            name: f"{event['EventType']} {event['EventStatus']}"
+            for event in self.events(machine)
+            for name in event["Resources"]
+        }
+
+    def approve(self, asker: str, *machines: str) -> None:
+        """One machine approves what is planned for these; for all, if none is named."""
+        ids = [
+            {"EventId": event["EventId"]}
+            for event in self.events(asker)
+            if not machines or set(machines) & set(event["Resources"])
+        ]
+        body = json.dumps({"StartRequests": ids}).encode()
+        headers = {"Metadata": "true"}
+        answer = self.up.post(self.address(asker), QUERY, "", headers, body)
+        assert answer == (200, b"")
+
+    # --- Time, and the platform ---
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._console("POST", "/api/clock", {"advance": seconds})
+
+    def now(self) -> str:
+        """What time it is there."""
+        now: str = self._console("GET", "/api/clock")["now"]
+        return now
+
+    def freeze(self, machine: str) -> None:
+        """The platform plans to pause a machine."""
+        self._console("POST", f"/api/machines/{machine}/freeze", {})
+
+    def _console(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
+        where = urlsplit(self.up.ready["console"])
+        connection = HTTPConnection(where.hostname or "", where.port, LONGEST_SECONDS)
+        try:
+            sent = b"" if body is None else json.dumps(body).encode()
+            headers = {"Authorization": f"Bearer {self.up.ready['token']}"}
+            connection.request(method, path, sent, headers)
+            response = connection.getresponse()
+            answer = response.read()
+            assert response.status < 300, answer
+            return json.loads(answer)
+        finally:
+            connection.close()
+
+
+@contextmanager
+def service(data: Path, *words: str, fleet: str = "") -> Iterator[Service]:
+    """A service whose time stands still, on the usual ports: in a room they are free.
+
+    Started again on the same data it is where it was. Without other words it keeps nothing.
+    """
+    command = [*PROGRAM, "up", "--json", "--clock", "virtual", "--data", str(data)]
+    if fleet:
+        path = data.with_suffix(".toml")
+        path.write_text(fleet)
+        command.append(str(path))
+    process = subprocess.Popen(
+        [*command, *(words or ["--memory"])],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        with ExitStack() as clients:
+            yield Service(Up(process, data, json.loads(line)), clients)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def cloud(data: Path) -> Iterator[tuple[Service, ComputeManagementClient]]:
+    """A service with a resource group, and its operator's client."""
+    with service(data) as it:
+        client = it.client()
+        it.make_group(client)
+        yield it, client
+
+
+def ended(*pollers: LROPoller[Any]) -> list[Any]:
+    """What came of operations that are over, or will be once their pollers ask again."""
+    for poller in pollers:
+        poller.wait(LONGEST_SECONDS)
+        assert poller.done(), poller.status()
+    return [poller.result() for poller in pollers]
+
+
+def code_of(error: HttpResponseError) -> str | None:
+    """What a script compares."""
+    assert error.error is not None, error
+    return error.error.code
+
+
+def make_set(it: Service, client: ComputeManagementClient, capacity: int, **more: str) -> None:
+    """A scale set `web` whose machines ask."""
+    wanted = scale_set(capacity, **more)
+    ended(client.virtual_machine_scale_sets.begin_create_or_update(GROUP, "web", wanted))
+    assert it.seen("web_0") == {}
+
+
+def notice_seconds(it: Service, asker: str, name: str) -> float:
+    """How long from now a machine's impact will wait."""
+    (event,) = (one for one in it.events(asker) if name in one["Resources"])
+    return parse_date(event["NotBefore"]) - parse_date(it.now())
+
+
+# --- What users write -----------------------------------------------------------------------------
+
+
+def notice(timeout: str | None = "PT5M", *, enable: bool = True) -> m.ScheduledEventsProfile:
+    """Notice of a delete."""
+    return m.ScheduledEventsProfile(
+        terminate_notification_profile=m.TerminateNotificationProfile(
+            enable=enable, not_before_timeout=timeout
+        )
+    )
+
+
+def scale_set(
+    capacity: int, timeout: str | None = "PT5M", mode: str = "Manual", priority: str = "Regular"
+) -> m.VirtualMachineScaleSet:
+    """A scale set; with notice of deletes, unless there is no timeout."""
+    return m.VirtualMachineScaleSet(
+        location=PLACE,
+        sku=m.Sku(name="Standard_B1s", capacity=capacity),
+        properties=m.VirtualMachineScaleSetProperties(
+            upgrade_policy=m.UpgradePolicy(mode=mode),
+            virtual_machine_profile=m.VirtualMachineScaleSetVMProfile(
+                priority=priority, scheduled_events_profile=notice(timeout) if timeout else None
+            ),
+        ),
+    )
+
+
+def machine(**more: Any) -> m.VirtualMachine:  # noqa: ANN401  (other properties)
+    """A virtual machine."""
+    return m.VirtualMachine(
+        location=PLACE,
+        properties=m.VirtualMachineProperties(
+            hardware_profile=m.HardwareProfile(vm_size="Standard_B1s"), **more
+        ),
+    )
+
+
+def some(*instances: int) -> m.VirtualMachineScaleSetVMInstanceRequiredIDs:
+    """These instances of a set."""
+    return m.VirtualMachineScaleSetVMInstanceRequiredIDs(instance_ids=[str(n) for n in instances])
