@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from fairwarning.cli import az as az_command
 from fairwarning.cli.local import read_ready
 from fairwarning.core.errors import Unavailable
+from fairwarning.service.tokens import key_of
 
 COMMAND = (sys.executable, "-c", "from fairwarning.cli.az import command; command()")
 LONGEST_SECONDS = 60
@@ -69,7 +70,7 @@ class Folder:
         (self.data / "up.json").write_text(json.dumps(ready))
 
     def digest(self, program: str) -> str:
-        return az_command.digest_of(program, read_ready(self.data), b"key")
+        return az_command.digest_of(program, read_ready(self.data), key_of(self.data))
 
     def tool(self, program: str) -> az_command.Az:
         self.own.mkdir(exist_ok=True)
