@@ -262,3 +262,33 @@ def test_nothing_of_it_is_lost_by_a_restart() -> None:
         bed.advance(60)
         assert found(bed, GROUP.resource) is None
         assert bed._runner.run(bed.fleet.read(Scope, "vm")) is None
+
+
+def test_a_group_waits_for_what_is_leaving_already() -> None:
+    """It is gone after them; and if one stays after all, so does the group, and says why."""
+    with Bed() as bed:
+        for again, fail in (("a", ""), ("b", "the disk is on fire")):
+            bed.do(GROUP)
+            bed.do(vm(again, terminate_seconds=300))
+            bed.poll(again)
+            bed.do(Delete(scope=again, operation=f"delete {again}", machines=(again,)))
+            waits = (f"vm:rg:{again}",)
+            bed.do(Remove(resource=GROUP.resource, operation=f"remove {again}", awaits=waits))
+            bed.advance(299)
+            assert bed.operation(f"remove {again}").status is OperationStatus.RUNNING
+            bed.driver.fail = fail
+            bed.advance(60)
+            ended = bed.operation(f"remove {again}")
+            gone = found(bed, GROUP.resource) is None
+            assert (ended.status is OperationStatus.SUCCEEDED, gone) == (not fail, not fail)
+            assert fail in ended.error
+
+
+def test_nobody_waits_for_what_stays() -> None:
+    """Whoever thinks that it leaves has to look again."""
+    with Bed() as bed:
+        bed.do(GROUP)
+        bed.do(vm())
+        wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
+        assert bed.refusal(wrong).code == "Changed"
+        assert found(bed, GROUP.resource) is not None

@@ -76,7 +76,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "acknowledge what is not durable": Plant(
-        "IC1",
+        "IC1 IL9",
         Patch(
             "service.fleet",
             "self._refuse(one, error)\n            return False",

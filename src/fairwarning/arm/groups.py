@@ -23,6 +23,7 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
+_ATTEMPTS = 5  # what is in a group may change while we look
 _LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT)
 """What goes once the machines of the group are gone."""
 
@@ -93,6 +94,19 @@ async def _delete(plane: Plane, call: Call) -> Response:
     group = await plane.group(call.group)
     if group.doomed:
         return await targets.under_way(plane, call, group.doomed)
+    for _ in range(_ATTEMPTS):
+        remove = await _removal(plane, call, group)
+        try:
+            operation = await plane.fleet.submit(remove)
+        except Conflict as conflict:
+            if conflict.code == "Changed":  # what was leaving stays, or the other way round
+                continue
+            raise Wrong("Conflict", conflict.message, 409) from conflict
+        return accepted(call, operation, plane.cloud.location)
+    raise Wrong("Conflict", "What is in the group changes all the time; try again.", 409)
+
+
+async def _removal(plane: Plane, call: Call, group: Resource) -> Remove:
     going = _Going(new_operation())
     await going.take_machines(plane, group.name)
     await going.take_sets(plane, group.name)
@@ -102,7 +116,7 @@ async def _delete(plane: Plane, call: Call) -> Response:
     if len(going.follow) + len(later) > FOLLOWING_COMMANDS:
         text = f"The group holds more than {FOLLOWING_COMMANDS} resources; delete some of them."
         raise Wrong("OperationNotAllowed", text, 409)
-    remove = Remove(
+    return Remove(
         resource=group.id,
         operation=going.operation,
         others=tuple(later),
@@ -110,11 +124,6 @@ async def _delete(plane: Plane, call: Call) -> Response:
         awaits=tuple(going.leaving),
         actor=call.actor,
     )
-    try:
-        operation = await plane.fleet.submit(remove)
-    except Conflict as conflict:
-        raise Wrong("Conflict", conflict.message, 409) from conflict
-    return accepted(call, operation, plane.cloud.location)
 
 
 class _Going:

@@ -132,6 +132,10 @@ class _Desk:
         """A scope, for those that plan over several."""
         return self.get(Scope, scope)
 
+    def scale_set(self, name: str) -> ScaleSet | None:
+        """A scale set."""
+        return self.get(ScaleSet, name)
+
     def resource(self, name: str) -> Resource | None:
         """What somebody wrote about a thing."""
         return self.get(Resource, name)
@@ -198,7 +202,7 @@ class _Desk:
         """Those that plan over several scopes: sets, rollouts and their lanes; and resources."""
         if isinstance(command, ResourceCommand):
             assert standing is None or isinstance(standing, Resource)
-            return resources.decide(standing, command, self.now, self.read, self.resource)
+            return resources.decide(standing, command, self.now, self)
         if isinstance(command, SetCommand):
             assert standing is None or isinstance(standing, ScaleSet)
             return scaleset.decide(standing, command, self.read)

@@ -1,51 +1,50 @@
 """Resources: what somebody wrote about a thing comes, changes and goes with the thing."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
 from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import Await, Dissolve, Endure, Stay, Tie, TieSet, Vanish
-from fairwarning.core.model import Resource, Scope
+from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.core.record import changed
 
-ReadScope = Callable[[str], Scope | None]
-ReadResource = Callable[[str], Resource | None]
+
+class World(Protocol):
+    """Whoever lets us read what a resource stands for."""
+
+    def read(self, scope: str) -> Scope | None: ...
+
+    def scale_set(self, name: str) -> ScaleSet | None: ...
+
+    def resource(self, name: str) -> Resource | None: ...
 
 
-def decide(
-    resource: Resource | None,
-    command: ResourceCommand,
-    now: float,
-    scopes: ReadScope,
-    resources: ReadResource,
-) -> Turn:
+def decide(resource: Resource | None, command: ResourceCommand, now: float, world: World) -> Turn:
     """What `command` does to the resource, and sends to what it stands for."""
     if isinstance(command, Write):
-        return _write(resource, command, now, resources)
+        return _write(resource, command, now, world)
     if resource is None:
         raise NotFound("UnknownResource", f"there is no resource {command.resource!r}")
     if isinstance(command, Remove):
-        return _remove(resource, command, scopes)
+        return _remove(resource, command, world)
     if isinstance(command, Stay):
         return _endure(changed(resource, doomed=""), "it could not be removed")
     if isinstance(command, Await):
-        awaited = (*resource.awaited, command.operation)
-        waits = Progress(command.operation, planned=1)
-        return Turn(changed(resource, awaited=awaited), progress=(waits,))
+        return _await(resource, command, world)
     if isinstance(command, Endure):
         return _endure(resource, command.why)
     assert isinstance(command, Vanish)
-    return _vanish(resource, scopes)
+    return _vanish(resource, world)
 
 
-def _write(resource: Resource | None, command: Write, now: float, resources: ReadResource) -> Turn:
+def _write(resource: Resource | None, command: Write, now: float, world: World) -> Turn:
     if command.at is not None and command.at != (resource.version if resource else 0):
         raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
     if resource is not None:
         _check_stays(resource)
     if command.within:
-        around = resources(command.within)
+        around = world.resource(command.within)
         if around is None:
             raise NotFound("UnknownResource", f"there is no resource {command.within!r}")
         _check_stays(around)
@@ -74,9 +73,9 @@ def _ties(before: Resource | None, after: Resource) -> tuple[Command, ...]:
     return (TieSet(set=after.set, resource=after.id),) if after.set else ()
 
 
-def _remove(resource: Resource, command: Remove, scopes: ReadScope) -> Turn:
+def _remove(resource: Resource, command: Remove, world: World) -> Turn:
     _check_stays(resource)
-    scope = scopes(resource.scope) if resource.scope and not resource.machine else None
+    scope = world.read(resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
@@ -85,10 +84,30 @@ def _remove(resource: Resource, command: Remove, scopes: ReadScope) -> Turn:
     return Turn(changed(resource, doomed=command.operation), (), (*command.follow, *waits))
 
 
-def _vanish(resource: Resource, scopes: ReadScope) -> Turn:
+def _await(resource: Resource, command: Await, world: World) -> Turn:
+    if not _leaves(resource, world):  # it did when somebody looked: let them look again
+        raise Conflict("Changed", f"{resource.name!r} is not being removed any more")
+    awaited = (*resource.awaited, command.operation)
+    waits = Progress(command.operation, planned=1)
+    return Turn(changed(resource, awaited=awaited), progress=(waits,))
+
+
+def _leaves(resource: Resource, world: World) -> bool:
+    """Whether what it stands for is on its way out."""
+    if resource.machine:
+        scope = world.read(resource.scope)
+        impact = scope.impacts.get(resource.machine) if scope else None
+        return impact is not None and impact.kind is ImpactKind.DELETE
+    if resource.set:
+        scale_set = world.scale_set(resource.set)
+        return scale_set is not None and bool(scale_set.deleting)
+    return bool(resource.doomed)
+
+
+def _vanish(resource: Resource, world: World) -> Turn:
     sends: tuple[Command, ...] = ()
     if resource.scope and not resource.machine:
-        scope = scopes(resource.scope)
+        scope = world.read(resource.scope)
         if scope and scope.machines:  # somebody put one in meanwhile
             return _endure(changed(resource, doomed=""), "machines were added to it")
         sends = (Dissolve(scope=resource.scope),)
