@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
+    agent,
     arm,
     commands,
     decisions,
@@ -47,6 +48,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
     "longpolls": longpolls.run,
     "reach": reach.run,
     "upstart": upstart.run,
+    "agent": agent.run,
     "arm-knock": arm.knock,
     "arm-reads": arm.reads,
     "arm-restarts": arm.restarts,

@@ -3,12 +3,15 @@
 import sys
 from importlib import import_module
 
-_NOUNS = ("up", "exec", "machine", "clock", "fault", "az", "token", "healthcheck")
+_NOUNS = ("up", "agent", "exec", "machine", "clock", "fault", "az", "token", "healthcheck")
 """Each a file beside this one, with a `command`."""
 
 
 def main() -> None:
     """The program."""
+    if sys.argv[1:2] == ["agent"]:  # which a bare install has, so it does without click
+        import_module("fairwarning.cli.agent").main(sys.argv[2:])
+        return
     try:
         import click  # noqa: PLC0415  (a bare install has none)
     except ModuleNotFoundError:
@@ -19,6 +22,8 @@ def main() -> None:
             return list(_NOUNS)
 
         def get_command(self, _: click.Context, name: str) -> click.Command | None:
+            if name == "agent":
+                return click.Command(name, help="Inside a machine: run hooks, and approve.")
             if name not in _NOUNS:
                 return None
             command: click.Command = import_module(f"fairwarning.cli.{name}").command

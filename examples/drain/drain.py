@@ -1,0 +1,52 @@
+"""The agent's hook: takes this machine out of nginx, waits until it has nothing to do, and back.
+
+The event comes on stdin, so this can run where nginx is:
+    command = ["ssh", "proxy", "python3", "/etc/nginx/drain.py", "/etc/nginx"]
+"""
+# ruff: noqa: S603, S607  (these commands are the administrator's own)
+
+import fcntl
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LOOK_SECONDS = 0.05
+
+
+def mark(folder: Path, machine: str, *, down: bool) -> None:
+    """Change the line of this machine in backends.conf: `server HOST:PORT [down]; # NAME`."""
+    path = folder / "backends.conf"
+    state = " down" if down else ""
+    line = re.compile(rf"^(\s*server \S+?)( down)?;(\s*# {re.escape(machine)})$", re.MULTILINE)
+    text, count = line.subn(rf"\g<1>{state};\g<3>", path.read_text())
+    if not count:
+        sys.exit(f"{path} has no line for {machine}")
+    path.write_text(text)
+
+
+def reload(folder: Path) -> set[Path]:
+    """Let new workers begin; the old ones, who end when the last of their requests has."""
+    master = (folder / "nginx.pid").read_text().strip()
+    old = Path(f"/proc/{master}/task/{master}/children").read_text().split()
+    here = ["-p", str(folder), "-c", "nginx.conf", "-e", "stderr"]
+    subprocess.run(["nginx", *here, "-s", "reload"], check=True)
+    return {Path("/proc", worker) for worker in old}
+
+
+def main() -> None:
+    """Down before an event, up after it."""
+    event, folder = json.load(sys.stdin), Path(sys.argv[1])
+    down = event["Phase"] == "scheduled"
+    with (folder / "backends.conf").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # several machines may be told at once
+        mark(folder, event["Machine"], down=down)
+        old = reload(folder)
+    while down and any(worker.exists() for worker in old):
+        time.sleep(LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""A web server that shuts down gracefully: takes no more, finishes what is under way, approves.
+
+If the machine comes out of it alive (a freeze, or the event was cancelled), it opens again. Who
+connects the very moment it closes is refused; where that matters, let a load balancer know first.
+"""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+from fairwarning import AsyncScheduledEvents, Phase
+
+DRAIN_SECONDS = 60.0  # what takes longer is not waited for
+
+
+class Web:
+    """Answers each request with the length of its body."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._under_way = 0
+
+    async def open(self) -> None:
+        """Take requests."""
+        if self._server is None:
+            self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
+            print("open", flush=True)
+
+    async def drain(self) -> None:
+        """Take no more, and return when the last answer is out."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        print(f"closed, {self._under_way} under way", flush=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+            size = int(head.partition("content-length:")[2].partition("\r\n")[0] or 0)
+            body = f"{len(await reader.readexactly(size))} bytes\n".encode()
+            lines = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            writer.write(lines.encode() + body)
+            await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has gone
+        finally:
+            writer.close()
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+
+
+async def main() -> None:
+    """Serve, and watch for events beside it."""
+    web = Web(int(sys.argv[1]))
+    await web.open()
+    async with AsyncScheduledEvents() as client:
+        me = await client.me()
+        async for change in client.watch():
+            if not change.event.concerns(me):
+                continue
+            if change.phase is Phase.SCHEDULED:
+                await web.drain()
+                if len(change.event.resources) == 1:  # others that it names may not be ready
+                    await client.approve(change.event)
+            elif change.phase is Phase.OVER:
+                await web.open()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

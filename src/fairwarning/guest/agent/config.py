@@ -1,0 +1,307 @@
+"""The agent's configuration: TOML, checked whole before anything runs. docs/agent.md shows it."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from fairwarning.core.errors import Refused
+from fairwarning.guest.agent import system
+from fairwarning.guest.endpoint import endpoint
+from fairwarning.guest.events import Event, EventSource, EventType
+from fairwarning.guest.watch import Phase
+
+_LONGEST_SECONDS = 24 * 3600
+_LAST_PORT = 65535
+
+
+class Approve(StrEnum):
+    """When an event is approved."""
+
+    WHEN_DONE = "when done"
+    AT_ONCE = "at once"
+    NEVER = "never"
+    USER_ONLY = "user events only"
+
+
+class Kind(StrEnum):
+    """What a hook is."""
+
+    COMMAND = "command"
+    URL = "url"
+    CALL = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """Something to be done about events."""
+
+    name: str
+    phase: Phase
+    kind: Kind
+    command: tuple[str, ...] = ()
+    url: str = ""
+    call: str = ""  # module:function
+    types: frozenset[str] = frozenset()  # empty: all
+    source: str = ""  # empty: any
+    required: bool = True
+    anyone: bool = False  # also for events that do not name this machine
+    timeout: timedelta = timedelta(seconds=300)
+
+    def fits(self, event: Event) -> bool:
+        """Whether the event is of the kinds that it is for."""
+        return (not self.types or event.type in self.types) and self.source in {"", event.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """How machines that share an event learn of each other (G5): one of these."""
+
+    folder: str = ""  # that all of them see
+    peers: Mapping[str, str] = field(default_factory=dict)  # resource name -> URL of its agent
+    kubernetes: bool = False  # annotations on nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All that an agent is told."""
+
+    hooks: tuple[Hook, ...] = ()
+    endpoint: str = ""
+    name: str = ""  # of this machine; else it asks
+    state: Path = field(default_factory=system.state_folder)  # the folder of its journal
+    approve: Mapping[str, Approve] = field(default_factory=dict)  # by event type; "" is the rest
+    margin: timedelta = timedelta(seconds=5)
+    listen: str = ""  # HOST:PORT of /healthz and /metrics
+    group: Group | None = None
+
+    def hook(self, name: str) -> Hook | None:
+        """The hook of this name."""
+        return next((hook for hook in self.hooks if hook.name == name), None)
+
+    def approves(self, event: Event) -> Approve:
+        """When this event is approved."""
+        rule = self.approve.get(event.type, self.approve.get("", Approve.WHEN_DONE))
+        if rule is Approve.USER_ONLY:
+            return Approve.WHEN_DONE if event.source == EventSource.USER else Approve.NEVER
+        return rule
+
+
+# --- Reading --------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> Config:
+    """The configuration in a file; `Refused` with the place where something is wrong."""
+    try:
+        return parse(path.read_text("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused("BadConfig", f"cannot read {path}: {error}") from error
+
+
+def parse(text: str, source: str = "agent.toml") -> Config:
+    """The configuration that a text holds."""
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Refused("BadConfig", f"{source}: this is not TOML: {error}") from error
+    try:
+        return _config(raw)
+    except _Wrong as wrong:
+        raise Refused("BadConfig", f"{source}: {wrong}") from None
+
+
+class _Wrong(ValueError):
+    """Something in the file is wrong; the text says where and what is allowed."""
+
+
+Read = Callable[[Any, str], Any]
+
+
+def _config(raw: Mapping[str, Any]) -> Config:
+    given = _table(raw, "", _CONFIG)
+    hooks = tuple(
+        _hook(one, f"hook {number}") for number, one in enumerate(given.pop("hook", ()), 1)
+    )
+    names = [hook.name for hook in hooks]
+    for name in names:
+        if names.count(name) > 1:
+            raise _Wrong(f"hook {name!r}: two hooks have this name")
+    return Config(hooks=hooks, **given)
+
+
+def _hook(raw: object, place: str) -> Hook:
+    given = _table(raw, place, _HOOK)
+    for needed in ("name", "phase"):
+        if needed not in given:
+            raise _Wrong(f"{place}: {needed} is missing")
+    place = f"hook {given['name']!r}"
+    kinds = [kind for kind in Kind if kind.value in given]
+    if len(kinds) != 1:
+        raise _Wrong(f"{place}: must have one of {', '.join(Kind)}")
+    return Hook(kind=kinds[0], **given)
+
+
+def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dict[str, Any]:
+    """The known keys of a table by the names of their fields; there may be no others."""
+    where = f"{place}: " if place else ""
+    if not isinstance(raw, dict):
+        raise _Wrong(f"{where}must be a table")
+    for key in raw:
+        if key not in keys:
+            raise _Wrong(f"{where}there is no key {key[:40]!r}; known are {', '.join(keys)}")
+    return {
+        keys[key][0]: keys[key][1](value, f"{place}, {key}" if place else key)
+        for key, value in raw.items()
+    }
+
+
+def _text(value: object, place: str) -> str:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise _Wrong(f"{place}: must be a text that is not empty")
+    return value
+
+
+def _flag(value: object, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong(f"{place}: must be true or false")
+    return value
+
+
+def _seconds(value: object, place: str) -> timedelta:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Wrong(f"{place}: must be a number of seconds")
+    if not 0 <= value <= _LONGEST_SECONDS:
+        raise _Wrong(f"{place}: must be a number of seconds from 0 to {_LONGEST_SECONDS}")
+    return timedelta(seconds=value)
+
+
+def _some_seconds(value: object, place: str) -> timedelta:
+    seconds = _seconds(value, place)
+    if not seconds:
+        raise _Wrong(f"{place}: must be more than 0 seconds")
+    return seconds
+
+
+def _words(value: object, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise _Wrong(f"{place}: must be a list of words, such as ['./drain.sh', '--now']")
+    return tuple(_text(word, place) for word in value)
+
+
+def _one_of(*allowed: str) -> Read:
+    def take(value: object, place: str) -> str:
+        if value not in allowed:
+            raise _Wrong(f"{place}: must be one of {', '.join(allowed)}")
+        return str(value)
+
+    return take
+
+
+def _types(value: object, place: str) -> frozenset[str]:
+    one = _one_of(*EventType)
+    return frozenset(one(name, place) for name in _words(value, place))
+
+
+def _phase(value: object, place: str) -> Phase:
+    return Phase(_one_of(Phase.SCHEDULED, Phase.STARTED, Phase.OVER)(value, place))
+
+
+def _approve(value: object, place: str) -> dict[str, Approve]:
+    """One rule for all, or one for each type of event; `default` is the rest."""
+    rule = _one_of(*Approve)
+    if not isinstance(value, dict):
+        return {"": Approve(rule(value, place))}
+    key = _one_of("default", *EventType)
+    return {
+        ("" if key(name, place) == "default" else name): Approve(rule(one, f"{place}, {name}"))
+        for name, one in value.items()
+    }
+
+
+def _peers(value: object, place: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not value:
+        raise _Wrong(f"{place}: must be a table of resource names and URLs")
+    return {name: _url(url, f"{place}, {name}") for name, url in value.items()}
+
+
+def _url(value: object, place: str) -> str:
+    url = _text(value, place)
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise _Wrong(f"{place}: must be a URL such as http://HOST:PORT/PATH")
+    return url
+
+
+def _call(value: object, place: str) -> str:
+    module, colon, function = _text(value, place).partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), function)):
+        raise _Wrong(f"{place}: must be a Python function, as module:function")
+    return f"{module}:{function}"
+
+
+def _group(value: object, place: str) -> Group:
+    given = _table(value, place, _GROUP)
+    if len(given) != 1 or not all(given.values()):
+        raise _Wrong(f"{place}: must have one of {', '.join(_GROUP)}")
+    return Group(**given)
+
+
+def _endpoint(value: object, place: str) -> str:
+    url = _text(value, place)
+    try:
+        endpoint(url)
+    except Refused as refused:
+        raise _Wrong(f"{place}: {refused.message}") from None
+    return url
+
+
+def _listen(value: object, place: str) -> str:
+    where = _text(value, place)
+    host, _, port = where.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
+        raise _Wrong(f"{place}: must be HOST:PORT, such as 127.0.0.1:8172")
+    return where
+
+
+def _hooks(value: object, place: str) -> list[object]:
+    if not isinstance(value, list):
+        raise _Wrong(f"{place}: write each one's heading in double brackets, [[hook]]")
+    return value
+
+
+# Keys of the file, the fields they fill, and how they are read.
+_GROUP: dict[str, tuple[str, Read]] = {
+    "folder": ("folder", _text),
+    "peers": ("peers", _peers),
+    "kubernetes": ("kubernetes", _flag),
+}
+_HOOK: dict[str, tuple[str, Read]] = {
+    "name": ("name", _text),
+    "phase": ("phase", _phase),
+    "command": ("command", _words),
+    "url": ("url", _url),
+    "call": ("call", _call),
+    "on": ("types", _types),
+    "source": ("source", _one_of(*EventSource)),
+    "required": ("required", _flag),
+    "anyone": ("anyone", _flag),
+    "timeout_seconds": ("timeout", _some_seconds),
+}
+_CONFIG: dict[str, tuple[str, Read]] = {
+    "endpoint": ("endpoint", _endpoint),
+    "name": ("name", _text),
+    "state": ("state", lambda value, place: Path(_text(value, place))),
+    "approve": ("approve", _approve),
+    "margin_seconds": ("margin", _seconds),
+    "listen": ("listen", _listen),
+    "group": ("group", _group),
+    "hook": ("hook", _hooks),
+}

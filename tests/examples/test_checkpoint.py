@@ -1,0 +1,65 @@
+"""examples/checkpoint: nothing computed is lost in a reboot, and nothing is computed twice."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fairwarning.pytest_plugin import Cloud
+from tests.cli.stage import PROGRAM, up
+from tests.examples.stage import copy, running, until
+from tests.machines.stage import needs_namespaces
+
+
+def blocks(text: str) -> list[int]:
+    """The numbers of the blocks that were computed, as the program said them."""
+    return [int(number) for number in re.findall(r"^block (\d+):", text, re.MULTILINE)]
+
+
+@pytest.mark.spec("G4", "G6", "O4")
+@needs_namespaces
+def test_it_goes_on_after_a_real_reboot(tmp_path: Path) -> None:
+    """Saved before the approval, ended by the reboot, and not one block missing or repeated."""
+    folder = copy("checkpoint", tmp_path)
+    with up(tmp_path / "data", "--demo", "--memory") as it:
+        it.poll("db_0")
+        inside = [*PROGRAM, "exec", "--data", str(it.data), "db_0", "--", "sh", "boot.sh"]
+        with running(*inside, folder=folder) as machine:
+            machine.wait_for("block 3:")
+            machine.wait_for("watching for db_0")
+            assert it.run("machine", "restart", "db_0").returncode == 0
+            until(lambda: machine.said.count("goes on after") == 2, "it is started again")
+            before, _, after = machine.said.rpartition("goes on after")
+            saved = int(re.findall(r"saved after (\d+) blocks", before)[0])
+            assert blocks(before)[-1] == saved
+            assert before.index(f"saved after {saved}") < before.index("db_0 is rebooted")
+            machine.wait_for(f"block {saved + 3}:")
+            done = blocks(machine.said)
+            assert done == list(range(1, len(done) + 1))
+            assert after.startswith(f" {saved} blocks")
+            until(lambda: not it.poll("db_0")["Events"], "the event is over")
+
+
+@pytest.mark.spec("G4")
+def test_it_goes_on_when_nothing_happened_after_all(tmp_path: Path) -> None:
+    """A cancelled event costs a pause, and no more."""
+    folder = copy("checkpoint", tmp_path)
+    (folder / "agent.toml").write_text(
+        'approve = "never"\n' + (folder / "agent.toml").read_text(), "utf-8"
+    )
+    with Cloud() as cloud:
+        machine = cloud.machine("batch_0")
+        with running("sh", "boot.sh", folder=folder, env=machine.env) as it:
+            it.wait_for("block 3:")
+            planned = machine.restart().event
+            assert planned is not None
+            it.wait_for("is done after")
+            done = blocks(it.said)
+            assert json.loads((folder / "saved.json").read_text())["blocks"] == done[-1]
+            assert (folder / "paused").exists()
+            cloud.cancel(planned)
+            it.wait_for(f"block {done[-1] + 3}:")
+            done = blocks(it.said)
+            assert done == list(range(1, len(done) + 1))
+            assert machine.history == []

@@ -1,0 +1,117 @@
+"""examples/drain: nobody who came through the proxy is dropped, and the machine comes back."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fairwarning.pytest_plugin import Cloud
+from tests.examples.stage import (
+    AGENT,
+    LONGEST_SECONDS,
+    answers,
+    copy,
+    fill_in,
+    free_port,
+    get,
+    running,
+    until,
+)
+
+
+@contextmanager
+def backend(name: str, gate: threading.Event) -> Iterator[int]:
+    """A machine's web server, which says its name; /slow takes until the gate is open."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/slow":
+                waiting.set()
+                assert gate.wait(LONGEST_SECONDS)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(name)))
+            self.end_headers()
+            self.wfile.write(name.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    waiting = threading.Event()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        gate.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class Visitor(threading.Thread):
+    """Asks again and again, and keeps what it was told."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__()
+        self._port = port
+        self._ended = threading.Event()
+        self.told: list[tuple[int, str]] = []
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            self.told.append(get(self._port))
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def last(self, count: int) -> set[str]:
+        """Who answered the last so many requests."""
+        return {name for _, name in self.told[-count:]}
+
+
+@pytest.mark.spec("G4")
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+@pytest.mark.skipif(
+    not Path("/proc/1/task/1/children").exists(), reason="/proc does not tell a program's children"
+)
+def test_no_request_is_dropped(tmp_path: Path) -> None:
+    """It is approved when the last request has its answer; no request has an error."""
+    folder, port, gate = copy("drain", tmp_path), free_port(), threading.Event()
+    slow: list[tuple[int, str]] = []
+    with Cloud() as cloud, backend("web_0", gate) as one, backend("web_1", gate) as other:
+        fill_in(folder / "nginx.conf", **{"8080": port})
+        fill_in(folder / "backends.conf", **{"8001": one, "8002": other})
+        web = cloud.machines("web", 2)[0]
+        proxy = ("nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;")
+        with (
+            running(*proxy, folder=folder),
+            running(*AGENT, folder=folder, env=web.env) as agent,
+        ):
+            until(lambda: answers(port), "nginx listens")
+            agent.wait_for("watching for web_0")
+            waiting = [
+                threading.Thread(target=lambda: slow.append(get(port, "/slow"))) for _ in range(4)
+            ]
+            for thread in waiting:
+                thread.start()
+            visitor = Visitor(port)
+            visitor.start()
+            until(lambda: visitor.last(10) == {"web_0", "web_1"}, "both are asked")
+            web.restart()
+            until(lambda: len(visitor.told) > 50 and visitor.last(30) == {"web_1"}, "it is down")
+            assert web.history == []  # requests are still under way, so it was not approved
+            gate.set()
+            until(lambda: web.history == ["reboot"], "it is approved")
+            for thread in waiting:
+                thread.join()
+            cloud.settle()
+            until(lambda: visitor.last(10) == {"web_0", "web_1"}, "it is back")
+            visitor.stop()
+        assert {status for status, _ in visitor.told + slow} == {200}
+        assert {name for _, name in slow} == {"web_0", "web_1"}

@@ -1,0 +1,287 @@
+"""An endpoint that behaves as Azure's does, on its good days and on its bad ones.
+
+It knows no long poll. What it should do wrong is set by the test, from outside, while it runs:
+
+with Double() as azure:
+    azure.announce("vm-1")
+    azure.troubles.append(refusal(410))
+    client = ScheduledEvents(azure.url)
+"""
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from fairwarning.core import times
+
+LONGEST_SECONDS = 20.0  # nothing here takes as long; a hang is a failure
+FIRST_ID = 0x4CAEA225
+NOT_BEFORE = 1_900_000_000  # epoch seconds
+RESET = None  # as a trouble: the connection is reset
+PARAMETERS = frozenset({"api-version", "format"})
+
+Event = dict[str, Any]
+
+
+class Framing(StrEnum):
+    """How the end of an answer is told."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSING = "closing"  # by its length, and the connection is closed all the same
+    OLD = "HTTP/1.0"  # by the end of the connection alone
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client sent, and on which connection."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]  # names in lower case
+    body: bytes
+    connection: int
+
+
+def refusal(status: int, *headers: str, error: str = "") -> bytes:
+    """An answer that is no document, as bytes; the headers are lines."""
+    body = json.dumps({"error": error}) if error else ""
+    lines = [f"HTTP/1.1 {status} Whatever", *headers, f"Content-Length: {len(body)}", "", body]
+    return "\r\n".join(lines).encode()
+
+
+class Double:
+    """Azure's endpoint for one machine."""
+
+    def __init__(self, *, framing: Framing = Framing.LENGTH, name: str = "vm-1") -> None:
+        self.framing = framing
+        self.name = name
+        self.events: list[Event] = []
+        self.incarnation = 1
+        self.approved: list[str] = []
+        self.requests: list[Request] = []
+        self.connections = 0
+
+        self.strict = False  # whether a parameter that is not known is refused
+        self.tagged = True  # whether there is an ETag
+        self.conditional = True  # whether a condition is looked at
+        self.iso = False  # whether dates are in the other spelling
+        self.per_second = 0  # requests before 429; 0: any number
+        self.troubles: deque[bytes | None] = deque()
+        """What comes instead of the next answers: bytes as they are, or a reset."""
+        self.after: Callable[[], None] = lambda: None
+        """Called after every answer to a poll."""
+
+        self._may_answer = threading.Event()
+        self._may_answer.set()
+        self._asked_at: deque[float] = deque()
+        self._changed = threading.Condition()
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._begin(self._accept)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._may_answer.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join(LONGEST_SECONDS)
+        self._listener.close()
+        for connection in self._open:
+            with suppress(OSError):  # it may be closed already
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LONGEST_SECONDS)
+
+    # --- What is planned ---
+
+    def announce(self, *resources: str, **more: object) -> Event:
+        """An event that was not there before; `more` are fields of it."""
+        number = FIRST_ID + len(self.events) + 16 * self.incarnation
+        event = {
+            "EventId": f"{number:08X}-A741-474D-A72E-428C86FCD853",
+            "EventStatus": "Scheduled",
+            "EventType": "Reboot",
+            "ResourceType": "VirtualMachine",
+            "Resources": list(resources or (self.name,)),
+            "NotBefore": times.iso(NOT_BEFORE) if self.iso else times.rfc1123(NOT_BEFORE),
+            "Description": "",
+            "EventSource": "Platform",
+            "DurationInSeconds": -1,
+            **more,
+        }
+        self._show([*self.events, event])
+        return event
+
+    def begin(self, event: Event) -> None:
+        """The event starts: its date is blank from then on."""
+        started = {**event, "EventStatus": "Started", "NotBefore": ""}
+        self._show([started if one["EventId"] == event["EventId"] else one for one in self.events])
+
+    def end(self, event: Event) -> None:
+        """The event is over, or cancelled."""
+        self._show([one for one in self.events if one["EventId"] != event["EventId"]])
+
+    def forget(self) -> None:
+        """Nobody has asked for a day: nothing is planned, and the counter begins anew."""
+        self.events, self.incarnation = [], 1
+
+    def _show(self, events: list[Event]) -> None:
+        self.events = events
+        self.incarnation += 1
+
+    # --- For the test ---
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Whoever asks meanwhile is not answered before the end of it."""
+        self._may_answer.clear()
+        try:
+            yield
+        finally:
+            self._may_answer.set()
+
+    def until(self, requests: int) -> None:
+        """Return once so many requests have arrived."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.requests) >= requests, LONGEST_SECONDS)
+
+    @property
+    def polls(self) -> list[Request]:
+        """The requests for the document."""
+        return [one for one in self.requests if one.method == "GET" and "events" in one.path]
+
+    # --- Serving ---
+
+    def _begin(self, what: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=what, args=args, name="azure", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            self._open.append(connection)
+            self._begin(self._serve, connection, self.connections)
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection, connection.makefile("rb") as reader:
+            try:
+                while (request := _read(reader, number)) is not None:
+                    if not self._answered(connection, request):
+                        return
+            except OSError:
+                pass  # the client has gone
+
+    def _answered(self, connection: socket.socket, request: Request) -> bool:
+        """Answer; whether the connection goes on."""
+        trouble = self.troubles.popleft() if self.troubles else b""
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+        self._may_answer.wait(LONGEST_SECONDS)
+        if trouble is None:
+            linger = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            return False
+        if trouble:
+            connection.sendall(trouble)
+            return False
+        connection.sendall(self._answer(request))
+        if request.method == "GET":
+            self.after()
+        return self.framing in {Framing.LENGTH, Framing.CHUNKED}
+
+    def _answer(self, request: Request) -> bytes:
+        if self._too_many():
+            return self._render(429, b'{"error":"Too many requests"}', "Retry-After: 1")
+        if request.headers.get("metadata", "").lower() != "true":
+            return self._render(400, b'{"error":"Required metadata header not specified"}')
+        if self.strict and not PARAMETERS.issuperset(request.query):
+            return self._render(400, b'{"error":"Unknown parameter"}')
+        if request.path == "/metadata/instance/compute/name":
+            return self._render(200, self.name.encode())
+        if request.path != "/metadata/scheduledevents":
+            return self._render(404, b'{"error":"Not found"}')
+        return self._approve(request) if request.method == "POST" else self._document(request)
+
+    def _too_many(self) -> bool:
+        now = time.monotonic()
+        self._asked_at.append(now)
+        while self._asked_at[0] <= now - 1:
+            self._asked_at.popleft()
+        return 0 < self.per_second < len(self._asked_at)
+
+    def _document(self, request: Request) -> bytes:
+        tag = f'"{self.incarnation}"'
+        headers = [f"ETag: {tag}"] if self.tagged else []
+        if self.tagged and self.conditional and request.headers.get("if-none-match") == tag:
+            return self._render(304, b"", *headers)
+        document = {"DocumentIncarnation": self.incarnation, "Events": self.events}
+        return self._render(200, json.dumps(document).encode(), *headers)
+
+    def _approve(self, request: Request) -> bytes:
+        ids = [one["EventId"] for one in json.loads(request.body)["StartRequests"]]
+        known = {event["EventId"] for event in self.events}
+        for one in ids:
+            if one not in known:
+                error = json.dumps({"error": f"There is no event {one}"})
+                return self._render(400, error.encode())
+        self.approved += ids
+        return self._render(200, b"")
+
+    def _render(self, status: int, body: bytes, *headers: str) -> bytes:
+        protocol = "HTTP/1.0" if self.framing is Framing.OLD else "HTTP/1.1"
+        lines = [f"{protocol} {status} Whatever", "Content-Type: application/json", *headers]
+        if status == 304:
+            body = b""
+        elif self.framing is Framing.CHUNKED:
+            lines.append("Transfer-Encoding: chunked")
+            body = b"".join(map(_chunk, (body[:7], body[7:]))) + b"0\r\n\r\n"
+        elif self.framing is not Framing.OLD:
+            lines.append(f"Content-Length: {len(body)}")
+        if self.framing is Framing.CLOSING:
+            lines.append("Connection: close")
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def _chunk(part: bytes) -> bytes:
+    return b"%x;more=1\r\n%s\r\n" % (len(part), part) if part else b""
+
+
+def _read(reader: BinaryIO, number: int) -> Request | None:
+    words = reader.readline().decode().split()
+    if len(words) != 3:
+        return None
+    headers = {}
+    while line := reader.readline().decode("latin-1").strip():
+        name, _, value = line.partition(":")
+        headers[name.lower()] = value.strip()
+    body = reader.read(int(headers.get("content-length", 0)))
+    parts = urlsplit(words[1])
+    return Request(words[0], parts.path, dict(parse_qsl(parts.query)), headers, body, number)

@@ -1,0 +1,255 @@
+"""A Kubernetes API server for tests: real HTTP, with its objects in dictionaries.
+
+It knows what the agent uses: nodes, pods, evictions under disruption budgets, and leases. Time is
+virtual: whoever sleeps by its clock moves it on, and pods end when their grace period is over.
+"""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Raw = dict[str, Any]
+Answer = tuple[int, Raw]
+
+_START = 1_900_000_000.0
+
+
+class Clock:
+    """Stands in for the module `time`: sleeping takes none."""
+
+    def __init__(self) -> None:
+        self._passed = 0.0
+        self.each: list[Callable[[float], None]] = []  # told the seconds since the start
+
+    def time(self) -> float:
+        return _START + self._passed
+
+    def monotonic(self) -> float:
+        return self._passed
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self._passed += seconds + 0.001
+        for look in self.each:
+            look(self._passed)
+
+    def after(self, seconds: float) -> datetime:
+        """So long from now."""
+        return datetime.fromtimestamp(self.time(), UTC) + timedelta(seconds=seconds)
+
+
+class Double:
+    """The cluster, and all that was asked of it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.nodes: dict[str, Raw] = {}
+        self.pods: dict[str, Raw] = {}  # by namespace/name
+        self.leases: dict[str, Raw] = {}
+        self.budgets: dict[str, int] = {}  # pods that may still go, by the label `app`
+        self.calls: list[str] = []
+        self.evicted: list[tuple[str, int | None]] = []
+        self.away = False  # closes every connection without an answer
+        self.failing: list[Answer | None] = []  # for the next calls; None: answer as usual
+        self.lost = -1  # the number of the call that is carried out, but whose answer is lost
+        self.before: Callable[[str], None] = lambda _: None
+        self._lock = threading.Lock()
+        self._version = 0
+        clock.each.append(self._end_pods)
+
+    # --- What there is ---
+
+    def node(self, name: str, provider: str = "", **spec: object) -> Raw:
+        """A node that is ready."""
+        status = {"conditions": [{"type": "Ready", "status": "True"}]}
+        about = {"name": name, "annotations": {}}
+        raw = {"metadata": about, "spec": {"providerID": provider, **spec}, "status": status}
+        self.nodes[name] = self._touched(raw)
+        return raw
+
+    def pod(
+        self,
+        name: str,
+        node: str = "node-1",
+        *,
+        owner: str = "",
+        app: str = "",
+        phase: str = "Running",
+        grace: int | None = None,
+    ) -> Raw:
+        """A pod, whose budget is that of its `app`."""
+        about: Raw = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        about |= {"annotations": {}, "labels": {"app": app or name}}
+        if owner:
+            one = {"kind": owner, "controller": True, "name": "it", "apiVersion": "v1", "uid": "0"}
+            about["ownerReferences"] = [one]
+        spec: Raw = {"nodeName": node, "containers": []}
+        if grace is not None:
+            spec["terminationGracePeriodSeconds"] = grace
+        raw = {"metadata": about, "spec": spec, "status": {"phase": phase}}
+        self.pods[f"default/{name}"] = raw
+        return raw
+
+    def lease(self, node: str, renewed: str = "2030-01-01T00:00:00.000000Z") -> None:
+        """What a kubelet renews."""
+        self.leases[node] = {"metadata": {"name": node}, "spec": {"renewTime": renewed}}
+
+    def _touched(self, raw: Raw) -> Raw:
+        self._version += 1
+        raw["metadata"]["resourceVersion"] = str(self._version)
+        return raw
+
+    def _end_pods(self, now: float) -> None:
+        for key, pod in list(self.pods.items()):
+            if pod.get("ends", now + 1) <= now:
+                del self.pods[key]
+
+    # --- What is asked ---
+
+    def answer(self, method: str, url: str, body: Raw) -> Answer | None:
+        """What to send; None closes the connection."""
+        parts = urlsplit(url)
+        with self._lock:
+            self.before(f"{method} {parts.path}")
+            if self.away:
+                return None
+            self.calls.append(f"{method} {parts.path}")
+            failure = self.failing.pop(0) if self.failing else None
+            if failure is not None:
+                return failure
+            answer = self._do(method, parts.path, parse_qs(parts.query), body)
+            return None if len(self.calls) - 1 == self.lost else answer
+
+    def _do(self, method: str, path: str, query: dict[str, list[str]], body: Raw) -> Answer:
+        if match := re.fullmatch(r"/api/v1/namespaces/(.+)/pods/(.+)/eviction", path):
+            assert method == "POST"
+            return self._evict(f"{match[1]}/{match[2]}", body)
+        if match := re.fullmatch(r"/api/v1/nodes/(.+)", path):
+            return self._node(method, match[1], body)
+        if match := re.fullmatch(r"/apis/coordination.k8s.io/v1/.+/kube-node-lease/.+/(.+)", path):
+            return _one(self.leases, match[1])
+        assert method == "GET", path
+        if path == "/api/v1/nodes":
+            return 200, {"items": list(self.nodes.values()), "metadata": {}}
+        assert path == "/api/v1/pods", path
+        node = query["fieldSelector"][0].removeprefix("spec.nodeName=")
+        fits = [pod for pod in self.pods.values() if pod["spec"]["nodeName"] == node]
+        return 200, {"items": fits, "metadata": {}}
+
+    def _node(self, method: str, name: str, patch: Raw) -> Answer:
+        if method == "PATCH" and name in self.nodes:
+            node = self.nodes[name]
+            given = patch["metadata"].pop("resourceVersion", None)
+            if given not in {None, node["metadata"]["resourceVersion"]}:
+                return failure(409, "the object has been modified")
+            _merge(node, patch)
+            self._touched(node)
+        return _one(self.nodes, name)
+
+    def _evict(self, key: str, body: Raw) -> Answer:
+        pod = self.pods.get(key)
+        if pod is None:
+            return failure(404, f"pods {key} not found")
+        options = body.get("deleteOptions", {})
+        if options.get("preconditions", {}).get("uid") != pod["metadata"]["uid"]:
+            return failure(409, "the UID in the precondition does not match")
+        app = pod["metadata"]["labels"]["app"]
+        if app in self.budgets:
+            if not self.budgets[app]:
+                return failure(429, "it would violate the pod's disruption budget")
+            self.budgets[app] -= 1
+        grace = options.get("gracePeriodSeconds")
+        self.evicted.append((key.partition("/")[2], grace))
+        usual = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+        pod["ends"] = self.clock.monotonic() + pod.get("takes", usual if grace is None else grace)
+        return 201, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def failure(code: int, message: str) -> Answer:
+    """An error as Kubernetes words it."""
+    return code, {"kind": "Status", "status": "Failure", "message": message, "code": code}
+
+
+def _one(objects: dict[str, Raw], name: str) -> Answer:
+    return (200, objects[name]) if name in objects else failure(404, f"{name} not found")
+
+
+def _merge(target: Raw, patch: Raw) -> None:
+    """RFC 7386."""
+    for key, value in patch.items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict):
+            _merge(target.setdefault(key, {}), value)
+        else:
+            target[key] = value
+
+
+@contextmanager
+def serving(double: Double, folder: Path) -> Iterator[Path]:
+    """A kubeconfig that leads to the double."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            body = json.loads(self.rfile.read(length) or b"{}")
+            if self.command == "PATCH":
+                assert self.headers["Content-Type"] == "application/merge-patch+json"
+            answer = double.answer(self.command, self.path, body)
+            if answer is None:
+                self.close_connection = True
+                return
+            text = json.dumps(answer[1]).encode()
+            self.send_response(answer[0])
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = do_PATCH = answer  # noqa: N815  (http.server's names)
+
+        def log_message(self, *_: object) -> None:
+            """The calls are recorded."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield kubeconfig(folder, f"http://127.0.0.1:{server.server_address[1]}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def kubeconfig(folder: Path, url: str) -> Path:
+    """A file that names a cluster, as JSON, which is YAML as well."""
+    config = {
+        "current-context": "double",
+        "contexts": [{"name": "double", "context": {"cluster": "double", "user": "agent"}}],
+        "clusters": [{"name": "double", "cluster": {"server": url}}],
+        "users": [{"name": "agent", "user": {"token": "secret"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for what another thread is about to do."""
+    ends = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.005)

@@ -1,0 +1,300 @@
+"""An agent's plan through readings, ends of hooks, looks at the group, time and crashes, at random.
+
+A crash may cut the actions of any step at any place: what was noted before it is restored, what
+ran is gone. After each step IG1 to IG5 are held against what was done.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from fairwarning.guest.agent.config import Approve, Config, Group
+from fairwarning.guest.agent.plan import (
+    Action,
+    Entry,
+    Members,
+    Note,
+    Plan,
+    Run,
+    Send,
+    Shorten,
+    Stop,
+)
+from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
+from fairwarning.guest.watch import Phase
+from tests.guest.notices import MARGIN, ME, NOW, hook
+
+HOOKS = (
+    hook("drain"),
+    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
+    hook("note", required=False),
+    hook("watch", required=False, anyone=True),
+    hook("flush", Phase.STARTED),
+    hook("back", Phase.OVER),
+    hook("unwatch", Phase.OVER, anyone=True),
+)
+NAMES = (ME, "vm-2", "vm-3")
+RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
+CUTS = st.one_of(st.just(99), st.integers(0, 8))  # how many actions are taken before a crash
+NOTICES = st.sampled_from([None, 0, 3, 30, 900])
+
+Key = tuple[str, Phase, str]
+
+
+class Lives(RuleBasedStateMachine):
+    """One agent, crash after crash, and the events that its machine meets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = NOW
+        self.count = 0
+        self.world: dict[str, Event] = {}
+        self.read_last: dict[str, Event] = {}  # as the agent last read it, in any life
+        self.notes: list[Entry] = []
+        self.running: dict[Key, Run] = {}
+        self.begun: Counter[Key] = Counter()
+        self.cut: Counter[Key] = Counter()
+        self.owed: set[Key] = set()  # hooks of readings that were wholly acted upon
+        self.sent: set[str] = set()
+        self.sound = True  # unless a promise was broken half-way
+
+    @initialize(
+        approve=st.sampled_from(Approve), group=st.sampled_from([None, Group(folder="/shared")])
+    )
+    def start(self, approve: Approve, group: Group | None) -> None:
+        """The first start."""
+        self.config = Config(hooks=HOOKS, approve={"": approve}, group=group)
+        self._restart()
+
+    def _restart(self) -> None:
+        self.plan = Plan(self.config, ME)
+        self.plan.restore(self.notes)
+        self.fresh = True
+
+    # --- The world ---
+
+    @rule(
+        resources=RESOURCES,
+        kind=st.sampled_from([EventType.FREEZE, EventType.REBOOT]),
+        source=st.sampled_from(EventSource),
+        started=st.booleans(),
+        notice=NOTICES,
+    )
+    def appears(
+        self,
+        resources: tuple[str, ...],
+        kind: EventType,
+        source: EventSource,
+        started: bool,
+        notice: int | None,
+    ) -> None:
+        """An event, announced or sudden."""
+        self.count += 1
+        status = EventStatus.STARTED if started else EventStatus.SCHEDULED
+        when = None if started or notice is None else self.now + timedelta(seconds=notice)
+        name = f"E{self.count}"
+        self.world[name] = Event(name, kind, status, resources, when, source)
+
+    @precondition(lambda self: self.world)
+    @rule(data=st.data())
+    def begins(self, data: st.DataObject) -> None:
+        """Announced or not, it is here."""
+        one = self._any(data)
+        self.world[one.id] = replace(one, status=EventStatus.STARTED, not_before=None)
+
+    @precondition(lambda self: self.world)
+    @rule(data=st.data())
+    def ends(self, data: st.DataObject) -> None:
+        """Carried out, or cancelled."""
+        del self.world[self._any(data).id]
+
+    @precondition(lambda self: self.world)
+    @rule(data=st.data(), notice=NOTICES)
+    def moves(self, data: st.DataObject, notice: int | None) -> None:
+        """Another time."""
+        one = self._any(data)
+        if not one.started:
+            when = None if notice is None else self.now + timedelta(seconds=notice)
+            self.world[one.id] = replace(one, not_before=when)
+
+    @precondition(lambda self: self.world)
+    @rule(data=st.data(), resources=RESOURCES)
+    def names_others(self, data: st.DataObject, resources: tuple[str, ...]) -> None:
+        """Other machines, perhaps without us."""
+        one = self._any(data)
+        self.world[one.id] = replace(one, resources=resources)
+
+    @rule(seconds=st.sampled_from([1, 10, 1000]))
+    def time_passes(self, seconds: int) -> None:
+        """The endpoint may be away meanwhile: nothing is read, so nothing is over (IG5)."""
+        self.now += timedelta(seconds=seconds)
+
+    def _any(self, data: st.DataObject) -> Event:
+        return data.draw(st.sampled_from(list(self.world.values())))
+
+    # --- What the agent meets ---
+
+    @rule(cut=CUTS)
+    def reads(self, cut: int) -> None:
+        """The document, at a start or later."""
+        document = Document(1, tuple(self.world.values()))
+        step = self.plan.resume if self.fresh else self.plan.read
+        known = set(self.plan.known)
+        self.fresh = False
+        before = {key: self.plan.known[key].over for key in known}
+        self.read_last.update(self.world)
+        if not self._take(step(document, self.now), cut):
+            return
+        for key, over in before.items():
+            assert over or key in self.world or self._noted("over", key), "IG5"
+        for one in self.world.values():
+            phase = Phase.STARTED if one.started else Phase.SCHEDULED
+            self.owed |= {(one.id, phase, each) for each in self._fitting(one, phase)}
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), failed=st.booleans(), cut=CUTS)
+    def a_hook_ends(self, data: st.DataObject, failed: bool, cut: int) -> None:
+        """Well or not."""
+        key = data.draw(st.sampled_from(sorted(self.running)))
+        del self.running[key]
+        if not self._take(self.plan.done(*key, "exit code 1" if failed else "", self.now), cut):
+            self.cut[key] += not self._noted("done", *key)
+
+    @rule(alive=st.sets(st.sampled_from(NAMES)), ready=st.sets(st.sampled_from(NAMES)), cut=CUTS)
+    def looks(self, alive: set[str], ready: set[str], cut: int) -> None:
+        """At the others of the group."""
+        shared = [one.id for one in self.plan.shared()]
+        assert not shared or self.config.group
+        members = Members(frozenset(alive | {ME}), frozenset(ready))
+        self._take(self.plan.tick(dict.fromkeys(shared, members), self.now), cut)
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data(), gone=st.booleans(), cut=CUTS)
+    def an_approval_is_answered(self, data: st.DataObject, gone: bool, cut: int) -> None:
+        """Taken, or too late."""
+        name = data.draw(st.sampled_from(sorted(self.sent)))
+        self.sent.discard(name)
+        self._take(self.plan.approved(name, self.now, gone=gone), cut)
+
+    @rule()
+    def crashes(self) -> None:
+        """Between two steps."""
+        self._crash()
+
+    # --- What it does ---
+
+    def _take(self, actions: list[Action], cut: int) -> bool:
+        """Take these actions, or only the first of them; whether it lived through it."""
+        self.sound = False
+        for action in actions[:cut]:
+            self._act(action)
+        self.sound = True
+        if cut < len(actions):
+            self._crash()
+            return False
+        return True
+
+    def _crash(self) -> None:
+        self.cut.update(self.running.keys())
+        self.running.clear()
+        self.sent.clear()
+        self._restart()
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Note(entry):
+                self.notes.append(entry)
+            case Run():
+                self._begin(action)
+            case Send(event):
+                self._check_approval(event)
+                self.sent.add(event.id)
+            case Shorten(event, phase, name, ends):
+                run = self.running[event, phase, name]
+                self.running[event, phase, name] = replace(run, ends=min(run.ends, ends))
+            case Stop(event, phase, name):
+                assert (event, phase, name) in self.running
+
+    def _begin(self, run: Run) -> None:
+        key = (run.event.id, run.phase, run.hook.name)
+        assert self._noted("begun", *key), "IG2: noted before it runs"
+        assert not self._noted("done", *key), "IG2: what is done does not run again"
+        assert key not in self.running, "IG2: it runs already"
+        if run.phase is Phase.OVER:
+            assert self._noted("over", run.event.id)
+            preparing = [one for one in self.running if one[0] == key[0] and one[1] != Phase.OVER]
+            assert not preparing, "recovery runs beside preparation"
+        else:
+            assert not self._noted("over", run.event.id)
+        assert run.ends >= self.now
+        self.running[key] = run
+        self.begun[key] += 1
+
+    def _check_approval(self, event: Event) -> None:
+        last = self.read_last[event.id]
+        assert last.concerns(ME), "IG3"
+        assert len(last.resources) == 1 or self.config.group, "IG3"
+        rule_ = self.config.approves(event)
+        assert rule_ is not Approve.NEVER
+        assert self._noted("approving", event.id)
+        if rule_ is not Approve.AT_ONCE:
+            for each in HOOKS[:2]:
+                if each.fits(event):
+                    key = (event.id, Phase.SCHEDULED, each.name)
+                    assert self._noted("done", *key, failed=False), "IG1"
+
+    def _noted(
+        self, step: str, event: str, phase: str = "", name: str = "", *, failed: bool | None = None
+    ) -> bool:
+        return any(
+            (one.step, one.event, one.phase, one.hook) == (step, event, phase, name)
+            and failed in {None, bool(one.failed)}
+            for one in self.notes
+        )
+
+    def _fitting(self, event: Event, phase: Phase) -> list[str]:
+        mine = event.concerns(ME)
+        return [
+            one.name
+            for one in HOOKS
+            if one.phase == phase and one.fits(event) and (mine or one.anyone)
+        ]
+
+    # --- What always holds ---
+
+    @invariant()
+    def hooks_end_in_time(self) -> None:
+        """IG4, as far as the agent could know."""
+        for (name, phase, _), run in self.running.items():
+            last = self.read_last[name]
+            if phase is Phase.SCHEDULED and last.not_before and not last.started:
+                assert run.ends <= max(last.not_before - MARGIN, self.now), "IG4"
+
+    @invariant()
+    def each_runs_once_unless_it_was_cut_off(self) -> None:
+        """IG2."""
+        for key, times in self.begun.items():
+            assert times <= 1 + self.cut[key], key
+
+    def teardown(self) -> None:
+        """In the end all is over, and everything was made good."""
+        if not hasattr(self, "plan") or not self.sound:
+            return
+        self.world.clear()
+        self.reads(99)
+        while self.running:
+            key = min(self.running)
+            del self.running[key]
+            self._take(self.plan.done(*key, "", self.now), 99)
+        assert self.plan.known == {}, "all is forgotten"
+        for key in self.owed:
+            assert self.begun[key], f"IG2: {key} never ran"
+        for name in {name for name, phase, _ in self.begun if phase != Phase.OVER}:
+            prepared = [key for key in self.begun if key[0] == name]
+            by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
+            for over in ["back", "unwatch"] if by_us else ["unwatch"]:
+                key = (name, Phase.OVER, over)
+                assert self.begun[key] == 1 + self.cut[key], f"IG1: {key}"

@@ -1,0 +1,63 @@
+"""The agent's own program with a test's hand in it: `python -m tests.guest.runner JSON agent ...`.
+
+JSON may say `die` (`before:3`: kill -9 before the third line of the journal is written; `after:3`),
+`every` (seconds between requests), `alive` and `look` (how long a silent member of a group counts,
+and seconds between looks), `well` (seconds without a document that an agent is well), and
+`file_bytes` (no file may be larger, as on a full disk).
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+from typing import Any
+
+from fairwarning.cli import main
+from fairwarning.guest.agent import agent, group
+from fairwarning.guest.agent.journal import Journal
+from fairwarning.guest.agent.plan import Entry
+from fairwarning.guest.client import ScheduledEvents
+
+
+def die_at(when: str, line: int) -> None:
+    """Have the journal kill this process, as kill -9 does."""
+    write = Journal.write
+    written = 0
+
+    def deadly(self: Journal, entry: Entry) -> None:
+        nonlocal written
+        written += 1
+        if (when, line) == ("before", written):
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(self, entry)
+        if (when, line) == ("after", written):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Journal.write = deadly  # type: ignore[method-assign]
+
+
+def arm(how: dict[str, Any]) -> None:
+    """Do what the test asks for."""
+    if "die" in how:
+        when, _, line = how["die"].partition(":")
+        die_at(when, int(line))
+    if "file_bytes" in how:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], most))
+    if "every" in how:
+        defaults = ScheduledEvents.__init__.__kwdefaults__
+        assert defaults
+        defaults["every"] = how["every"]
+    if "alive" in how:
+        group.ALIVE_SECONDS = how["alive"]
+        agent.LOOK_SECONDS = how["look"]
+    if "well" in how:
+        agent.WELL_SECONDS = how["well"]
+        agent.READ_SECONDS = how["well"] / 4
+
+
+if __name__ == "__main__":
+    arm(json.loads(sys.argv.pop(1)))
+    main.main()

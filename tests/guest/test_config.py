@@ -1,0 +1,217 @@
+"""The agent's configuration: every key, and every mistake with its place."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.guest.agent import system
+from fairwarning.guest.agent.config import Approve, Config, Group, Hook, Kind, parse, read
+from fairwarning.guest.events import EventSource, EventType
+from fairwarning.guest.watch import Phase
+from tests.guest.notices import event
+
+ALL = """
+endpoint = "http://169.254.169.254"
+name = "vm-1"
+state = "/var/lib/agent"
+approve = "user events only"
+margin_seconds = 7.5
+listen = "127.0.0.1:9800"
+group.folder = "/shared"
+
+[[hook]]
+name = "drain"
+phase = "scheduled"
+command = ["./drain.sh", "--now"]
+on = ["Reboot", "Redeploy"]
+source = "Platform"
+required = false
+anyone = true
+timeout_seconds = 60
+
+[[hook]]
+name = "tell"
+phase = "started"
+url = "http://10.0.0.1:8080/told?x=1"
+
+[[hook]]
+name = "back"
+phase = "over"
+call = "my.module:function"
+"""
+HOOK = '[[hook]]\nname = "drain"\nphase = "scheduled"\n'
+COMMAND = HOOK + 'command = ["true"]\n'
+
+
+@pytest.mark.spec("G4")
+def test_every_key() -> None:
+    """What is written is what is meant."""
+    assert parse(ALL) == Config(
+        hooks=(
+            Hook(
+                name="drain",
+                phase=Phase.SCHEDULED,
+                kind=Kind.COMMAND,
+                command=("./drain.sh", "--now"),
+                types=frozenset({EventType.REBOOT, EventType.REDEPLOY}),
+                source=EventSource.PLATFORM,
+                required=False,
+                anyone=True,
+                timeout=timedelta(seconds=60),
+            ),
+            Hook("tell", Phase.STARTED, Kind.URL, url="http://10.0.0.1:8080/told?x=1"),
+            Hook("back", Phase.OVER, Kind.CALL, call="my.module:function"),
+        ),
+        endpoint="http://169.254.169.254",
+        name="vm-1",
+        state=Path("/var/lib/agent"),
+        approve={"": Approve.USER_ONLY},
+        margin=timedelta(seconds=7.5),
+        listen="127.0.0.1:9800",
+        group=Group(folder="/shared"),
+    )
+
+
+def test_nothing_is_a_configuration() -> None:
+    """Defaults that do no harm."""
+    config = parse("")
+    assert config == Config()
+    assert config.state == system.state_folder()
+    assert config.margin == timedelta(seconds=5)
+    assert parse(COMMAND).hooks[0].timeout == timedelta(minutes=5)
+
+
+@pytest.mark.spec("G5")
+def test_a_policy_for_each_type() -> None:
+    """And `default` for the rest, which else is approved when its hooks are done."""
+    text = '[approve]\nFreeze = "at once"\nPreempt = "never"\ndefault = "user events only"\n'
+    config = parse(text)
+    assert config.approves(event(type=EventType.FREEZE)) is Approve.AT_ONCE
+    assert config.approves(event(type=EventType.PREEMPT)) is Approve.NEVER
+    assert config.approves(event(source=EventSource.USER)) is Approve.WHEN_DONE
+    assert config.approves(event(source=EventSource.PLATFORM)) is Approve.NEVER
+    assert parse('approve.Freeze = "never"').approves(event()) is Approve.WHEN_DONE
+
+
+@pytest.mark.parametrize(
+    ("text", "group"),
+    [
+        ('group.folder = "/shared"', Group(folder="/shared")),
+        (
+            '[group.peers]\nvm-2 = "http://10.0.0.2:9800"',
+            Group(peers={"vm-2": "http://10.0.0.2:9800"}),
+        ),
+        ("group.kubernetes = true", Group(kubernetes=True)),
+    ],
+)
+@pytest.mark.spec("G5")
+def test_every_kind_of_group(text: str, group: Group) -> None:
+    """One of three."""
+    assert parse(text).group == group
+
+
+def test_hooks_are_found_by_their_names() -> None:
+    """Or not."""
+    config = parse(ALL)
+    assert config.hook("back") == config.hooks[2]
+    assert config.hook("none") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("x = ", "agent.toml", "not TOML"),
+        ("x = " + "[" * 5000, "agent.toml", "not TOML"),
+        ("hooks = 1", "agent.toml", "no key 'hooks'; known are endpoint, name"),
+        ("endpoint = 1", "endpoint", "a text"),
+        ('endpoint = "a\\u0000"', "endpoint", "a text"),
+        ('endpoint = "ftp://x"', "endpoint", ""),
+        ('name = ""', "name", "not empty"),
+        ("state = []", "state", "a text"),
+        ("margin_seconds = true", "margin_seconds", "number of seconds"),
+        ("margin_seconds = -1", "margin_seconds", "from 0 to 86400"),
+        ("margin_seconds = nan", "margin_seconds", "from 0 to 86400"),
+        ("margin_seconds = inf", "margin_seconds", "from 0 to 86400"),
+        ("listen = 80", "listen", "a text"),
+        ('listen = "localhost"', "listen", "HOST:PORT"),
+        ('listen = "127.0.0.1:99999"', "listen", ""),
+        ('approve = "sometimes"', "approve", "when done, at once, never, user events only"),
+        ("approve = [1]", "approve", "when done"),
+        ('approve.Boot = "never"', "approve", "Freeze"),
+        ('approve.Freeze = "x"', "approve, Freeze", "when done"),
+        ("group = 1", "group", "a table"),
+        ("[group]", "group", "one of folder, peers, kubernetes"),
+        ('group = { folder = "/a", kubernetes = true }', "group", "one of folder, peers"),
+        ("group.kubernetes = false", "group", "kubernetes"),
+        ("group.kubernetes = 1", "group, kubernetes", "true or false"),
+        ("group.folder = 1", "group, folder", "a text"),
+        ("group.x = 1", "group", "no key 'x'"),
+        ("group.peers = {}", "group, peers", "resource names and URLs"),
+        ('group.peers.vm-2 = "10.0.0.2"', "group, peers, vm-2", "a URL"),
+        ('group.peers.vm-2 = "http://[::1"', "group, peers, vm-2", "a URL"),
+        ("[hook]\nname = 'x'", "hook", "[[hook]]"),
+        ("hook = [1]", "hook 1", "a table"),
+        ('[[hook]]\nphase = "over"', "hook 1", "name is missing"),
+        ('[[hook]]\nname = "a"', "hook 1", "phase is missing"),
+        (COMMAND + "\n[[hook]]\nname = 1", "hook 2, name", "a text"),
+        (COMMAND + COMMAND, "hook 'drain'", "two hooks"),
+        (HOOK, "hook 'drain'", "one of command, url, call"),
+        (COMMAND + 'url = "http://a"', "hook 'drain'", "one of command, url, call"),
+        ('[[hook]]\nname = "a"\nphase = "changed"', "hook 1, phase", "scheduled, started, over"),
+        (HOOK + 'command = "true"', "hook 1, command", "a list of words"),
+        (HOOK + "command = []", "hook 1, command", "a list of words"),
+        (HOOK + "command = [1]", "hook 1, command", "a text"),
+        (HOOK + 'url = "file:///etc/passwd"', "hook 1, url", "a URL"),
+        (HOOK + 'url = "http://a:99999/"', "hook 1, url", "a URL"),
+        (HOOK + 'url = "http://a:0/"', "hook 1, url", "a URL"),
+        (HOOK + 'call = "module"', "hook 1, call", "module:function"),
+        (HOOK + 'call = "a b:c"', "hook 1, call", "module:function"),
+        (HOOK + 'call = "os:path.join"', "hook 1, call", "module:function"),
+        (COMMAND + 'on = "Reboot"', "hook 1, on", "a list"),
+        (COMMAND + 'on = ["Boot"]', "hook 1, on", "Freeze, Reboot"),
+        (COMMAND + 'source = "Me"', "hook 1, source", "Platform, User"),
+        (COMMAND + "required = 1", "hook 1, required", "true or false"),
+        (COMMAND + 'anyone = "yes"', "hook 1, anyone", "true or false"),
+        (COMMAND + "timeout_seconds = 0", "hook 1, timeout_seconds", "more than 0"),
+        (COMMAND + "timeout_seconds = 90000", "hook 1, timeout_seconds", "from 0 to 86400"),
+        (COMMAND + "timeout = 1", "hook 1", "no key 'timeout'"),
+    ],
+)
+def test_every_mistake_is_refused_with_its_place(text: str, place: str, says: str) -> None:
+    """And with what is allowed there."""
+    with pytest.raises(Refused) as refused:
+        parse(text)
+    message = refused.value.message
+    assert refused.value.code == "BadConfig"
+    assert message.startswith("agent.toml: ")
+    assert place in message
+    assert says in message
+
+
+@pytest.mark.parametrize("seconds", ["1e-9", "0.0000001"])
+def test_no_time_at_all_is_no_time(seconds: str) -> None:
+    """A number that rounds to nothing is refused as nothing is."""
+    with pytest.raises(Refused, match="more than 0"):
+        parse(COMMAND + f"timeout_seconds = {seconds}")
+
+
+def test_a_file_is_read_and_named(tmp_path: Path) -> None:
+    """Also in what is said about its mistakes."""
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "vm-1"', "utf-8")
+    assert read(path) == Config(name="vm-1")
+    path.write_text("name = 1", "utf-8")
+    with pytest.raises(Refused, match=r"mine\.toml: name: must be"):
+        read(path)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+    """It is missing, or it is no text."""
+    path = tmp_path / "mine.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(Refused, match=r"cannot read .*mine\.toml"):
+        read(path)

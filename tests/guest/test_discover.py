@@ -1,0 +1,345 @@
+"""Where the endpoint is: as told, as the environment says, as on Azure, or as DHCP says.
+
+Nothing here asks the link-local address, save in a network of its own that has only loopback.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
+from fairwarning.guest import dhcp, discover
+from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
+from tests.guest.clients import Asynchronous, Client, Plain
+from tests.guest.double import LONGEST_SECONDS, Double
+from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
+from tests.real import room
+
+pytestmark = pytest.mark.spec("G2")
+
+ELSEWHERE = "http://192.0.2.7"  # an address that nobody has
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No endpoint is named by whoever runs the tests."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+# --- How an endpoint is written -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("http://host", Endpoint("host")),
+        ("http://host/", Endpoint("host")),
+        ("HTTP://Host:8080", Endpoint("host", 8080)),
+        ("127.1.0.1:8080", Endpoint("127.1.0.1", 8080)),
+        ("localhost", Endpoint("localhost")),
+        ("http://[::1]:81", Endpoint("::1", 81)),
+        ("http://host/some/where/", Endpoint("host", base="/some/where")),
+        ("unix:/run/x.sock", Endpoint(socket="/run/x.sock")),
+        ("unix:///run/x.sock", Endpoint(socket="/run/x.sock")),
+        ("unix:x.sock", Endpoint(socket="x.sock")),
+        ("unix:/run/a%20b", Endpoint(socket="/run/a b")),
+    ],
+)
+def test_what_is_written(text: str, meant: Endpoint) -> None:
+    """A host and a port, or a Unix socket."""
+    assert endpoint(text) == meant
+    assert endpoint(str(meant)) == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://host",
+        "ftp://host",
+        "http://",
+        "unix:",
+        "unix://",
+        "http://host:99999",
+        "http://host:x",
+        "http://[::1",
+        "http://host?x=1",
+        "//",
+        " ",
+    ],
+)
+def test_what_is_no_endpoint(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused when the client is made, with the right way to write it and where it was."""
+    for make in (endpoint, ScheduledEvents, AsyncScheduledEvents):
+        with pytest.raises(Refused, match="http://HOST"):
+            make(text)
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(Refused, match=VARIABLE):
+        endpoint()
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda text: "\0" not in text))
+def test_any_text(text: str) -> None:
+    """It is an endpoint or it is refused; and an endpoint reads as it is written."""
+    try:
+        found = endpoint(f"unix:{text}" if text.startswith("/") else text)
+    except Refused:
+        return
+    assert endpoint(str(found)) == found
+
+
+@given(st.text("/ab%20 +", min_size=1, max_size=12).map(lambda text: f"/run/{text}"))
+def test_the_path_of_a_socket(path: str) -> None:
+    """Whatever is in it, it is the same after it was written and read."""
+    meant = Endpoint(socket=path)
+    assert endpoint(str(meant)) == meant
+
+
+# --- Which one is taken ---------------------------------------------------------------------------
+
+
+def test_azure_s_is_the_default() -> None:
+    """Where nobody says anything: link-local, port 80. Nothing is asked to find that out."""
+    assert endpoint() == Endpoint("169.254.169.254", 80)
+    assert str(endpoint()) == LINK_LOCAL
+    assert endpoint("") == endpoint(None)
+
+
+def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given counts more than the environment, and that more than the default."""
+    monkeypatch.setenv(VARIABLE, "http://named")
+    assert endpoint().host == "named"
+    assert endpoint("http://given").host == "given"
+    monkeypatch.setenv(VARIABLE, "")
+    assert str(endpoint()) == LINK_LOCAL
+
+
+@pytest.mark.parametrize("guest", [Plain, Asynchronous])
+def test_the_environment_names_it(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that is told nothing asks there."""
+    with Double() as azure:
+        monkeypatch.setenv(VARIABLE, azure.url)
+        with guest() as client:
+            assert client.me() == "vm-1"
+
+
+@pytest.mark.parametrize("guest", [Plain, Asynchronous])
+def test_a_path_before_every_other(guest: type[Client]) -> None:
+    """An endpoint may be behind something that has others as well."""
+    with Double() as azure, guest(f"{azure.url}/vm/1/", patience=0) as client:
+        with pytest.raises(Unavailable):
+            client.document()
+        assert azure.requests[0].path == "/vm/1/metadata/scheduledevents"
+
+
+# --- Looking for one ------------------------------------------------------------------------------
+
+
+def _never(*_: object, **__: object) -> Any:  # noqa: ANN401  (stands for anything)
+    raise AssertionError("nobody was to be asked")
+
+
+def test_what_is_named_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not tried: it may come up later."""
+    monkeypatch.setattr(discover, "answers", _never)
+    monkeypatch.setattr(discover, "by_dhcp", _never)
+    assert discover.discover(ELSEWHERE) == ELSEWHERE
+    assert discover.discover("unix:/nowhere") == "unix:/nowhere"
+    monkeypatch.setenv(VARIABLE, "192.0.2.8:81")
+    assert discover.discover() == "http://192.0.2.8:81"
+    assert discover.discover(ELSEWHERE) == ELSEWHERE
+
+
+def test_the_usual_place_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If something answers there, nobody else is asked."""
+    monkeypatch.setattr(discover, "answers", lambda url: url == LINK_LOCAL)
+    monkeypatch.setattr(discover, "by_dhcp", _never)
+    assert discover.discover() == LINK_LOCAL
+
+
+def test_then_a_dhcp_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a machine outside a virtual network finds it."""
+    monkeypatch.setattr(discover, "answers", lambda _: False)
+    monkeypatch.setattr(discover, "by_dhcp", lambda: ELSEWHERE)
+    assert discover.discover() == ELSEWHERE
+
+
+def _denied() -> str:
+    raise PermissionError("port 68 is not yours")
+
+
+def test_what_was_tried_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each place, why it is none, and what to do."""
+    monkeypatch.setattr(discover, "answers", lambda _: False)
+    monkeypatch.setattr(discover, "by_dhcp", lambda: None)
+    with pytest.raises(Unavailable, match=f"{LINK_LOCAL}.*option 245.*{VARIABLE}"):
+        discover.discover()
+    monkeypatch.setattr(discover, "by_dhcp", _denied)
+    with pytest.raises(Unavailable, match="port 68 is not yours"):
+        discover.discover()
+    monkeypatch.setattr(discover, "by_dhcp", _never)
+    with pytest.raises(Unavailable):
+        discover.discover(ask_dhcp=False)
+
+
+def test_whether_something_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any HTTP will do, whatever it says; no proxy is asked."""
+    with Double() as azure, Double() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert discover.answers(azure.url)
+        azure.troubles.append(b"220 mail.example ESMTP\r\n")
+        assert not discover.answers(azure.url)
+        azure.troubles.append(None)
+        assert not discover.answers(azure.url)
+        assert proxy.connections == 0
+    assert not discover.answers(azure.url)
+
+
+# --- DHCP on loopback -----------------------------------------------------------------------------
+
+
+class Redirected(socket.socket):
+    """A socket whose broadcasts stay on loopback."""
+
+    def sendto(self, data: bytes, address: tuple[str, int]) -> int:  # type: ignore[override]
+        assert address[0] == "255.255.255.255"
+        return super().sendto(data, ("127.0.0.1", address[1]))
+
+
+@contextmanager
+def serving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Iterator[list[bytes]]:  # noqa: ANN401
+    """A DHCP server that answers with what these make of a question; the questions it got."""
+    names = {name: getattr(socket, name) for name in dir(socket) if name[:3] in {"AF_", "SO_"}}
+    fake = SimpleNamespace(
+        **names, socket=Redirected, SOCK_DGRAM=socket.SOCK_DGRAM, SOL_SOCKET=socket.SOL_SOCKET
+    )
+    asked: list[bytes] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(LONGEST_SECONDS)
+
+        def serve() -> None:
+            question, client = server.recvfrom(4096)
+            asked.append(question)
+            for answer in answers:
+                server.sendto(answer(question), client)
+
+        monkeypatch.setattr(discover, "socket", fake)
+        monkeypatch.setattr(dhcp, "CLIENT_PORT", 0)
+        monkeypatch.setattr(dhcp, "SERVER_PORT", server.getsockname()[1])
+        thread = threading.Thread(target=serve, name="dhcp", daemon=True)
+        thread.start()
+        yield asked
+        thread.join(LONGEST_SECONDS)
+
+
+def _offer(question: bytes) -> bytes:
+    return reply(question, option(53, b"\x02"), option(245, AZURE), END)
+
+
+def test_a_server_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was asked with the machine's own card, and its answer is a URL."""
+    with serving(monkeypatch, _offer) as asked:
+        assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
+    assert asked[0][28:34] == MAC
+
+
+def test_every_question_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody answers it in advance."""
+    transactions = set()
+    for _ in range(3):
+        with serving(monkeypatch, _offer) as asked:
+            discover.by_dhcp()
+        transactions.add(asked[0][4:8])
+    assert len(transactions) == 3
+
+
+def test_other_packets_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers to others, garbage, offers without an endpoint: the right one is waited for."""
+
+    def to_another(question: bytes) -> bytes:
+        return _offer(question[:4] + bytes(4) + question[8:]).replace(AZURE, bytes(4))
+
+    def without(question: bytes) -> bytes:
+        return reply(question, option(53, b"\x02"), END)
+
+    def garbage(_: bytes) -> bytes:
+        return b"\xff" * 400
+
+    def nothing(_: bytes) -> bytes:
+        return b""
+
+    with serving(monkeypatch, garbage, nothing, to_another, without, _offer):
+        assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
+
+
+def test_nobody_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some seconds that is the answer."""
+    monkeypatch.setattr(discover, "_OFFER_SECONDS", 0.05)
+    with serving(monkeypatch):
+        assert discover.by_dhcp(mac=MAC) is None
+    passing = iter([0.0, 100.0])
+    with serving(monkeypatch, _offer):
+        assert discover.by_dhcp(mac=MAC, now=lambda: next(passing)) is None
+
+
+# --- In a network of its own ----------------------------------------------------------------------
+
+INSIDE = """
+import fcntl, socket, struct, sys, threading
+from fairwarning import ScheduledEvents, Unavailable
+from fairwarning.guest.discover import discover
+assert [name for _, name in socket.if_nameindex()] == ["lo"]
+try:
+    discover()
+except Unavailable as error:
+    assert "169.254.169.254 does not answer" in str(error), error
+    assert "DHCP" in str(error), error
+else:
+    sys.exit("there was an endpoint")
+address = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, bytes((169, 254, 169, 254)))
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    fcntl.ioctl(any_socket, 0x8916, address)
+server = socket.create_server(("169.254.169.254", 80))
+def serve():
+    for body in (b"{}", b'{"DocumentIncarnation":1,"Events":[]}'):
+        client, _ = server.accept()
+        client.recv(4096)
+        client.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body))
+        client.close()
+threading.Thread(target=serve, daemon=True).start()
+assert discover() == "http://169.254.169.254"
+with ScheduledEvents() as client:
+    assert client.document().incarnation == 1
+print("found")
+"""
+
+
+@pytest.mark.spec("G7")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has networks of one's own")
+def test_the_link_local_address(tmp_path: Path) -> None:
+    """First nobody is there, then an endpoint is, and a client that is told nothing finds it."""
+    (tmp_path / "home").mkdir()
+    environment = room.environment(os.environ, tmp_path)
+    environment.pop(VARIABLE, None)
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.real.room", "--", sys.executable, "-c", INSIDE],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if ran.returncode == room.FORBIDDEN:
+        pytest.skip(ran.stdout.strip())
+    assert (ran.returncode, ran.stdout) == (0, "found\n")

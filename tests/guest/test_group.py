@@ -1,0 +1,211 @@
+"""How machines that share an event learn of each other: through a folder, or over HTTP."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fairwarning.guest.agent import group as module
+from fairwarning.guest.agent.config import Group
+from fairwarning.guest.agent.group import Company, Folder, Peers, company
+from fairwarning.guest.agent.health import Health
+from fairwarning.guest.agent.plan import Members
+from tests.guest.notices import event
+from tests.guest.stage import free_ports
+
+pytestmark = pytest.mark.spec("G5")
+
+NAMES = ("vm-1", "vm-2", "vm-3")
+SHARED = event("A", "VM-1", "_vm-2", "vm-3")
+
+
+def members(alive: tuple[str, ...], ready: tuple[str, ...] = ()) -> Members:
+    """What a look shows."""
+    return Members(frozenset(alive), frozenset(ready))
+
+
+# --- A folder -------------------------------------------------------------------------------------
+
+
+def folders(place: Path) -> list[Folder]:
+    """Three machines, each of which has looked once."""
+    made = [Folder(place, name) for name in NAMES]
+    for one in made:
+        one.look(SHARED)
+    return made
+
+
+def test_who_is_alive_and_who_is_ready(tmp_path: Path) -> None:
+    """By plain names, whatever the event's spelling."""
+    first, second, third = folders(tmp_path)
+    assert first.look(SHARED) == members(NAMES)
+    second.tell(SHARED)
+    third.tell(SHARED)
+    second.tell(SHARED)
+    assert first.look(SHARED) == members(NAMES, ("vm-2", "vm-3"))
+    assert third.look(event("B", *NAMES)) == members(NAMES)
+
+
+def test_whoever_has_been_silent_is_not_alive(tmp_path: Path) -> None:
+    """What counts is the age of files against each other, so clocks may differ."""
+    first, second, _ = folders(tmp_path)
+    second.tell(SHARED)
+    for name, age in (("vm-2", module.ALIVE_SECONDS + 1), ("vm-3", module.ALIVE_SECONDS - 2)):
+        path = tmp_path / "alive" / name
+        when = path.stat().st_mtime - age
+        os.utime(path, (when, when))
+    assert first.look(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
+
+
+def test_a_machine_that_never_came_is_not_alive(tmp_path: Path) -> None:
+    """The folder need not even be there."""
+    one = Folder(tmp_path / "new", "vm-2")
+    assert one.look(SHARED) == members(("vm-2",))
+
+
+def test_what_is_over_is_cleared_away(tmp_path: Path) -> None:
+    """Each takes its own file, the last one the folder."""
+    first, second, _ = folders(tmp_path)
+    first.tell(SHARED)
+    second.tell(SHARED)
+    first.forget("A")
+    assert second.look(SHARED).ready == {"vm-2"}
+    second.forget("a")
+    second.forget("A")
+    assert [path.name for path in tmp_path.iterdir()] == ["alive"]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "..", ".", "alive", "x" * 200, "\u00fc \0"])
+def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    """They are others' texts; also one that is called as our own folder is."""
+    place = tmp_path / "shared"
+    odd = event(name, name, "vm-2")
+    one = Folder(place, name)
+    one.look(odd)
+    one.tell(odd)
+    assert name.lower() in one.look(odd).ready
+    one.forget(name)
+    assert one.look(odd).ready == set()
+    assert [path.name for path in tmp_path.iterdir()] == ["shared"]
+
+
+# --- Peers ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving(one: Peers) -> Iterator[int]:
+    """The agent's own server, as far as its peers are concerned."""
+    health = Health("127.0.0.1:0", lambda: True, dict, lambda event: event.upper() in one.ready)
+    try:
+        yield health.port
+    finally:
+        health.close()
+
+
+def test_peers_are_asked_over_http() -> None:
+    """Whoever answers is alive; a path before it is kept."""
+    second = Peers({}, "vm-2")
+    (nobody,) = free_ports(1)
+    with serving(second) as port:
+        urls = {"VM-2": f"http://127.0.0.1:{port}", "vm-3": f"http://127.0.0.1:{nobody}"}
+        first = Peers(urls, "vm-1")
+        assert first.look(SHARED) == members(("vm-1", "vm-2"))
+        second.tell(SHARED)
+        first.tell(SHARED)
+        assert first.look(SHARED) == members(("vm-1", "vm-2"), ("vm-1", "vm-2"))
+        second.forget("a")
+        first.forget("A")
+        assert first.look(SHARED) == members(("vm-1", "vm-2"))
+
+
+def test_a_peer_that_is_not_listed_is_not_alive() -> None:
+    """Nobody knows where it is."""
+    assert Peers({}, "vm-1").look(SHARED) == members(("vm-1",))
+
+
+@contextmanager
+def strange(status: int, body: bytes) -> Iterator[str]:
+    """A server that says something else."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (500, b'{"ready": true}'),
+        (404, b"{}"),
+        (200, b"what?"),
+        (200, b"[]"),
+        (200, b"{}"),
+        (200, b'{"ready": true, "x": "' + b"x" * 5000 + b'"}'),
+        (200, b"[" * 4000),
+    ],
+)
+def test_who_answers_strangely_is_not_alive(status: int, body: bytes) -> None:
+    """It is no agent."""
+    with strange(status, body) as url:
+        assert Peers({"vm-2": url}, "vm-1").look(SHARED) == members(("vm-1",))
+
+
+def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are asked at once."""
+    monkeypatch.setattr(module, "_ASK_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        it = Peers({"vm-2": url, "vm-3": url}, "vm-1")
+        assert it.look(SHARED) == members(("vm-1",))
+
+
+def test_an_id_is_quoted() -> None:
+    """It is another's text."""
+    second = Peers({}, "vm-2")
+    odd = event("a/b?c#d \u00fc", *NAMES)
+    second.tell(odd)
+    with serving(second) as port:
+        first = Peers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
+        assert "vm-2" in first.look(odd).ready
+
+
+# --- Which of them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [(Group(folder="/shared"), Folder), (Group(peers={"vm-2": "http://a"}), Peers)],
+)
+def test_the_configuration_says_which(group: Group, kind: type[Company]) -> None:
+    """One of them."""
+    assert isinstance(company(group, "vm-1"), kind)
+
+
+def test_what_a_peer_says_is_json() -> None:
+    """As `look` reads it."""
+    second = Peers({}, "vm-2")
+    second.tell(SHARED)
+    with serving(second) as port, socket.create_connection(("127.0.0.1", port)) as asking:
+        asking.sendall(b"GET /ready/a HTTP/1.0\r\n\r\n")
+        answer = b"".join(iter(lambda: asking.recv(4096), b""))
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"ready": True}

@@ -1,0 +1,117 @@
+"""What others may ask an agent."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fairwarning.core.errors import Refused
+from fairwarning.guest.agent import agent as module
+from fairwarning.guest.agent.agent import Agent
+from fairwarning.guest.agent.config import Config
+from fairwarning.guest.agent.health import Health
+from tests.guest.stage import get
+
+pytestmark = pytest.mark.spec("G4")
+
+
+@contextmanager
+def health(
+    well: Callable[[], bool] = lambda: True,
+    figures: Callable[[], dict[str, float]] = dict,
+    ready: Callable[[str], bool] = lambda _: False,
+) -> Iterator[int]:
+    """A server; its port."""
+    it = Health("127.0.0.1:0", well, figures, ready)
+    try:
+        yield it.port
+    finally:
+        it.close()
+
+
+def test_whether_it_is_well() -> None:
+    """200 or 503, and why."""
+    well = True
+    with health(lambda: well) as port:
+        assert get(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
+        well = False
+        assert get(port, "/healthz?x=1")[0] == 503
+        assert json.loads(get(port, "/healthz")[2]) == {"status": "no document lately"}
+
+
+def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given some time at first."""
+    it = Agent(Config())
+    assert it._is_well()
+    monkeypatch.setattr(module, "WELL_SECONDS", 0.0)
+    assert not it._is_well()
+
+
+def test_its_figures() -> None:
+    """In Prometheus's text format."""
+    with health(figures=lambda: {"approvals": 3.0, "seconds_since_reading": 0.25}) as port:
+        status, kind, body = get(port, "/metrics")
+    assert (status, kind) == (200, "text/plain; version=0.0.4")
+    lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
+    assert lines == [
+        "fairwarning_agent_approvals 3",
+        "fairwarning_agent_seconds_since_reading 0.25",
+    ]
+    assert body.endswith(b"\n")
+
+
+def test_large_figures_keep_their_digits() -> None:
+    """A counter that grows by one must be seen to."""
+    with health(figures=lambda: {"readings": 12_345_678.0}) as port:
+        assert float(get(port, "/metrics")[2].split()[-1]) == 12_345_678
+
+
+def test_what_it_is_ready_for() -> None:
+    """By the event's id, which may hold anything."""
+    with health(ready=lambda event: event == "a/b \u00fc") as port:
+        assert get(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
+        assert get(port, "/ready/other")[2] == b'{"ready": false}'
+        assert get(port, "/ready/")[2] == b'{"ready": false}'
+
+
+def test_there_is_nothing_else() -> None:
+    """It says what there is."""
+    with health() as port:
+        assert get(port, "/")[0] == 404
+        assert b"/healthz" in get(port, "/x")[2]
+
+
+def test_a_caller_who_says_nothing_is_in_nobodys_way() -> None:
+    """Others are answered meanwhile."""
+    with health() as port, socket.create_connection(("127.0.0.1", port)):
+        assert get(port, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "listen",
+    ["", "80", ":80", "localhost:", "localhost:http", "localhost:\u0663", "127.0.0.1:99999"],
+)
+def test_where_it_cannot_listen_is_refused(listen: str) -> None:
+    """With the key of the configuration."""
+    with pytest.raises(Refused) as refused:
+        Health(listen, lambda: True, dict, lambda _: False)
+    assert refused.value.code == "BadConfig"
+    assert refused.value.message.startswith("listen: ")
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    """Nobody else's is taken over."""
+    with health() as port, pytest.raises(Refused, match="cannot listen on"):
+        Health(f"127.0.0.1:{port}", lambda: True, dict, lambda _: False)
+
+
+def test_a_host_may_be_ipv6() -> None:
+    """In brackets, as URLs have it."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this system has no IPv6")
+    it = Health("[::1]:0", lambda: True, dict, lambda _: False)
+    it.close()

@@ -1,0 +1,322 @@
+"""The guest side runs on Linux, macOS and Windows, and needs nothing but Python (G).
+
+What differs between systems is in agent/system.py. This walks the rest for names that only one
+kind of system has. It reads source, and so also sees what never runs here.
+"""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fairwarning.guest
+from fairwarning.guest.agent import system
+
+GUEST = Path(fairwarning.guest.__file__).parent
+SYSTEM = GUEST / "agent" / "system.py"
+FILES = sorted(GUEST.rglob("*.py"))
+
+OURS = ("fairwarning.guest", "fairwarning.core.times", "fairwarning.core.errors")
+ONLY_INSIDE_FUNCTIONS = {
+    GUEST / "agent" / "cluster.py": {"lightkube"},
+    GUEST / "agent" / "kubernetes.py": {"lightkube"},
+}
+
+# Names are written as one text each, apart by blanks.
+MODULES_OF_ONE_SYSTEM = (
+    "_posixsubprocess _winapi crypt curses fcntl grp msvcrt nis ossaudiodev posix pty pwd readline"
+    " resource spwd syslog termios tty winreg winsound"
+)
+NAMES_OF_ONE_SYSTEM = {
+    "asyncio": "ThreadedChildWatcher WindowsProactorEventLoopPolicy WindowsSelectorEventLoopPolicy"
+    " open_unix_connection start_unix_server",
+    "os": "EX_OK EX_USAGE O_ASYNC O_BINARY O_CLOEXEC O_DIRECTORY O_DSYNC O_NOCTTY O_NOFOLLOW"
+    " O_NONBLOCK O_PATH O_SYNC O_TMPFILE P_PID P_PGID RTLD_NOW WEXITED WNOHANG WNOWAIT"
+    " chown chroot confstr ctermid eventfd fchmod fchown fork forkpty fstatvfs getegid geteuid"
+    " getgid getgroups getloadavg getpgid getpgrp getpriority getresuid getsid getuid initgroups"
+    " kill killpg lchown lockf major memfd_create minor mkfifo mknod nice openpty pidfd_open pipe2"
+    " posix_spawn posix_fadvise pread preadv pwrite pwritev register_at_fork sched_getaffinity"
+    " sched_setaffinity sendfile set_blocking setegid seteuid setgid setgroups setpgid setpgrp"
+    " setpriority setreuid setsid setuid splice startfile statvfs sync sysconf tcgetpgrp tcsetpgrp"
+    " uname wait wait3 wait4 waitid waitpid WEXITSTATUS WIFEXITED",
+    "select": "epoll kqueue poll",
+    "signal": "CTRL_BREAK_EVENT CTRL_C_EVENT ITIMER_REAL SIGALRM SIGBREAK SIGCHLD SIGCONT SIGHUP"
+    " SIGKILL SIGPIPE SIGQUIT SIGSTOP SIGTSTP SIGUSR1 SIGUSR2 SIG_BLOCK SIG_SETMASK alarm pause"
+    " pthread_kill pthread_sigmask setitimer siginterrupt sigpending sigtimedwait sigwait"
+    " sigwaitinfo",
+    "socket": "AF_NETLINK AF_PACKET AF_UNIX AF_VSOCK CMSG_LEN SCM_RIGHTS SO_BINDTODEVICE"
+    " SO_EXCLUSIVEADDRUSE SO_PEERCRED SO_REUSEPORT recv_fds send_fds sethostname",
+    "subprocess": "CREATE_NEW_PROCESS_GROUP CREATE_NO_WINDOW STARTUPINFO",
+    "time": "CLOCK_BOOTTIME CLOCK_MONOTONIC CLOCK_REALTIME clock_gettime clock_settime tzset",
+}
+METHODS_OF_ONE_SYSTEM = "add_signal_handler create_unix_connection create_unix_server"
+ARGUMENTS_OF_ONE_SYSTEM = (
+    "creationflags pass_fds preexec_fn process_group start_new_session startupinfo umask"
+)
+MAY_BE_GUARDED = frozenset({"asyncio.open_unix_connection", "asyncio.start_unix_server"})
+
+MODULES = frozenset(MODULES_OF_ONE_SYSTEM.split())
+NAMES = frozenset(
+    f"{module}.{name}" for module, names in NAMES_OF_ONE_SYSTEM.items() for name in names.split()
+)
+METHODS = frozenset(METHODS_OF_ONE_SYSTEM.split())
+ARGUMENTS = frozenset(ARGUMENTS_OF_ONE_SYSTEM.split())
+
+
+# --- What is looked for ---------------------------------------------------------------------------
+
+
+def foreign(tree: ast.Module) -> list[str]:
+    """What only some systems have, with the lines where it is used."""
+    guarded = {node for part in ast.walk(tree) if _guards(part) for node in ast.walk(part)}
+    found = []
+    for node in ast.walk(tree):
+        for name in _names(node):
+            if name in MAY_BE_GUARDED and node in guarded:
+                continue
+            found.append(f"line {getattr(node, 'lineno', 0)}: {name}")
+    return found
+
+
+def _guards(node: ast.AST) -> bool:
+    """Whether this is a function that looks at the system before it does something."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    tests = [ast.unparse(one.test) for one in ast.walk(node) if isinstance(one, ast.If | ast.IfExp)]
+    return any("sys.platform" in test or "hasattr(" in test for test in tests)
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            if f"{module}.{name}" in NAMES:
+                yield f"{module}.{name}"
+            elif name in METHODS:
+                yield f".{name}"
+        case ast.Attribute(attr=name) if name in METHODS:
+            yield f".{name}"
+        case ast.ImportFrom(module=str(module), names=names):
+            yield from (f"{module}.{one.name}" for one in names if f"{module}.{one.name}" in NAMES)
+            yield from {module} & MODULES
+        case ast.Import(names=names):
+            yield from (one.name for one in names if one.name in MODULES)
+            yield from (f"{one.name} as {one.asname}" for one in names if _hides(one))
+        case ast.Call(keywords=keywords):
+            yield from (f"{one.arg}=" for one in keywords if one.arg in ARGUMENTS)
+
+
+def _hides(one: ast.alias) -> bool:
+    """A module under another name would not be recognised."""
+    return one.asname is not None and one.name in NAMES_OF_ONE_SYSTEM
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    """The modules that a file names, and whether it does so only inside a function."""
+    inside = {
+        node
+        for part in ast.walk(tree)
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(part)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((one.name, node in inside) for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
+            for one in node.names:
+                whole = f"{node.module}.{one.name}"
+                yield (whole if whole in OURS else str(node.module)), node in inside
+
+
+def belongs(name: str) -> bool:
+    """Whether the guest side may import this."""
+    return name.partition(".")[0] in sys.stdlib_module_names or any(
+        name == one or name.startswith(f"{one}.") for one in OURS
+    )
+
+
+def read(path: Path) -> ast.Module:
+    """A file's source, as a tree."""
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+# --- The guest side -------------------------------------------------------------------------------
+
+
+def test_there_is_something_to_look_at() -> None:
+    """The walk finds the files, and what it looks for in the one file that has it."""
+    assert {"client.py", "aio.py", "plan.py", "hooks.py"} <= {path.name for path in FILES}
+    found = " ".join(foreign(read(SYSTEM)))
+    for name in ("fcntl", "msvcrt", "os.killpg", "signal.SIGKILL", "creationflags="):
+        assert name in found
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path != SYSTEM], ids=lambda p: p.name)
+def test_what_only_some_systems_have_is_behind_one_file(path: Path) -> None:
+    """Nothing else names it."""
+    assert foreign(read(path)) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_guest_side_needs_only_python(path: Path) -> None:
+    """It imports the standard library, itself, and two small files of `core`."""
+    allowed = ONLY_INSIDE_FUNCTIONS.get(path, set())
+    strange = [
+        name
+        for name, inside in imported(read(path))
+        if not belongs(name) and not (inside and name.partition(".")[0] in allowed)
+    ]
+    assert strange == []
+
+
+GUARDED = """
+async def connect():
+    if sys.platform == "win32":
+        raise OSError
+    return await asyncio.open_unix_connection("x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("import os\nos.kill(1, 9)", 1),
+        ("from os import fork, path", 1),
+        ("import os as system\nsystem.fork()", 1),
+        ("import fcntl", 1),
+        ("from pwd import getpwnam", 1),
+        ("import socket\nsocket.AF_UNIX", 1),
+        ("import socket\ngetattr(socket, 'AF_UNIX', None)", 0),
+        ("import signal\nsignal.SIGTERM, signal.SIGINT", 0),
+        ("import subprocess\nsubprocess.Popen([], start_new_session=True)", 1),
+        ("loop.add_signal_handler(2, print)", 1),
+        ("asyncio.get_running_loop().add_signal_handler(2, print)", 1),
+        ("import asyncio\nasync def f():\n  return await asyncio.open_unix_connection('x')", 1),
+        ("import asyncio, sys\n" + GUARDED, 0),
+        ("import os\ndef f():\n  if hasattr(os, 'fork'): os.fork()", 1),
+    ],
+)
+def test_the_walk_sees_what_it_looks_for(source: str, count: int) -> None:
+    """Also under another name; a guard helps only where there is no other way."""
+    assert len(foreign(ast.parse(source))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "strange"),
+    [
+        ("import requests", ["requests"]),
+        ("import json, http.client", []),
+        ("from fairwarning.core import times", []),
+        ("from fairwarning.core.errors import Refused", []),
+        ("from fairwarning.core import model", ["fairwarning.core"]),
+        ("from fairwarning.core.model import Event", ["fairwarning.core.model"]),
+        ("import fairwarning.service", ["fairwarning.service"]),
+        ("from fairwarning.guestbook import x", ["fairwarning.guestbook"]),
+    ],
+)
+def test_the_walk_knows_who_belongs(source: str, strange: list[str]) -> None:
+    """The rest of Fairwarning does not."""
+    assert [name for name, _ in imported(ast.parse(source)) if not belongs(name)] == strange
+
+
+# --- In a fresh interpreter -----------------------------------------------------------------------
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+{statement}
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def loaded(statement: str) -> list[str]:
+    """The modules that a statement loads in an interpreter that has none."""
+    code = LOADED.format(statement=statement)
+    environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True
+    )
+    names: list[str] = json.loads(ran.stdout)
+    return names
+
+
+def strangers(names: list[str]) -> list[str]:
+    """Those that are neither the standard library's nor the guest side's."""
+    parents = {"fairwarning", "fairwarning.core"}
+    return [name for name in names if name not in parents and not belongs(name)]
+
+
+def test_importing_fairwarning_loads_hardly_anything() -> None:
+    """A program that imports the package pays for nothing that it does not use."""
+    names = loaded("import fairwarning")
+    assert strangers(names) == []
+    assert [name for name in names if name.startswith("fairwarning")] == ["fairwarning"]
+
+
+@pytest.mark.spec("G1")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from fairwarning import ScheduledEvents",
+        "from fairwarning import *",
+        "import fairwarning.guest.agent.hooks, fairwarning.guest.agent.journal",
+    ],
+)
+def test_the_guest_side_loads_only_what_python_has(statement: str) -> None:
+    """The client and the agent run where nothing is installed but Python."""
+    assert strangers(loaded(statement)) == []
+
+
+# --- What differs ---------------------------------------------------------------------------------
+
+
+def test_a_lock_is_held_by_one_process(tmp_path: Path) -> None:
+    """Another gets none, until it is free."""
+    code = f"""
+import sys
+from pathlib import Path
+from fairwarning.guest.agent.system import lock
+sys.exit(lock(Path({str(tmp_path / "lock")!r})) is None)
+"""
+    held = system.lock(tmp_path / "lock")
+    assert held is not None
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+    os.close(held)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(FileNotFoundError):
+        system.lock(tmp_path / "missing" / "lock")
+
+
+def test_a_folder_can_be_made_durable(tmp_path: Path) -> None:
+    """What is there is synced; what is not is an error."""
+    system.sync_folder(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        system.sync_folder(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("platform", "state", "config"),
+    [
+        ("linux", "/var/lib/fairwarning-agent", "/etc/fairwarning/agent.toml"),
+        (
+            "darwin",
+            "/Users/me/Library/Application Support/Fairwarning/agent",
+            "/Users/me/Library/Application Support/Fairwarning/agent.toml",
+        ),
+        ("win32", "D:/Data/Fairwarning/agent", "D:/Data/Fairwarning/agent.toml"),
+    ],
+)
+def test_each_system_has_its_places(
+    monkeypatch: pytest.MonkeyPatch, platform: str, state: str, config: str
+) -> None:
+    """Where its administrators look."""
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv("HOME", "/Users/me")
+    monkeypatch.setenv("PROGRAMDATA", "D:/Data")
+    assert system.state_folder().as_posix() == state
+    assert system.config_file().as_posix() == config

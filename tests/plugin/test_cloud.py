@@ -1,0 +1,469 @@
+"""The cloud that the fixture gives, call by call."""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairwarning import FairwarningError, Refused, ScheduledEvents, Unavailable
+from fairwarning.core.errors import Conflict, NotFound
+from fairwarning.guest.endpoint import VARIABLE
+from fairwarning.testing.cloud import Cloud, Machine
+
+pytestmark = pytest.mark.spec("O9")
+
+NOON = datetime(2026, 1, 9, 12, tzinfo=UTC)
+
+
+def types(machine: Machine) -> list[str]:
+    """What is announced, by type."""
+    return [str(event.type) for event in machine.events]
+
+
+# --- A machine -----------------------------------------------------------------------------------
+
+
+def test_what_a_machine_sees() -> None:
+    """The document comes over HTTP, at any version; events are the SDK's."""
+    with Cloud(start=NOON) as cloud:
+        web = cloud.machine("web")
+        assert web.document() == {"DocumentIncarnation": 1, "Events": []}
+        planned = web.restart()
+        (seen,) = web.document("2017-03-01")["Events"]
+        assert (seen["Resources"], seen["NotBefore"]) == (["_web"], "2026-01-09T12:15:00Z")
+        assert planned.event == web.events[0]
+        assert web.events[0].not_before == NOON + timedelta(minutes=15)
+        with ScheduledEvents(web.url) as client:
+            assert client.me() == "web"
+            assert list(client.events()) == web.events
+        with pytest.raises(Refused, match="answered 404"):
+            web.document("2000-01-01")
+
+
+@pytest.mark.parametrize(
+    ("action", "given", "event", "impact"),
+    [
+        ("restart", {}, "Reboot", "reboot"),
+        ("redeploy", {}, "Redeploy", "redeploy"),
+        ("freeze", {"seconds": 3}, "Freeze", "freeze"),
+        ("maintain", {"kind": "reboot"}, "Reboot", "reboot"),
+        ("evict", {}, "Preempt", "evict"),
+        ("recommend", {}, "SpotRebalanceRecommendation", None),
+        ("fail", {}, "Redeploy", "redeploy"),
+        ("degrade", {"days": 3}, "Redeploy", "redeploy"),
+        ("delete", {}, None, "delete"),
+        ("stop", {}, None, "stop"),
+        ("deallocate", {}, None, "deallocate"),
+        ("reimage", {}, None, "reimage"),
+    ],
+)
+def test_whatever_happens_is_announced_and_happens(
+    action: str, given: dict[str, Any], event: str | None, impact: str | None
+) -> None:
+    """As the contract has it for each, and the operation ends well."""
+    with Cloud() as cloud:
+        spot = cloud.machine("spot", priority="Spot")
+        operation = getattr(spot, action)(**given)
+        assert types(spot) == ([event] if event else [])
+        assert (operation.event is None) == (event is None)
+        cloud.settle()
+        assert operation.status == "Succeeded", operation.error
+        assert operation.events == spot.events == []
+        assert spot.history == ([impact] if impact else [])
+        assert spot.exists == (action != "delete")
+
+
+def test_how_long_and_how_far_ahead() -> None:
+    """A freeze has its duration, a failing disk its day."""
+    with Cloud(start=NOON) as cloud:
+        one, two = cloud.machine("one"), cloud.machine("two")
+        frozen, failing = one.freeze(seconds=7).event, two.degrade(days=5).event
+        assert frozen is not None
+        assert failing is not None
+        assert frozen.duration == timedelta(seconds=7)
+        assert failing.not_before == NOON + timedelta(days=5)
+
+
+def test_power() -> None:
+    """Off and on again; who is off cannot ask."""
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        assert web.power == "running"
+        web.stop()
+        cloud.settle()
+        assert web.power == "stopped"
+        with pytest.raises(Refused, match="answered 404"):
+            web.document()
+        web.start()
+        cloud.settle()
+        assert (web.power, web.history) == ("running", ["stop", "start"])
+
+
+def test_approving() -> None:
+    """One event or all that is scheduled; what is not there is refused."""
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        with pytest.raises(Refused, match="nothing is scheduled for 'web'"):
+            web.approve()
+        event = web.restart().event
+        assert event is not None
+        web.approve(event)
+        assert web.events[0].started
+        web.approve(event.id)  # twice does no harm
+        with pytest.raises(Refused, match="answered 400"):
+            web.approve("00000000-0000-0000-0000-000000000000")
+
+
+def test_a_machine_that_never_asked_gets_no_notice() -> None:
+    """`enabled=False` leaves the first poll to the handler."""
+    with Cloud() as cloud:
+        one, two = (cloud.machine(name, enabled=False) for name in ("one", "two"))
+        one.document()
+        one.restart()
+        two.restart()
+        assert (one.history, two.history) == ([], ["reboot"])
+        web = cloud.scale_set("web", 1, enabled=False, terminate_notice=300)
+        web.scale(2)
+        web.machines[0].delete()
+        assert web.machines[0].history == ["delete"]
+
+
+def test_a_machine_that_is_gone() -> None:
+    """Says so; another of its name is another machine."""
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        web.delete()
+        cloud.settle()
+        assert not web.exists
+        assert web.events == []
+        with pytest.raises(NotFound, match="'web' is gone"):
+            web.restart()
+        again = cloud.machine("web")
+        assert again != web
+        assert again.exists
+        assert not web.exists
+
+
+# --- Making them ----------------------------------------------------------------------------------
+
+
+def test_settings_are_the_fleet_files() -> None:
+    """With its checks and its texts."""
+    with Cloud() as cloud:
+        web = cloud.machine("web", tags={"a b": "ü\n\U0001f600"}, rules={"reboot_seconds": 60})
+        assert web.state.tags == {"a b": "ü\n\U0001f600"}
+        web.restart()
+        cloud.advance(60)
+        assert web.history == ["reboot"]
+        for settings, said in (
+            ({"sice": "x"}, "did you mean size"),
+            ({"priority": "Cheap"}, "must be one of Regular, Spot"),
+            ({"terminate_notice": 60}, "'PT5M' to 'PT15M'"),
+            ({"zone": None}, "not None"),
+            ({"count": 2}, "machine.. makes one"),
+        ):
+            with pytest.raises(Refused, match=said):
+                cloud.machine("bad", **settings)
+        with pytest.raises(Conflict):
+            cloud.machine("web")
+
+
+def test_an_availability_set() -> None:
+    """Its machines share one document and are spread over update domains."""
+    with Cloud() as cloud:
+        machines = cloud.machines("db", 3, update_domains=2, priority="Spot", terminate_notice=300)
+        assert [machine.name for machine in machines] == ["db_0", "db_1", "db_2"]
+        assert [machine.state.update_domain for machine in machines] == [0, 1, 0]
+        machines[0].restart()
+        assert machines[1].document() == machines[0].document()
+        assert [types(machine) for machine in machines] == [["Reboot"], [], []]
+
+
+def test_a_scale_set() -> None:
+    """It grows, shrinks with notice, changes its model, and goes."""
+    with Cloud() as cloud:
+        web = cloud.scale_set("web", 0, terminate_notice=300)
+        web.scale(3)
+        first, second, third = web.machines
+        assert (first.name, first in web.machines) == ("web_0", True)
+        web.protect(third)
+        operation = web.scale(2)
+        assert types(second) == ["Terminate"]
+        second.approve()
+        cloud.settle()
+        assert operation.status == "Succeeded"
+        assert web.machines == [first, third]
+        web.update(terminate_notice=600, upgrade="Manual", rules={"reboot_seconds": 5})
+        assert (first.state.terminate_seconds, web.state.terminate_seconds) == (300, 600)
+        web.upgrade(first, 2)
+        assert first.state.terminate_seconds == 600
+        web.update(terminate_notice=0)
+        web.upgrade()
+        web.delete(0)
+        assert first.history == ["delete"]
+        cloud.settle()
+        web.delete()
+        cloud.settle()
+        assert not web.exists
+        with pytest.raises(NotFound):
+            _ = web.machines
+        with pytest.raises(Refused, match="there is no key"):
+            web.update(colour="red")
+
+
+def test_instances_are_their_sets_business() -> None:
+    """What users do to one goes through the set; what the platform does need not."""
+    with Cloud() as cloud:
+        web = cloud.scale_set("web", 2, terminate_notice=300)
+        one, two = web.machines
+        one.delete()
+        two.freeze()
+        assert (types(one), types(two)) == (["Terminate"], ["Freeze"])
+        cloud.settle()
+        assert web.machines == [two]
+
+
+def test_a_fleet_file() -> None:
+    """Loaded at once or later; what holds for the whole cloud must be there from the beginning."""
+    text = '[[machine]]\nname = "a"\n[[scale_set]]\nname = "web"\ncapacity = 2'
+    with Cloud(f'[cloud]\nlocation = "moon"\n{text}') as cloud:
+        assert cloud.find("web/0/web_1") == cloud.find("web_1")
+        assert len(cloud.find_set("web").machines) == 2
+        (more,) = cloud.load('[[machine]]\nname = "b"')
+        assert more.name == "b"
+        for kind, find in (("machine", cloud.find), ("scale set", cloud.find_set)):
+            with pytest.raises(NotFound, match=f"no {kind} 'c'"):
+                find("c")
+        with pytest.raises(Refused, match="from the beginning"):
+            cloud.load('[cloud]\nlocation = "sun"')
+    with pytest.raises(Refused, match="did you mean name"):
+        Cloud("[[machine]]\nnme = 1")
+
+
+# --- Inside ---------------------------------------------------------------------------------------
+
+
+def test_being_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment leads to the machine, past any proxy, and is put back afterwards."""
+    monkeypatch.setenv("HTTP_PROXY", "http://192.0.2.1:1")
+    monkeypatch.setenv(VARIABLE, "http://192.0.2.2:1")
+    before = dict(os.environ)
+    with Cloud() as cloud:
+        one, two = cloud.machines("db", 2)
+        with cloud.inside(one):
+            with cloud.inside(two) as inner, ScheduledEvents() as client:
+                assert client.me() == inner.name == "db_1"
+            with ScheduledEvents() as client:
+                assert client.me() == "db_0"
+            assert "HTTP_PROXY" not in os.environ
+        assert dict(os.environ) == before
+
+
+def test_another_process_inside() -> None:
+    """`env` is all that a program needs."""
+    code = "from fairwarning import ScheduledEvents as S; print(S().me())"
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        said = subprocess.run(
+            [sys.executable, "-c", code], env=web.env, capture_output=True, text=True, check=True
+        )
+    assert said.stdout == "web\n"
+
+
+def test_unix_sockets() -> None:
+    """Where there is no address for each machine; they are gone with the cloud."""
+    with Cloud(sockets=True) as cloud:
+        one, two = cloud.machines("db", 2)
+        path = Path(one.url.removeprefix("unix:"))
+        assert path.is_socket()
+        assert cloud.find("db_0") == one != two
+        with ScheduledEvents(two.url) as client:
+            assert client.me() == "db_1"
+        one.restart()
+        one.approve()
+        assert one.document()["Events"][0]["EventStatus"] == "Started"
+    assert not path.parent.exists()
+
+
+# --- Time -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("O9")
+def test_time() -> None:
+    """Stands still, is advanced, or runs."""
+    with Cloud(start=NOON) as cloud:
+        assert cloud.now == NOON
+        cloud.advance(1, minutes=2, hours=3, days=4)
+        assert cloud.now == NOON + timedelta(days=4, hours=3, minutes=2, seconds=1)
+        web = cloud.machine("web")
+        web.restart()
+        cloud.run(100_000)
+        cloud.until(lambda: web.history)
+        cloud.run(0)
+        stopped = cloud.now
+        assert stopped == cloud.now >= NOON + timedelta(days=4, minutes=15)
+        with pytest.raises(Refused, match="advance by 0"):
+            cloud.advance(-1)
+
+
+def test_settling_ends_where_nothing_is_left() -> None:
+    """And lets no more time pass than that takes."""
+    with Cloud(start=NOON) as cloud:
+        cloud.settle()
+        assert cloud.now == NOON
+        cloud.machine("web").restart()
+        cloud.settle()
+        assert cloud.now == NOON + timedelta(minutes=16)
+
+
+def test_waiting_for_what_never_comes() -> None:
+    """Fails, and soon enough."""
+    with Cloud() as cloud, pytest.raises(TimeoutError, match="within 0 seconds"):
+        cloud.until(lambda: False, seconds=0)
+
+
+def test_a_handler_with_a_thread_of_its_own() -> None:
+    """It watches; the test acts and waits."""
+    approved = threading.Event()
+
+    def handle(url: str) -> None:
+        with ScheduledEvents(url, every=0) as client:
+            for change in client.watch():
+                client.approve(change.event)
+                approved.set()
+                return
+
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        thread = threading.Thread(target=handle, args=(web.url,))
+        thread.start()
+        web.restart()
+        cloud.until(approved.is_set)
+        thread.join()
+        assert web.history == ["reboot"]
+
+
+def test_many_threads_at_once() -> None:
+    """Nothing is lost, and nothing stands in another's way."""
+    with Cloud() as cloud, ThreadPoolExecutor(8) as pool:
+        machines = list(pool.map(lambda n: cloud.machine(f"m{n}"), range(40)))
+        list(pool.map(lambda machine: machine.restart(), machines))
+        list(pool.map(lambda machine: machine.approve(), machines))
+        assert all(machine.history == ["reboot"] for machine in machines)
+        assert len({machine.url for machine in machines}) == 40
+
+
+# --- The platform ---------------------------------------------------------------------------------
+
+
+def test_a_rollout() -> None:
+    """By update domain; it can be paused, resumed and aborted, and says how far it is."""
+    with Cloud() as cloud:
+        db, web = cloud.machines("db", 2), cloud.scale_set("web", 2)
+        rollout = cloud.rollout(db, web, kind="reboot", batch=1)
+        assert [types(machine) for machine in db] == [["Reboot"], []]
+        rollout.pause()
+        cloud.settle()
+        assert (rollout.status, rollout.done) == ("Paused", 1)
+        rollout.resume()
+        cloud.settle()
+        assert (rollout.status, rollout.done, rollout.state.machines) == ("Done", 4, 4)
+        assert [machine.history for machine in web.machines] == [["reboot"]] * 2
+        again = cloud.rollout(seconds=3)
+        again.abort()
+        assert again.status == "Aborted"
+        assert db[0].events == []
+        with pytest.raises(Refused, match="one of freeze, reboot, redeploy"):
+            cloud.rollout(kind="paint")
+        assert "Aborted, 0 of 4 done" in repr(again)
+
+
+def test_cancelling() -> None:
+    """By event or id, while it is there."""
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        planned = web.restart()
+        event = planned.event
+        assert event is not None
+        cloud.cancel(event)
+        assert (planned.status, web.events) == ("Canceled", [])
+        with pytest.raises(NotFound, match="or it is over"):
+            cloud.cancel(event.id)
+
+
+@pytest.mark.spec("M21")
+@pytest.mark.parametrize("kind", ["404", "410", "429", "500", "reset", "truncated"])
+def test_faults(kind: str) -> None:
+    """For one machine, a number of times; the SDK lives through them, and looking meets none."""
+    with Cloud() as cloud:
+        one, two = cloud.machine("one"), cloud.machine("two")
+        one.restart()
+        cloud.fault(kind, machine=one, count=1)
+        assert types(one) == ["Reboot"]
+        assert two.document()["Events"] == []
+        with pytest.raises(FairwarningError):
+            one.document()
+        assert len(one.document()["Events"]) == 1
+
+
+@pytest.mark.spec("M21")
+def test_faults_for_a_scope_for_a_while_and_for_all() -> None:
+    """Until their time is over, or they are cleared."""
+    with Cloud() as cloud:
+        (db,), web = cloud.machines("db", 1), cloud.machine("web")
+        cloud.fault("500", scope="db", seconds=60)
+        web.document()
+        with pytest.raises(Unavailable, match="'db_0' was answered 500"):
+            db.document()
+        cloud.advance(minutes=1)
+        db.document()
+        cloud.fault("delay", delay_seconds=0.01)
+        web.document()
+        cloud.fault("410")
+        with pytest.raises(Unavailable):
+            web.document()
+        cloud.clear_faults()
+        web.document()
+        with pytest.raises(Refused, match="must be one of delay, empty"):
+            cloud.fault("511")
+
+
+def test_errors_are_raised_to_the_test() -> None:
+    """Our own, with the text that says what to do; and the cloud goes on."""
+    with Cloud() as cloud:
+        web = cloud.machine("web")
+        web.restart()
+        with pytest.raises(Conflict):
+            web.redeploy()
+        with pytest.raises(Refused, match="Spot"):
+            web.evict()
+        assert types(web) == ["Reboot"]
+
+
+def test_the_journal() -> None:
+    """A line for each thing that came to pass, with when, what, whom and by whom."""
+    with Cloud(start=NOON) as cloud:
+        operation = cloud.machine("web").restart()
+        assert repr(operation) == f"<Restart {operation.id}: InProgress>"
+        lines = cloud.journal().splitlines()
+        assert lines[0] == "2026-01-09T12:00:00Z web: ScopeCreated by operator"
+        assert lines[-1].startswith("2026-01-09T12:00:00Z web: Scheduled (web, announce, event ")
+
+
+def test_a_cloud_that_is_over() -> None:
+    """Says so, and can be closed twice."""
+    cloud = Cloud()
+    web = cloud.machine("web")
+    cloud.close()
+    cloud.close()
+    assert not cloud.is_open
+    with pytest.raises(Refused, match="this cloud is over"):
+        web.restart()
+    with pytest.raises(Unavailable, match="no answer"):
+        web.document()
