@@ -42,7 +42,7 @@ def failed(arm: Control, answer: Answer) -> Json:
 # --- What works -----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("C1", "T1", "T8")
+@pytest.mark.spec("C1", "T1")
 def test_what_the_azure_cli_sends_for_a_scale_set() -> None:
     """All of it is made, in the order that it needs; the set comes back as an output."""
     with Control() as arm:
