@@ -69,7 +69,7 @@ class Up:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Another command, on the same folder."""
-        own = 1 + (words[0] not in {"exec", "az", "token", "healthcheck"})  # a noun, and mostly a verb
+        own = 1 + (words[0] not in {"exec", "az", "token", "healthcheck"})  # a noun, mostly a verb
         return run(*words[:own], "--data", str(self.data), *words[own:])
 
     def stop(self) -> tuple[int, str]:
