@@ -132,7 +132,7 @@ def restarts(stage: Stage) -> Result:
         document = server.get(_VM)[1]
         with (
             planes.bare(stage, server, document) as peer,
-            closing(Raw(stage.folder / "raw.db")) as raw,
+            closing(Raw(stage.folder / "arm-raw.db")) as raw,
         ):
             before = server.resident()
             taken = _take_restarts(stage, server, peer, raw)
