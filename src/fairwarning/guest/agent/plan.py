@@ -105,6 +105,7 @@ class Known:
 
 
 AGAIN_SECONDS = 5.0  # an approval that changes nothing for so long is sent again
+_NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
@@ -214,12 +215,10 @@ class Plan:
         """Approve again what was approved and does not begin: somebody may have lost it."""
         actions: list[Action] = []
         for one in self.known.values():
-            waits = one.approved_at is not None and not one.over and not one.event.started
-            if (
-                waits
-                and one.approved_at
-                and (now - one.approved_at).total_seconds() > AGAIN_SECONDS
-            ):
+            at = one.approved_at
+            if at is None or one.over or one.event.started:
+                continue
+            if (now - at).total_seconds() > AGAIN_SECONDS:
                 one.approved_at = now
                 actions += [Send(one.event)] if self._may_approve(one) else []
         return actions
@@ -238,7 +237,8 @@ class Plan:
         one = self.known.get(event.upper())
         if one is None:
             return []
-        first, one.approved_at = one.approved_at is None, now
+        first = one.approved_at is None
+        one.approved_at = _NEVER_AGAIN if gone else now  # what is refused would be again
         return [Note(Entry("approved", event.upper()))] if first and not gone else []
 
     def tick(self, members: Mapping[str, Members], now: datetime) -> list[Action]:
