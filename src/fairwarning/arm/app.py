@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from http import HTTPStatus
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -123,6 +124,6 @@ def _refused(error: FairwarningError) -> Response:
     headers = {}
     if status == Unauthorized.status:
         headers["WWW-Authenticate"] = 'Bearer realm="fairwarning"'
-    elif status == 503:  # noqa: PLR2004  (and nothing else)
+    elif status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "5"
     return answer(body, status, headers)

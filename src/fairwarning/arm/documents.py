@@ -125,7 +125,7 @@ def wrong_value(path: str, value: object, allowed: str) -> Wrong:
     return Wrong("InvalidParameter", message)
 
 
-def word(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401
+def word(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401  (meanings)
     """What one of several words at a path stands for, compared without case."""
     value = strict(body, path, str)
     if value is None:

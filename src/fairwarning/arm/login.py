@@ -264,7 +264,8 @@ def _unknown_tenant() -> Response:
 
 def _refused(code: str, text: str, status: int = 400) -> Response:
     """As RFC 6749 words it."""
-    headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if status != 400 else {}  # noqa: PLR2004
+    unknown = status == Unauthorized.status
+    headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if unknown else {}
     return answer({"error": code, "error_description": text}, status, headers)
 
 

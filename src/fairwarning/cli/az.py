@@ -104,7 +104,8 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
         if not is_set_up(folder, digest, time.time()):
             _set_up(az, data, ready, digest)
     # Named here as well, whatever `az cloud set` may have been told since.
-    os.execve(program, [program, *args], {**az.environment, "AZURE_CLOUD_NAME": CLOUD})  # noqa: S606
+    named = {**az.environment, "AZURE_CLOUD_NAME": CLOUD}
+    os.execve(program, [program, *args], named)  # noqa: S606  (the program that was asked for)
 
 
 def find() -> str:

@@ -165,9 +165,7 @@ class Plan:
             if one.over:
                 actions += self._settle(one, now)
                 continue
-            actions += self._begin(
-                one, Phase.STARTED if one.event.started else Phase.SCHEDULED, now
-            )
+            actions += self._begin(one, _phase(one.event), now)
         for one in unsent:
             if not one.over and not one.event.started:
                 one.approving = self._may_approve(one)
@@ -279,7 +277,7 @@ class Plan:
     def _begin(self, one: Known, phase: Phase, now: datetime) -> list[Action]:
         actions: list[Action] = []
         if phase is Phase.CHANGED:  # it may name us now, or begin earlier
-            phase = Phase.STARTED if one.event.started else Phase.SCHEDULED
+            phase = _phase(one.event)
             actions += self._shortened(one)
         for hook in self._hooks(one, phase):
             if (phase, hook.name) not in one.hooks:
@@ -386,9 +384,13 @@ class Plan:
         if one.back is None or not self._cares(one.back):
             return [forgotten]
         new = self.known[key] = Known(one.back)
-        phase = Phase.STARTED if new.event.started else Phase.SCHEDULED
         seen = Note(Entry("seen", key, seen=new.event))
-        return [forgotten, seen, *self._begin(new, phase, now)]
+        return [forgotten, seen, *self._begin(new, _phase(new.event), now)]
+
+
+def _phase(event: Event) -> Phase:
+    """How far an event is that is listed."""
+    return Phase.STARTED if event.started else Phase.SCHEDULED
 
 
 def _before(event: Event, name: str) -> list[str]:
