@@ -109,6 +109,7 @@ _RIGHT: dict[str, Value] = {
     "scopes": _some(_SCOPES),
     "by_host": st.booleans(),
     "hosts": st.none() | _some(st.sampled_from(["av-host0", "av-host1", "h"])),
+    "halt_percent": st.sampled_from([None, 0, 100]),
     "batch": st.sampled_from([1, 2, 100]),
     "power": st.sampled_from(Power),
     "size": st.sampled_from(["", "Standard_B1s"]),

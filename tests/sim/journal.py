@@ -33,7 +33,7 @@ def _started(books: Books, line: Line) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         raise Violation("IL1", f"{line.fact.event} started but was never seen")
-    if line.fact.why == "strike":
+    if line.fact.why.endswith("without notice"):
         must(known.status == "", "IL1", f"{line.fact.event} strikes after {known.status}")
     else:
         must(known.status == "Scheduled", "IL1", f"{line.fact.event} starts from {known.status}")

@@ -89,6 +89,14 @@ class Poll(ScopeCommand):
 
 
 @record
+class Tell(ScopeCommand):
+    """A machine has been shown these events: for the journal alone (O7)."""
+
+    machine: str = must(checks.known)
+    events: tuple[str, ...] = must(checks.names(limits.SCOPE_EVENTS))
+
+
+@record
 class Approve(ScopeCommand):
     """Start these events now: all of them or, if one is unknown, none (M12, M13)."""
 
@@ -318,6 +326,7 @@ class StartRollout(RolloutCommand):
     )  # only machines on these
     batch: int = must(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
     duration_seconds: int = must(checks.duration, default=limits.UNKNOWN_DURATION)
+    halt_percent: int | None = must(checks.or_none(checks.whole(0, 100)), default=None)
 
 
 @record

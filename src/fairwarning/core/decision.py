@@ -1,10 +1,12 @@
 """What comes out of a decision: facts for the journal, impacts for drivers, messages for others."""
 
+import re
 from enum import StrEnum
 
 from fairwarning.core.commands import Command
-from fairwarning.core.model import Entity, Impact, Scope
+from fairwarning.core.model import Entity, Event, EventStatus, EventType, Impact, Scope, Source
 from fairwarning.core.record import short_record
+from fairwarning.core.times import iso, parse_date
 
 
 class Did(StrEnum):
@@ -19,6 +21,7 @@ class Did(StrEnum):
     ENABLED = "Enabled"
     DISABLED = "Disabled"
     SCHEDULED = "Scheduled"
+    TOLD = "Told"
     APPROVED = "Approved"
     PEER_APPROVED = "PeerApproved"
     STARTED = "Started"
@@ -45,6 +48,10 @@ class Did(StrEnum):
     STEP_ENDED = "StepEnded"
 
 
+OVER = frozenset({Did.CANCELLED, Did.LAPSED, Did.ENDED})
+"""After these an event is gone."""
+
+
 @short_record
 class Fact:
     """One thing that came to pass, for the journal."""
@@ -54,6 +61,28 @@ class Fact:
     machine: str = ""
     operation: str = ""
     why: str = ""
+
+
+def announcement(event: Event) -> str:
+    """What the journal says of an event when it comes, for whoever reads it when it is gone."""
+    when = f"not before {iso(event.not_before)}"
+    if event.status is EventStatus.STARTED:
+        when = "without notice"
+    return f"{event.type} by {event.source}, {when}"
+
+
+def read_announcement(why: str) -> tuple[EventType, Source, int | None] | None:
+    """Type, source and NotBefore (None: no notice) of an event that was journaled so."""
+    found = _ANNOUNCEMENT.fullmatch(why)
+    if found is None:
+        return None
+    kind, source, date = found.groups()
+    return EventType(kind), Source(source), parse_date(date) if date else None
+
+
+_ANNOUNCEMENT = re.compile(
+    rf"({'|'.join(EventType)}) by ({'|'.join(Source)}), (?:not before (\S+)|without notice)"
+)
 
 
 @short_record

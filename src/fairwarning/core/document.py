@@ -35,20 +35,28 @@ VERSIONS: dict[str, View] = {
 }
 
 
+def visible(scope: Scope, api_version: str) -> list[Event]:
+    """The scope's events that this version shows (M9)."""
+    types = _view(api_version).types
+    return [event for event in scope.events.values() if event.type in types]
+
+
 def document(scope: Scope, api_version: str) -> bytes:
     """The scope's document: compact JSON, fields in the order the real service sends them."""
+    view = _view(api_version)
+    underscore = view.preview and scope.kind is not ScopeKind.CLOUD_SERVICE
+    prefix = "_" if underscore else ""
+    events = [_event(event, view, prefix) for event in visible(scope, api_version)]
+    body = {"DocumentIncarnation": scope.incarnation, "Events": events}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _view(api_version: str) -> View:
     view = VERSIONS.get(api_version)
     if view is None:
         known = ", ".join(VERSIONS)
         raise NotFound("UnknownVersion", f"no api-version {api_version!r}; known: {known}")
-    underscore = view.preview and scope.kind is not ScopeKind.CLOUD_SERVICE
-    events = [
-        _event(event, view, "_" if underscore else "")
-        for event in scope.events.values()
-        if event.type in view.types
-    ]
-    body = {"DocumentIncarnation": scope.incarnation, "Events": events}
-    return json.dumps(body, separators=(",", ":")).encode()
+    return view
 
 
 def _event(event: Event, view: View, prefix: str) -> dict[str, object]:

@@ -17,6 +17,7 @@ from fairwarning.core.commands import (
     Elapse,
     Finish,
     Poll,
+    Tell,
     UpdateMachine,
 )
 from fairwarning.core.decision import Decision, Did, Fact
@@ -154,6 +155,13 @@ def _poll(draft: Draft, command: Poll) -> None:
     draft.poll(draft.now if command.at is None else min(command.at, draft.now))
 
 
+def _tell(draft: Draft, command: Tell) -> None:
+    for name in command.events:
+        event = draft.events.get(name)
+        if event:  # it may be over by now
+            draft.facts.append(Fact(Did.TOLD, event.id, command.machine, event.operation))
+
+
 def _approve(draft: Draft, command: Approve) -> None:
     ids = dict.fromkeys(name.upper() for name in command.events)
     for name in ids:  # all known, or none approved (M13)
@@ -241,6 +249,7 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     Follow: _follow,
     Protect: _protect,
     Poll: _poll,
+    Tell: _tell,
     Approve: _approve,
     Cancel: _cancel,
     Release: _release,

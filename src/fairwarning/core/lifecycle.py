@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Decision, Did, Fact, Progress
+from fairwarning.core.decision import Decision, Did, Fact, Progress, announcement
 from fairwarning.core.errors import Broken, NotFound
 from fairwarning.core.messages import (
     ApproveDelete,
@@ -133,7 +133,8 @@ class Draft:
         if _next(None, move) is not event.status:
             raise Broken("BadTransition", f"{move} does not make an event {event.status}")
         self.events[event.id] = event
-        self._fact(Did.SCHEDULED if move is Move.ANNOUNCE else Did.STARTED, event, str(move))
+        did = Did.SCHEDULED if move is Move.ANNOUNCE else Did.STARTED
+        self._fact(did, event, announcement(event))
         if event.impact is not None:
             for name in event.resources:
                 self.plan(name, event.impact, event.operation, event)

@@ -290,6 +290,7 @@ class Rollout:
     lanes: int
     machines: int
     duration_seconds: int = limits.UNKNOWN_DURATION
+    halt_percent: int | None = None  # pauses by itself when more of its machines have failed
     next_lane: int = 0
     running: tuple[int, ...] = ()  # lanes under way
     waiting: tuple[int, ...] = ()  # those of them that stopped at a pause
@@ -297,6 +298,7 @@ class Rollout:
     failed: int = 0
     skipped: int = 0
     status: RolloutStatus = RolloutStatus.RUNNING
+    why: str = ""  # it paused by itself
     ended_at: float | None = None
     version: int = 0
 

@@ -119,6 +119,7 @@ def _start(rollout: Rollout | None, command: StartRollout, read: Read, now: floa
         lanes=len(lanes),
         machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
         duration_seconds=command.duration_seconds,
+        halt_percent=command.halt_percent,
     )
     entities = tuple(
         Lane(id=_lane_id(born.id, n), rollout=born.id, number=n, steps=tuple(steps))
@@ -157,7 +158,7 @@ def _pause(rollout: Rollout) -> Turn:
 def _resume(rollout: Rollout) -> Turn:
     _check_status(rollout, RolloutStatus.PAUSED, "resumed")
     waiting = rollout.waiting
-    going, sends = _fill(changed(rollout, status=RolloutStatus.RUNNING, waiting=()))
+    going, sends = _fill(changed(rollout, status=RolloutStatus.RUNNING, why="", waiting=()))
     woken = tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in waiting)
     return Turn(going, (Fact(Did.ROLLOUT_RESUMED),), woken + sends)
 
@@ -184,18 +185,30 @@ def _count(rollout: Rollout, command: CountStep, now: float) -> Turn:
         failed=rollout.failed + command.failed,
         skipped=rollout.skipped + command.skipped,
     )
+    facts: tuple[Fact, ...] = ()
+    if command.failed and rollout.status is RolloutStatus.RUNNING and (why := _too_many(rollout)):
+        rollout = changed(rollout, status=RolloutStatus.PAUSED, why=why)
+        facts = (Fact(Did.ROLLOUT_PAUSED, why=why),)
     if not command.ended:
-        return Turn(rollout)
+        return Turn(rollout, facts)
     running = tuple(n for n in rollout.running if n != command.lane)
     rollout, sends = _fill(changed(rollout, running=running))
     if rollout.running or (
         rollout.next_lane < rollout.lanes and rollout.status is not RolloutStatus.ABORTED
     ):
-        return Turn(rollout, (), sends)
+        return Turn(rollout, facts, sends)
     aborted = rollout.status is RolloutStatus.ABORTED
     status = RolloutStatus.ABORTED if aborted else RolloutStatus.DONE
     ended = changed(rollout, status=status, ended_at=now)
-    return Turn(ended, (Fact(Did.ROLLOUT_ENDED, why=status),))
+    return Turn(ended, (*facts, Fact(Did.ROLLOUT_ENDED, why=status)))
+
+
+def _too_many(rollout: Rollout) -> str:
+    """Why it is not to go on by itself, if so many machines have failed."""
+    failed, machines, most = rollout.failed, rollout.machines, rollout.halt_percent
+    if most is None or failed * 100 <= most * machines:
+        return ""
+    return f"{failed} of {machines} machines failed, more than {most} %"
 
 
 def _fill(rollout: Rollout) -> tuple[Rollout, tuple[Command, ...]]:

@@ -6,6 +6,7 @@ import msgspec
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Approve
+from fairwarning.core.document import visible
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
 from fairwarning.metadata.answers import Refusal, render
 from fairwarning.metadata.counts import Counts
@@ -29,7 +30,8 @@ class Events:
         scope = published.scope
         if scope is None or not scope.incarnation:
             return None
-        if caller.checked is not scope:
+        anew = caller.checked is not scope
+        if anew:
             if not caller.runs():
                 raise GONE
             if scope.ready_at > self._fleet.clock.now():
@@ -41,6 +43,8 @@ class Events:
         if self.knows(caller, ask):
             return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
         caller.era = scope.ready_at
+        if anew and scope.events:
+            self._fleet.told.show(scope, caller.name, visible(scope, ask.version))
         key = ask.key or (ask.version + " close" * ask.close)
         answer = published.answers.get(key)
         if answer is None:

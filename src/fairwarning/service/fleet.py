@@ -44,6 +44,7 @@ from fairwarning.service.impacts import Impacts
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import Polls
 from fairwarning.service.timers import Timers
+from fairwarning.service.told import Told
 from fairwarning.store.store import Batch, Place, Store
 
 log = logging.getLogger(__name__)
@@ -65,10 +66,13 @@ class Fleet:
         self.clock = clock
         self.documents = Documents(self._load_scope)
         self.polls = Polls(self.post)
+        self.told = Told(self.post)
         self.faults = Faults(clock.now)
         self.broken: Broken | None = None
-        self.followers: list[Callable[[str, Scope | None], None]] = []
+        self.followers: list[Callable[[str, Scope | None], None]] = [self.told.follow]
         """Called with each scope that has changed, once that is durable; None: it is gone."""
+        self.readers: list[Callable[[], None]] = []
+        """Called when the journal has new lines, or the clock was moved."""
         self._decided = self._commits = self._refused = 0
         self._impacts = Impacts(driver, self.post)
         self._timers = Timers(clock, self._wake)
@@ -109,6 +113,7 @@ class Fleet:
         """Finish what was accepted, write what was kept back, and let go of the store."""
         for poll in self.polls.unwritten():
             self.post(poll)
+        self.told.write()
         self._stopping = True
         await self.settled()
         failpoints.hit("stop.drained")
@@ -147,6 +152,7 @@ class Fleet:
         """Let virtual time pass, and everything that is due in it happen."""
         clock = self._virtual()
         self.polls.collect()  # by the time at which they were
+        self.told.write()
         await clock.advance(seconds)
         await self._keep_time()
 
@@ -157,6 +163,7 @@ class Fleet:
 
     async def _keep_time(self) -> None:
         await self.store.commit(Batch(self.clock.now(), notes=self._notes()))
+        self._tell_readers()
 
     def _virtual(self) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -407,7 +414,13 @@ class Fleet:
                 self.polls.forget(name)
             for follower in self.followers:
                 follower(name, scope)
+        if work.lines:
+            self._tell_readers()
         failpoints.hit("publish.after")
+
+    def _tell_readers(self) -> None:
+        for reader in tuple(self.readers):
+            reader()
 
     def _carry_out(self, work: Work) -> None:
         for impact in work.impacts:

@@ -32,6 +32,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._open = False
         self._entities: dict[Ref, Entity] = {}
+        self._busy: set[str] = set()  # scopes that have events
         self._sorted: dict[type[Entity], list[str]] = {}  # ids by kind, where asked for
         self._agenda = _Agenda()
         self._places = _Places()
@@ -97,6 +98,9 @@ class MemoryStore:
             self._agenda.put(ref, cascade.due(entity))
         if ref[0] is Scope:
             self._feed.put(ref[1])
+            self._busy.discard(ref[1])
+            if isinstance(entity, Scope) and entity.events:
+                self._busy.add(ref[1])
 
     async def due(self, now: float, limit: int) -> list[Ref]:
         self._ready()
@@ -128,6 +132,10 @@ class MemoryStore:
         first = bisect_right(names, after)
         return names[first : first + limit]
 
+    async def busy(self, after: str, limit: int) -> list[str]:
+        self._ready()
+        return sorted(name for name in self._busy if name > after)[:limit]
+
     async def unfinished(self, after: str, limit: int) -> list[Impact]:
         self._ready()
         later = (impact for impact in self._impacts.values() if impact.id > after)
@@ -142,6 +150,12 @@ class MemoryStore:
     ) -> list[Entry]:
         self._ready()
         return self._journal.past(after, limit, entity, event)
+
+    async def latest(
+        self, limit: int, *, before: int | None = None, entity: Ref | None = None
+    ) -> list[Entry]:
+        self._ready()
+        return self._journal.newest(limit, before, entity)
 
     async def note(self, name: str) -> str | None:
         self._ready()
@@ -297,6 +311,15 @@ class _Journal:
             if len(found) < limit and entity in {None, line.entity}:
                 found.append(Entry(number, line))
         return found
+
+    def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[Entry]:
+        if entity is None:
+            last = len(self.lines) if before is None else min(before - 1, len(self.lines))
+            numbers: Sequence[int] = range(last, max(last - limit, 0), -1)
+        else:
+            self._index()
+            numbers = self._numbers.get(entity, [])[: -limit - 1 : -1]
+        return [Entry(number, self.lines[number - 1]) for number in numbers]
 
     def _index(self) -> None:
         for number in range(self._indexed + 1, len(self.lines) + 1):

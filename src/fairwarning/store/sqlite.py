@@ -259,6 +259,9 @@ class SQLiteStore:
     async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         return await self._read(tables.names, kind, after, limit)
 
+    async def busy(self, after: str, limit: int) -> list[str]:
+        return await self._read(tables.busy, after, limit)
+
     async def unfinished(self, after: str, limit: int) -> list[Impact]:
         return await self._read(tables.unfinished, after, limit)
 
@@ -269,6 +272,11 @@ class SQLiteStore:
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
     ) -> list[Entry]:
         return await self._read(tables.journal, after, limit, entity, event)
+
+    async def latest(
+        self, limit: int, *, before: int | None = None, entity: Ref | None = None
+    ) -> list[Entry]:
+        return await self._read(tables.latest, limit, before, entity)
 
     async def note(self, name: str) -> str | None:
         return await self._read(tables.note, name)

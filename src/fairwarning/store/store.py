@@ -84,6 +84,9 @@ class Store(Protocol):
     async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         """Ids of entities of a kind, in order, from the first past `after`."""
 
+    async def busy(self, after: str, limit: int) -> list[str]:
+        """Ids of scopes that have events, in order, from the first past `after`."""
+
     async def unfinished(self, after: str, limit: int) -> list[Impact]:
         """Impacts begun and not settled, in order of id, from the first past `after`."""
 
@@ -94,6 +97,11 @@ class Store(Protocol):
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
     ) -> list[Entry]:
         """Journal lines in order, from the first past `after`; of one entity or event if given."""
+
+    async def latest(
+        self, limit: int, *, before: int | None = None, entity: Ref | None = None
+    ) -> list[Entry]:
+        """The newest lines, the newest first: those before a number, or of one entity."""
 
     async def note(self, name: str) -> str | None:
         """A small value kept beside the fleet."""

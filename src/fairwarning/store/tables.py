@@ -12,7 +12,7 @@ from typing import cast
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.decision import OVER, Did, Fact
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.core.record import changed as with_changes
@@ -26,6 +26,7 @@ Row = tuple[object, ...]
 Head = tuple[int, int, int]
 """The last position of the change feed, the last numbers of the journal and of a machine."""
 
+_LAST_NUMBER = 2**63 - 1
 _NO_VERSION = -1  # of an entity that is not there
 _SIZES = (64, 16, 4, 1)  # rows a statement; few sizes, so that prepared statements are used again
 _SQL = schema.queries()
@@ -51,14 +52,14 @@ class Rows:
         self.first_lines: list[Row] = []
         self.lines: list[Row] = []
         self._newest: dict[Ref, int] = {}  # lines, by the entity they are about
-        self._events: dict[tuple[str, str, str], int] = {}
+        self._events: dict[tuple[str, str, str], tuple[int, int]] = {}  # first and last line
         for line in batch.lines:
             self._add_line(line)
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put_entity(ref, before, after)
         self.told = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
-        self.events = [(*key, line) for key, line in self._events.items()]
+        self.events = [(*key, *lines) for key, lines in self._events.items()]
         self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
         self.head: Head = (max(self._position, head[0] + 1), self._line, self._machine)
 
@@ -76,7 +77,10 @@ class Rows:
             self.lines.append((self._line, before, *row))
         self._newest[line.entity] = self._line
         if fact.event:
-            self._events.setdefault((fact.event, kind, name), self._line)
+            key = (fact.event, kind, name)
+            first, last = self._events.get(key, (self._line, 0))
+            over = last > 0 or fact.did in OVER
+            self._events[key] = (first, self._line if over else -self._line)
 
     def _put_entity(self, ref: Ref, before: Entity | None, after: Entity | None) -> None:
         position = None
@@ -236,6 +240,11 @@ def names(connection: Connection, kind: type[Entity], after: str, limit: int) ->
     return [name for (name,) in rows]
 
 
+def busy(connection: Connection, after: str, limit: int) -> list[str]:
+    """Ids of scopes that have events, in order."""
+    return [name for (name,) in connection.execute(_SQL["busy"], (after, limit)).fetchall()]
+
+
 def unfinished(connection: Connection, after: str, limit: int) -> list[Impact]:
     """Impacts begun and not settled."""
     rows = connection.execute(_SQL["impacts"], (after, limit)).fetchall()
@@ -258,6 +267,19 @@ def journal(
         values |= {"kind": entity[0].__name__, "id": entity[1]}
     else:
         query = "lines_of_event" if event else "lines"
+    return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
+
+
+def latest(
+    connection: Connection, limit: int, before: int | None, entity: Ref | None
+) -> list[Entry]:
+    """The newest lines, the newest first."""
+    past = _LAST_NUMBER if before is None else before
+    values: dict[str, object] = {"limit": limit, "before": past}
+    query = "latest"
+    if entity is not None:
+        query = "latest_of_entity"
+        values |= {"kind": entity[0].__name__, "id": entity[1]}
     return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
 
 

@@ -46,6 +46,10 @@ SELECT min(due) FROM entity WHERE due IS NOT NULL;
 -- name: names
 SELECT id FROM entity WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY id LIMIT ?;
 
+-- name: busy
+SELECT id FROM entity
+WHERE id > ? AND instr(body, '"events":{"') > 0 AND kind = 'Scope' ORDER BY id LIMIT ?;
+
 -- name: changed
 SELECT changed, id FROM entity WHERE changed > ? ORDER BY changed LIMIT ?;
 
@@ -116,12 +120,31 @@ SELECT
 FROM new CROSS JOIN entity USING (kind, id);
 
 -- name: add_events
-INSERT OR IGNORE INTO event (id, kind, entity, line)
-VALUES (?, ?, ?, ?);
+-- `last` is below 0 unless the event is over; only then it is kept up to date.
+INSERT INTO event (id, kind, entity, line, last)
+VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id, kind, entity) DO UPDATE SET last = abs(excluded.last)
+WHERE excluded.last > 0 OR event.last > 0;
 
 -- name: lines
 SELECT number, at, actor, kind, id, did, event, machine, operation, why
 FROM journal WHERE number > :after ORDER BY number LIMIT :limit;
+
+-- name: latest
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE number < :before ORDER BY number DESC LIMIT :limit;
+
+-- name: latest_of_entity
+WITH RECURSIVE chain (number) AS (
+    SELECT line FROM entity WHERE kind = :kind AND id = :id AND line > 0
+    UNION ALL
+    SELECT journal.before FROM chain CROSS JOIN journal USING (number)
+    WHERE journal.before > 0
+    LIMIT :limit
+)
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM chain CROSS JOIN journal USING (number)
+ORDER BY number DESC;
 
 -- name: lines_of_entity
 WITH RECURSIVE chain (number) AS (
@@ -136,9 +159,9 @@ WHERE :event IN ('', event) ORDER BY number LIMIT :limit;
 
 -- name: lines_of_event
 WITH RECURSIVE chain (number, after) AS (
-    SELECT entity.line, max(:after, event.line - 1)
+    SELECT iif(event.last > 0, event.last, entity.line), max(:after, event.line - 1)
     FROM event CROSS JOIN entity ON entity.kind = event.kind AND entity.id = event.entity
-    WHERE event.id = :event AND entity.line > :after
+    WHERE event.id = :event AND iif(event.last > 0, event.last, entity.line) > :after
     UNION ALL
     SELECT journal.before, chain.after FROM chain CROSS JOIN journal USING (number)
     WHERE journal.before > chain.after

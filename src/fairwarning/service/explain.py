@@ -1,0 +1,84 @@
+"""Reads what stories are made of. Bounded, however long the journal is: see `docs/benchmarks`."""
+
+from fairwarning.core.decision import Did
+from fairwarning.core.errors import NotFound
+from fairwarning.core.model import Event, Operation, Ref, Scope
+from fairwarning.service import stories
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.lives import Entry, Life, lives
+from fairwarning.service.lookup import machine_called
+from fairwarning.service.stories import Story
+
+_LINES = 5000  # of one event, or around one operation
+_MACHINE_LINES = 1000  # of the scope of a machine
+
+
+async def event_life(fleet: Fleet, name: str) -> tuple[Life, Event | None]:
+    """What became of an event, and the event itself if it is still there."""
+    entries = await _lines_of_event(fleet, name)
+    (life,) = lives(entries).values()
+    scope = await fleet.read(Scope, life.scope)
+    return life, scope.events.get(life.id) if scope else None
+
+
+async def event(fleet: Fleet, name: str) -> Story:
+    """The story of an event."""
+    entries = await _lines_of_event(fleet, name)
+    life, live = await event_life(fleet, name)
+    operation = await fleet.read(Operation, life.operation)
+    return stories.of_event(entries, live, operation, fleet.clock.now())
+
+
+async def operation(fleet: Fleet, name: str) -> Story:
+    """The story of an operation."""
+    found = await fleet.read(Operation, name)
+    if found is None:
+        raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
+    entries = await _lines_of_operation(fleet, name)
+    scopes = {entry.line.entity[1] for entry in entries if entry.line.entity[0] is Scope}
+    live = [
+        event
+        for scope_name in sorted(scopes)
+        if (scope := await fleet.read(Scope, scope_name))
+        for event in scope.events.values()
+        if event.operation == name
+    ]
+    return stories.of_operation(entries, found, live, fleet.clock.now())
+
+
+async def machine(fleet: Fleet, name: str) -> Story:
+    """The story of a machine: its newest lines."""
+    place = await machine_called(fleet, name)
+    scope = await fleet.read(Scope, place.scope)
+    newest = await fleet.store.latest(_MACHINE_LINES, entity=(Scope, place.scope))
+    own = place.machine.name
+    entries = [entry for entry in reversed(newest) if own in entry.line.fact.machine.split(",")]
+    return stories.of_machine(entries, own, scope, fleet.clock.now())
+
+
+async def _lines_of_event(fleet: Fleet, name: str) -> list[Entry]:
+    entries = await fleet.store.journal(event=name.upper(), limit=_LINES)
+    entries = [entry for entry in entries if entry.line.entity[0] is Scope]
+    if not entries:
+        raise NotFound("UnknownEvent", f"there never was an event {name[:60]!r}")
+    return entries
+
+
+async def _lines_of_operation(fleet: Fleet, name: str) -> list[Entry]:
+    """Its own lines, those beside its acceptance, and the whole lives of its events.
+
+    All that an operation brings about at once is decided, and so journaled, in one go with its
+    acceptance; what follows later belongs to an event, or comes soon after.
+    """
+    ref: Ref = (Operation, name)
+    own = await fleet.store.journal(entity=ref, limit=_LINES)
+    found = {entry.number: entry for entry in own}
+    accepted = [entry.number for entry in own if entry.line.fact.did is Did.OPERATION_ACCEPTED]
+    for number in accepted[:1]:
+        near = await fleet.store.journal(after=max(number - _LINES, 0), limit=2 * _LINES)
+        found |= {entry.number: entry for entry in near if entry.line.fact.operation == name}
+    events = dict.fromkeys(entry.line.fact.event for entry in found.values())
+    for one in filter(None, events):
+        lines = await fleet.store.journal(event=one, limit=_LINES)
+        found |= {entry.number: entry for entry in lines}
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,73 @@
+"""What is planned, under way, and lately over, in all of the fleet (O8)."""
+
+from fairwarning.core.model import Event, Scope
+from fairwarning.core.record import record
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.lives import Entry, Life, lives
+
+LINES = 5000  # of the journal, looked through at most
+EVENTS = 500  # shown at most
+_PAGE = 1000
+
+
+@record
+class Timeline:
+    """Events whose lives touch the time from `begins` to `now`, in order of their creation."""
+
+    begins: float
+    now: float
+    events: tuple[tuple[Life, Event | None], ...]  # with the event itself while it is there
+    cut: bool  # there may have been more
+
+
+async def timeline(fleet: Fleet, seconds: float) -> Timeline:
+    """The last so many seconds, and what is to come."""
+    now = fleet.clock.now()
+    begins = now - seconds
+    entries, cut = await _since(fleet, begins)
+    found = lives(entries)
+    live = {event.id: event for _, event in await live_events(fleet, "", EVENTS)}
+    for name in {*live, *found}:
+        if name not in found or not found[name].whole:
+            found |= lives(await fleet.store.journal(event=name, limit=LINES))
+    shown = [life for life in found.values() if life.whole and _touches(life, begins)]
+    shown.sort(key=lambda life: (life.created_at or 0.0, life.id))
+    return Timeline(
+        begins=begins,
+        now=now,
+        events=tuple((life, live.get(life.id)) for life in shown[-EVENTS:]),
+        cut=cut or len(shown) > EVENTS,
+    )
+
+
+def _touches(life: Life, begins: float) -> bool:
+    return life.ended_at is None or life.ended_at >= begins
+
+
+async def _since(fleet: Fleet, begins: float) -> tuple[list[Entry], bool]:
+    """The journal from a moment on, oldest first; whether it goes further back than we looked."""
+    found: list[Entry] = []
+    before = None
+    while len(found) < LINES:
+        page = await fleet.store.latest(_PAGE, before=before)
+        found += [entry for entry in page if entry.line.at >= begins]
+        if len(page) < _PAGE or page[-1].line.at < begins:
+            return found[::-1], False
+        before = page[-1].number
+    return found[::-1], True
+
+
+async def live_events(fleet: Fleet, after: str, limit: int) -> list[tuple[str, Event]]:
+    """Events that are there, with their scopes: whole scopes, until there are `limit` events."""
+    found: list[tuple[str, Event]] = []
+    while len(found) < limit:
+        names = await fleet.store.busy(after, _PAGE)
+        for name in names:
+            scope = await fleet.read(Scope, name)
+            found += [(name, event) for event in scope.events.values()] if scope else []
+            if len(found) >= limit:
+                break
+        if len(names) < _PAGE:
+            break
+        after = names[-1]
+    return found
