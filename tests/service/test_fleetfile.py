@@ -205,7 +205,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         ("a = 1" + "0" * 5000, "", "thousands"),
         # Keys
         ('[[machin]]\nname = "vm"', "", "'machin'; did you mean machine?"),
-        ("[elsewhere]", "", "known here: cloud, metadata, arm, rules, machine"),
+        ("[elsewhere]", "", "known here: cloud, metadata, arm, console, rules, machine"),
         ("[cloud]\nregion = 'x'", "cloud", "known here: subscription, location, group, size"),
         ("[rules]\nreboot_secs = 1", "rules", "did you mean reboot_seconds?"),
         (WEB + WEB + "capcity = 1", 'scale_set 2 ("web")', "did you mean capacity?"),

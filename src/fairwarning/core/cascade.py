@@ -15,6 +15,7 @@ from fairwarning.core import engine, lifecycle, operation, resources, rollout, s
 from fairwarning.core.commands import (
     Command,
     LaneCommand,
+    OperateInstances,
     Remove,
     ResourceCommand,
     RolloutCommand,
@@ -231,7 +232,7 @@ class _Desk:
         name = progress.operation
         tally = self.tallies.get(name)
         if tally is None and self.get(Operation, name) is None:
-            kind = Rollout.__name__ if lane else type(self.command).__name__
+            kind = Rollout.__name__ if lane else _kind(self.command)
             command = self.command
             removes = (*command.others, command.resource) if isinstance(command, Remove) else ()
             accepted = Operation(
@@ -251,3 +252,9 @@ class _Desk:
         assert standing is not None
         turn = operation.settle(standing, self.tallies.pop(name), self.now)
         self._turn(Operation, name, turn)
+
+
+def _kind(command: Command) -> str:
+    """What an operation is called: for instances of a set as for any machine."""
+    kind = command.action if isinstance(command, OperateInstances) else type(command)
+    return kind.__name__

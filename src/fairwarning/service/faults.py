@@ -80,6 +80,11 @@ class Faults:
         self._set[fault.scope, fault.machine] = (fault, fault.count, until)
         self._tell()
 
+    def standing(self) -> list[tuple[Fault, int]]:
+        """Those in force, each with the number of requests it is still for (0: any number)."""
+        now = self._now()
+        return [(fault, left) for fault, left, until in self._set.values() if now < until]
+
     def clear(self) -> None:
         """All is well again."""
         self._set.clear()

@@ -200,9 +200,11 @@ class Fleet:
             if len(found) == len(refs):  # else one went meanwhile, and the page would be short
                 return found
 
-    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
-        """Machines of this name, with this address or number."""
-        return await self.store.find(name=name, address=address, number=number)
+    async def find(
+        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
+    ) -> list[Place]:
+        """Machines of this name, address, number or scope."""
+        return await self.store.find(name=name, address=address, number=number, scope=scope)
 
     async def places(self, after: int, limit: int) -> list[Place]:
         """Machines in order of their numbers, from the first past `after`."""

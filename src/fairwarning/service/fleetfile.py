@@ -4,7 +4,7 @@ It becomes commands. What they may hold is decided in `core`; here it is said wh
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from fairwarning.core import limits
@@ -19,6 +19,7 @@ from fairwarning.core.record import changed, record
 from fairwarning.service import resources
 from fairwarning.service.fleetvalues import (
     CLOUD,
+    CONSOLE,
     CONTROL_PLANE,
     COUNT,
     DOMAINS,
@@ -39,7 +40,7 @@ from fairwarning.service.fleetvalues import (
     table,
     tables,
 )
-from fairwarning.service.settings import Cloud, ControlPlane, Settings
+from fairwarning.service.settings import Cloud, Console, ControlPlane, Settings
 
 Create = CreateScope | CreateSet
 
@@ -53,6 +54,7 @@ class FleetFile:
     cloud: Cloud = field(default_factory=Cloud)
     endpoint: Settings = field(default_factory=Settings)
     control_plane: ControlPlane = field(default_factory=ControlPlane)
+    console: Console = field(default_factory=Console)
     commands: tuple[Create, ...] = ()
 
 
@@ -70,18 +72,33 @@ def read(text: str, source: str = "fleet file") -> FleetFile:
     Anything else is `Refused`, and told by `source`, by the place in it and by what is allowed.
     """
     try:
-        given = table(parsed(text), _FILE)
-        commands = tuple(_commands(given, given.get("rules", {})))
-        return FleetFile(
-            cloud=given.get("cloud", Cloud()),
-            endpoint=given.get("metadata", Settings()),
-            control_plane=ControlPlane(
-                rules=Rules(**given.get("rules", {})), **given.get("arm", {})
-            ),
-            commands=commands,
-        )
+        return _file(parsed(text))
     except Wrong as wrong:
         raise Refused("BadFleetFile", f"{source}: {wrong.message}") from None
+
+
+def _file(raw: object) -> FleetFile:
+    given = table(raw, _FILE)
+    commands = tuple(_commands(given, given.get("rules", {})))
+    return FleetFile(
+        cloud=given.get("cloud", Cloud()),
+        endpoint=given.get("metadata", Settings()),
+        control_plane=ControlPlane(rules=Rules(**given.get("rules", {})), **given.get("arm", {})),
+        console=Console(**given.get("console", {})),
+        commands=commands,
+    )
+
+
+def entry(kind: str, given: Mapping[str, object]) -> tuple[Create, ...]:
+    """What one entry of a fleet file asks for, given as values: `machine`, `scale_set` and so on.
+
+    Anything else is `Refused`, and told by what is allowed.
+    """
+    try:
+        return tuple(_commands({kind: [dict(given)]}, {}))
+    except Wrong as wrong:
+        places = ", ".join(wrong.places[1:])  # the first is the entry itself
+        raise Refused("BadEntry", f"{places}: {wrong.what}" if places else wrong.what) from None
 
 
 def demo() -> FleetFile:
@@ -183,6 +200,7 @@ _FILE: dict[str, Read] = {
     "cloud": lambda value: Cloud(**table(value, CLOUD)),
     "metadata": lambda value: Settings(**table(value, ENDPOINT)),
     "arm": lambda value: table(value, CONTROL_PLANE),
+    "console": lambda value: table(value, CONSOLE),
     "rules": ENTRY["rules"],
     **dict.fromkeys(_ENTRIES, tables),
 }

@@ -233,4 +233,5 @@ CONTROL_PLANE: dict[str, Read] = {
     "ends_at_acceptance": _of(checks.boolean),
     "hosts": _names,
 }
+CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names}
 CLOUD = {one.name: _PLAIN for one in fields(Cloud)}

@@ -4,6 +4,7 @@ import json
 
 from fairwarning.core.commands import Command, CreateScope, CreateSet, Write
 from fairwarning.core.model import Machine, Resource, ScopeKind, guid
+from fairwarning.core.record import changed
 
 GROUP = "Microsoft.Resources/resourceGroups"
 MACHINE = "Microsoft.Compute/virtualMachines"
@@ -45,8 +46,14 @@ def create_group(group: str, location: str) -> Write:
     )
 
 
-def create(command: CreateScope | CreateSet, group: str) -> Write:
+def create(
+    command: CreateScope | CreateSet, group: str, operation: str = "", actor: str = "operator"
+) -> Write:
     """The same command, and the resources of what it makes."""
+    return changed(_create(command, group), operation=operation, actor=actor)
+
+
+def _create(command: CreateScope | CreateSet, group: str) -> Write:
     if isinstance(command, CreateSet):
         name = command.name or command.set
         return _write(SCALE_SET, group, name, (command,), set=command.set)

@@ -42,3 +42,11 @@ class ControlPlane:
     """Whether an operation reads as done once it is accepted, and not when it has happened."""
     hosts: tuple[str, ...] = ()  # more names that its certificate is for
     rules: Rules = field(default_factory=Rules)  # of what is created through it
+
+
+@record
+class Console:
+    """Where people's browsers and their webhooks may be."""
+
+    hosts: tuple[str, ...] = ()  # names a Host header may hold, beside the address itself
+    webhook_hosts: tuple[str, ...] = ()  # hosts that webhooks may be sent to

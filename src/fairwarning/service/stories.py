@@ -4,6 +4,7 @@ Pure: lines in, a story out. `explain` reads the lines.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Event, EventStatus, Operation, Scope
@@ -29,7 +30,7 @@ class Step:
 class Story:
     """What happened, in order, and what is still awaited (empty: nothing)."""
 
-    kind: str  # event, operation or machine
+    kind: Literal["event", "operation", "machine"]
     id: str
     title: str
     summary: str
@@ -158,7 +159,7 @@ _SENTENCES = {
     Did.TOLD: "{machines} was told",
     Did.APPROVED: "{actor} approved",
     Did.PEER_APPROVED: "{why}, which is hit together with it, approved",
-    Did.STARTED: "it started for {machines}: {why}",
+    Did.STARTED: "it started for {machines}, {why}",
     Did.BEGUN: "the {why} of {machines} began",
     Did.CARRIED_OUT: "{machines} is done, after {took}",
     Did.FAILED: "it failed for {machines}, after {took}: {why}",

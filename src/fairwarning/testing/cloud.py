@@ -142,7 +142,7 @@ class Cloud:
         return ScaleSet(self._service, name)
 
     def _make(self, kind: str, entry: Mapping[str, Any], *, enabled: bool) -> list[Machine]:
-        lines = [f"{key} = {_toml(value)}" for key, value in with_notice(entry).items()]
+        lines = [f"{key} = {toml(value)}" for key, value in with_notice(entry).items()]
         text = "\n".join([f"[[{kind}]]", *lines])
         return self._create(fleetfile.read(text, "settings").commands, enabled=enabled)
 
@@ -301,13 +301,13 @@ def _set_environment(values: Mapping[str, str | None]) -> None:
             os.environ[key] = value
 
 
-def _toml(value: object) -> str:
+def toml(value: object) -> str:
     """A setting as the fleet file has it."""
     if isinstance(value, Mapping):
-        inside = (f"{json.dumps(str(key))} = {_toml(one)}" for key, one in value.items())
+        inside = (f"{json.dumps(str(key))} = {toml(one)}" for key, one in value.items())
         return f"{{ {', '.join(inside)} }}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, str | int | float):
         return json.dumps(value, ensure_ascii=False)
     raise Refused("BadSetting", f"a setting is text, a number, a list or a table, not {value!r}")

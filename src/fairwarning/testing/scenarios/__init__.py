@@ -1,0 +1,20 @@
+"""Scenarios: a timeline in TOML, played to a verdict (O6). docs/scenarios.md shows them whole.
+
+`scenario` reads them, `play` plays them; what a step may do is in `actions`, what it may expect in
+`expectations`. The files beside these are the scenarios that ship.
+"""
+
+from fairwarning.testing.scenarios.play import Difference, Progress, Verdict, play
+from fairwarning.testing.scenarios.scenario import Scenario, Step, find, read, shipped
+
+__all__ = [
+    "Difference",
+    "Progress",
+    "Scenario",
+    "Step",
+    "Verdict",
+    "find",
+    "play",
+    "read",
+    "shipped",
+]

@@ -1,0 +1,163 @@
+"""`fairwarning scenario`, as it is typed."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.stage import LONGEST_SECONDS, PROGRAM, run
+
+pytestmark = pytest.mark.spec("O6")
+
+WRONG = """
+[[fleet.machine]]
+name = "web"
+[[step]]
+do = "restart"
+machine = "web"
+[[step]]
+at = "15m"
+note = "It is [bold]wrong[/bold]"
+expect = { machine = "web", status = "Scheduled" }
+"""
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A scenario that fails."""
+    path = tmp_path / "wrong.toml"
+    path.write_text(WRONG)
+    return path
+
+
+def test_list() -> None:
+    """A line for each, or an array."""
+    lines = run("scenario", "list").stdout.splitlines()
+    assert len(lines) == 9
+    assert re.fullmatch(r"spot-eviction +40s  Spot machines are taken back: .*", lines[6])
+    known = json.loads(run("scenario", "list", "--json").stdout)
+    assert [one["name"] for one in known] == [line.split()[0] for line in lines]
+    assert known[6]["seconds"] == 40
+    assert set(known[6]) == {"name", "about", "steps", "seconds"}
+
+
+def test_show(tmp_path: Path) -> None:
+    """What it prints is a scenario, to change and run."""
+    done = run("scenario", "show", "user-reboot")
+    assert "step" in tomllib.loads(done.stdout)
+    mine = tmp_path / "mine.toml"
+    mine.write_text(done.stdout)
+    assert run("scenario", "run", str(mine)).stdout.startswith("passed  mine: ")
+    gone = run("scenario", "show", "nothing")
+    assert (gone.returncode, gone.stdout) == (3, "")
+
+
+def test_run_all() -> None:
+    """A line for each where nobody looks on, and no bar."""
+    done = run("scenario", "run", "--all")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 9
+    shape = r"passed  [a-z-]+: [0-9]+ steps, [0-9dhms]+ of virtual time in [0-9.]+ s"
+    assert all(re.fullmatch(shape, line) for line in lines), lines
+
+
+def test_a_difference(wrong: Path) -> None:
+    """It is told in full, and the exit code says so; the others are played all the same."""
+    done = run("scenario", "run", str(wrong), "spot-eviction")
+    assert done.returncode == 1
+    assert done.stdout.startswith("FAILED  wrong: step 2 of 2, 15m of virtual time")
+    assert f"{wrong}: step 2 (line 7), expect, status\n  at        15m\n" in done.stdout
+    assert "  expected  machine web: status 'Scheduled'\n  found     'Started'\n" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("passed  spot-eviction: ")
+
+
+def test_for_programs(wrong: Path, tmp_path: Path) -> None:
+    """The same as JSON, and as JUnit has it."""
+    report = tmp_path / "report.xml"
+    done = run("scenario", "run", str(wrong), "user-redeploy", "--json", "--junit", str(report))
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    assert told["passed"] is False
+    first, second = told["scenarios"]
+    assert (first["name"], first["passed"], first["done"], first["steps"]) == ("wrong", False, 1, 2)
+    assert (first["difference"]["step"], first["difference"]["line"]) == (2, 7)
+    assert first["difference"]["found"] == "'Started'"
+    assert first["difference"]["journal"]
+    assert (second["passed"], second["difference"], second["seconds"]) == (True, None, 2400)
+    suite = ET.parse(report).getroot()
+    assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "1")
+    failures = {case.attrib["name"]: case.findtext("failure") for case in suite}
+    assert failures["user-redeploy"] is None
+    assert f"{wrong}: step 2" in str(failures["wrong"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "Name scenarios, or say --all"),
+        (("--all", "scale-in"), 2, "Name scenarios, or say --all"),
+        (("scale-in", "--rate", "5"), 2, "--rate is for --real"),
+        (("scale-in", "--real", "--rate", "0"), 2, "--rate"),
+        (("scale-in", "nothing"), 3, "there is no scenario and no file 'nothing'; known: "),
+        (("scale-in", "--junit", "/nowhere/report.xml"), 1, "/nowhere/report.xml"),
+    ],
+)
+def test_wrong_usage(words: tuple[str, ...], code: int, said: str) -> None:
+    """A sentence, and an exit code that says whose fault it is."""
+    done = run("scenario", "run", *words)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_no_scenario(tmp_path: Path) -> None:
+    """Nothing is played, and the place is told."""
+    path = tmp_path / "bad.toml"
+    path.write_text(WRONG.replace("Scheduled", "Planned"))
+    done = run("scenario", "run", "scale-in", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    place = f"{path}: step 2 (line 7), expect, status"
+    assert done.stderr == f"Error: {place}: must be one of Scheduled, Started, not 'Planned'\n"
+
+
+def test_help() -> None:
+    """With examples and exit codes."""
+    for words in (("scenario",), ("scenario", "run")):
+        text = run(*words, "--help").stdout
+        assert "fairwarning scenario run host-update --real --rate 60" in text
+        assert "3 no such scenario" in text
+
+
+def test_a_bar_for_who_looks_on(wrong: Path) -> None:
+    """On a terminal: the clock, the step under way, and a verdict in colour."""
+    screen, terminal = pty.openpty()
+    command = [*PROGRAM, "scenario", "run", "host-update", str(wrong), "--real", "--rate", "20000"]
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
+    with subprocess.Popen(command, stdout=terminal, stderr=terminal, env=env) as process:
+        os.close(terminal)
+        text = _read(screen)
+        assert process.wait(LONGEST_SECONDS) == 1, text
+    assert "The operator pauses it; what was announced goes on" in text
+    assert "It is [bold]wrong[/bold]" in text  # notes are no markup
+    assert re.search(r"\x1b\[32mpassed  host-update: ", text)
+    assert re.search(r"\x1b\[31mFAILED  wrong: ", text)
+
+
+def _read(screen: int) -> str:
+    """All that is written there until nobody has it open any more."""
+    parts = []
+    try:
+        while part := os.read(screen, 65536):
+            parts.append(part)
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    finally:
+        os.close(screen)
+    return b"".join(parts).decode()

@@ -1,0 +1,246 @@
+"""The scenario file: what is wrong in it is refused with its place, before anything is played."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.testing.scenarios import find, read, shipped
+from tests.scenarios.stage import FLEET
+
+pytestmark = pytest.mark.spec("O6")
+
+STEP = '[[step]]\nexpect = { machine = "db_0", events = 0 }\n'
+
+
+def refusal(text: str) -> str:
+    """Why a file is refused."""
+    with pytest.raises(Refused) as caught:
+        read(text, "my.toml")
+    assert caught.value.code == "BadScenario"
+    return caught.value.message
+
+
+def of_step(step: str) -> str:
+    """Why a step is refused; its place is the second step, in line 18."""
+    told = refusal(f"{FLEET}\n{STEP}\n[[step]]\n{step}")
+    start = "my.toml: step 2 (line 18)"
+    assert told.startswith(start), told
+    return told.removeprefix(start).lstrip(",: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "fleet is missing"),
+        (FLEET, "step is missing"),
+        ("step = []\n" + FLEET, "step is missing"),
+        ("= 1", "this is not TOML: Invalid statement (at line 1, column 1)"),
+        ("nme = 'x'\n" + FLEET + STEP, "there is no key 'nme'; did you mean name?"),
+        ("name = 7\n" + FLEET + STEP, "name: must be "),
+        ("about = 7\n" + FLEET + STEP, "about: must be "),
+        ("fleet = 1\n" + STEP, "fleet: must be a table, as a fleet file is one, not 1"),
+        ("step = 1\n" + FLEET, "step: must be an array of tables: write its heading in double"),
+        ("[fleet.macine]\n" + STEP, "fleet: there is no key 'macine'; did you mean machine?"),
+        ("[[fleet.machine]]\n" + STEP, "fleet: machine 1: name is missing"),
+        (
+            '[[fleet.machine]]\nname = "a"\npriority = "Cheap"\n' + STEP,
+            "fleet: machine 1 (\"a\"), priority: must be one of Regular, Spot, not 'Cheap'",
+        ),
+        ("[fleet]\nrules = 2026-01-01\n" + STEP, "fleet: a setting is text, a number, a list or"),
+        ("silent = ['dbb']\n" + FLEET + STEP, "silent: there is no entry of the fleet 'dbb'; did"),
+        ("silent = []\n" + FLEET + STEP, "silent: must be an array that is not empty, not []"),
+    ],
+)
+def test_a_file_that_is_none(text: str, told: str) -> None:
+    """Told by its name, the place in it, and what is allowed."""
+    assert refusal(text).startswith(f"my.toml: {told}")
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        # What a step is
+        ("at = '1m'", "must be a table with either do or expect"),
+        ("do = 'poll'\nexpect = {}", "must be a table with either do or expect"),
+        ("do = 'reboot'\nmachine = 'db_0'", "do: must be one of restart, redeploy, "),
+        ("do = 7", "do: must be one of restart, redeploy, "),
+        ("do = 'restart'\nmachin = 'db_0'", "there is no key 'machin'; did you mean machine?"),
+        ("do = 'restart'\nmachine = 'db_0'\nlasts = '5s'", "there is no key 'lasts'; known here: "),
+        ("do = 'restart'", "machine is missing"),
+        ("do = 'restart'\nmachine = []", "machine: must be an array that is not empty, not []"),
+        ("do = 'restart'\nmachine = 7", "machine: must be "),
+        # When it is
+        ("at = 'soon'\ndo = 'clear_faults'", "at: must be a time such as '30s', '1m30s', '2h', "),
+        ("at = ''\ndo = 'clear_faults'", "at: must be a time such as"),
+        ("at = 5\ndo = 'clear_faults'", "at: must be a time such as"),
+        ("at = '-5s'\ndo = 'clear_faults'", "at: must be a time such as"),
+        ("at = '30s1m'\ndo = 'clear_faults'", "at: must be a time such as"),
+        ("at = 'P1Y'\ndo = 'clear_faults'", "at: must be a time such as"),
+        ("at = '367d'\ndo = 'clear_faults'", "at: must be a time such as"),
+        # Whom it names
+        ("do = 'restart'\nmachine = 'db_9'", "machine: there is no machine 'db_9'; did you mean "),
+        ("do = 'restart'\nmachine = ['db_0', 'x']", "machine: there is no machine 'x'; known "),
+        ("do = 'approve'\nmachine = 'db_0'\nof = 'x'", "of: there is no machine 'x'; known here"),
+        ("do = 'scale'\nset = 'wbe'\ncapacity = 1", "set: there is no set 'wbe'; did you mean "),
+        ("do = 'pause'\nrollout = 'r'", "rollout: there is no rollout 'r'; known here: none"),
+        ("expect = { rollout = 'r', done = 1 }", "expect, rollout: there is no rollout 'r'"),
+        ("expect = { operation = 'o', status = 'Failed' }", "expect, operation: there is no oper"),
+        ("expect = [{ machine = 'x', events = 0 }]", "expect, 1, machine: there is no machine 'x'"),
+        ("do = 'poll'\nmachine = 'db_0'\nas = 'p'", "there is no key 'as'; known here: "),
+        # What it does
+        ("do = 'delete'", "must have exactly one of machine, set"),
+        ("do = 'delete'\nmachine = 'db_0'\nset = 'web'", "must have exactly one of machine, set"),
+        (
+            "do = 'delete'\nmachine = 'db_0'\ninstances = [1]",
+            "instances are those of a set: set is",
+        ),
+        ("do = 'delete'\nset = 'web'\ninstances = []", "instances: must be an array that is not "),
+        ("do = 'delete'\nset = 'web'\ninstances = ['a']", "instances: must be "),
+        ("do = 'scale'\nset = 'web'", "capacity is missing"),
+        ("do = 'scale'\nset = 'web'\ncapacity = -1", "capacity: must be "),
+        (
+            "do = 'update'\nset = 'web'\nterminate_notice = 'PT1M'",
+            "terminate_notice: must be a dur",
+        ),
+        ("do = 'protect'\nset = 'web'", "instances is missing"),
+        (
+            "do = 'maintain'\nmachine = 'db_0'\nkind = 'evict'",
+            "kind: must be one of freeze, reboot",
+        ),
+        ("do = 'freeze'\nmachine = 'db_0'\nlasts = '2d'", "lasts: must be at most '1d', not '2d'"),
+        ("do = 'degrade'\nmachine = 'db_0'\nahead = '8d'", "ahead: must be at most '7d', not '8d'"),
+        ("do = 'fault'\nmachine = 'db_0'", "kind is missing"),
+        ("do = 'fault'\nkind = '418'", "kind: must be one of delay, empty, control, truncated"),
+        ("do = 'fault'\nkind = 'delay'\ndelay = '1h'", "delay: must be at most '2m', not '1h'"),
+        ("do = 'poll'\nmachine = 'db_0'\nversion = 'latest'", "version: must be one of 2017-03-01"),
+        ("do = 'rollout'\nrollout = 'r'\nbatch = 0", "batch: must be "),
+        ("do = 'rollout'\nrollout = 'r'\nby_host = 1", "by_host: must be true or false, not 1"),
+        # What it expects
+        ("expect = 7", "expect: must be a table such as { machine = 'web', events = 0 }, not 7"),
+        ("expect = []", "expect: must expect something"),
+        ("expect = {}", "expect: must be about exactly one of machine, set, rollout, operation"),
+        ("expect = { machine = 'db_0', set = 'web' }", "expect: must be about exactly one of"),
+        ("expect = { machine = 'db_0' }", "expect: must expect something: type, status, source"),
+        ("expect = { machine = 'db_0', version = '2020-07-01' }", "expect: must expect something"),
+        ("expect = { machine = 'db_0', tpe = 'Reboot' }", "expect: there is no key 'tpe'; did you"),
+        ("expect = { set = 'web', events = 0 }", "expect: there is no key 'events'; known here: "),
+        ("expect = { machine = 'db_0', type = 'Boot' }", "expect, type: must be one of Freeze, Re"),
+        ("expect = { machine = 'db_0', status = 'Done' }", "expect, status: must be one of Sche"),
+        ("expect = { machine = 'db_0', events = true }", "expect, events: must be "),
+        (
+            "expect = { machine = 'db_0', gone = 'yes' }",
+            "expect, gone: must be true or false, not 'yes'",
+        ),
+        ("expect = { machine = 'db_0', sees = 'Reboot' }", "expect, sees: must be an array, not"),
+        ("expect = { machine = 'db_0', sees = ['Boot'] }", "expect, sees: must be one of Freeze"),
+        ("expect = { machine = 'db_0', not_before = 'x' }", "expect, not_before: must be a time"),
+        ("expect = { machine = 'db_0', duration = -1 }", "expect, duration: must be a time such"),
+        ("expect = [{ machine = 'db_0', events = 0 }, 7]", "expect, 2: must be a table such as"),
+    ],
+)
+def test_a_step_that_is_none(step: str, told: str) -> None:
+    """The place is the step, its line, and the key."""
+    assert of_step(step).startswith(told)
+
+
+def test_time_does_not_run_backwards() -> None:
+    """A step is never before the one above it."""
+    first = '[[step]]\nat = "1m"\ndo = "clear_faults"\n'
+    told = refusal(FLEET + first + '[[step]]\nat = "59s"\ndo = "clear_faults"')
+    assert told.endswith("at: must not be before '1m', when the step before it is")
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        ("do = 'rollout'\nrollout = 'x'", "rollout"),
+        ("do = 'stop'\nmachine = 'spot'\nas = 'x'", "operation"),
+    ],
+)
+def test_a_name_is_given_once(step: str, kind: str) -> None:
+    """Or nobody knew which is meant."""
+    told = refusal(f"{FLEET}[[step]]\n{step}\n[[step]]\n{step}")
+    assert told.endswith(f"an earlier step has a {kind} 'x' already")
+
+
+def test_what_a_file_says() -> None:
+    """Its name is the file's unless it has one; steps have a line to show."""
+    bare = read(FLEET + STEP, "folder/mine.toml")
+    assert (bare.name, bare.about, bare.length) == ("mine", "", "0s")
+    assert bare.steps[0].title == "expect of db_0"
+    named = read(
+        'name = "other"\nabout = "It tells."\n'
+        + FLEET
+        + STEP.replace(
+            "[[step]]\n",
+            '[[step]]\ndo = "restart"\nmachine = ["db_0", "db_1"]\n[[step]]\nnote = "Well"\n',
+        ),
+        "m.toml",
+    )
+    assert (named.name, named.about) == ("other", "It tells.")
+    assert [step.title for step in named.steps] == ["restart db_0, db_1", "Well"]
+
+
+def test_by_name_or_by_path(tmp_path: Path) -> None:
+    """What ships goes by its name; anything else is a file."""
+    assert find("scale-in").name == "scale-in"
+    mine = tmp_path / "mine.toml"
+    mine.write_text(FLEET + STEP)
+    assert find(str(mine)).source == str(mine)
+    with pytest.raises(NotFound, match="no scenario and no file 'nothing'; known: cancelled"):
+        find("nothing")
+    mine.write_bytes(b"\xff")
+    with pytest.raises(Refused, match="cannot be read"):
+        find(str(mine))
+
+
+def toml(value: object) -> str:
+    """A value in a line."""
+    if isinstance(value, dict):
+        return (
+            "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
+words = st.sampled_from(
+    ["at", "do", "as", "refused", "expect", "machine", "set", "rollout", "operation", "events"]
+)
+leaves: st.SearchStrategy[Any] = st.one_of(
+    st.booleans(),
+    st.integers(-5, 10**12),
+    st.sampled_from(["db_0", "web", "15m", "P", "restart", "rollout", "delete", "", "Started"]),
+    st.text(st.characters(codec="ascii"), max_size=5),
+)
+anything = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4)
+)
+
+
+@given(st.lists(st.dictionaries(words, anything, max_size=5) | anything, max_size=4))
+def test_whatever_stands_there_is_read_or_refused(steps: list[Any]) -> None:
+    """Never anything but a scenario or a refusal with a place."""
+    text = f"step = {toml(steps)}\n{FLEET}"
+    try:
+        found = read(text, "my.toml")
+    except Refused as refused:
+        told = refused
+    else:
+        assert len(found.steps) == len(steps)
+        return
+    assert told.code == "BadScenario"
+    assert told.message.startswith("my.toml: ")
+
+
+def test_what_ships_is_read_as_it_stands() -> None:
+    """Every step of it has its line."""
+    for one in shipped():
+        lines = one.text.splitlines()
+        assert all(lines[step.line - 1] == "[[step]]" for step in one.steps)
