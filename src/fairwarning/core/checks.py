@@ -45,9 +45,18 @@ def plain(value: object) -> str | None:
     return allowed or ("a name without '/'" if "/" in str(value) else None)
 
 
-def optional_name(value: object) -> str | None:
-    """A name, or nothing."""
-    return None if value == "" and isinstance(value, str) else name(value)
+def listed(value: object) -> str | None:
+    """A name that stands in lists of names: no comma, which parts them."""
+    allowed = name(value)
+    return allowed or ("a name without ','" if "," in str(value) else None)
+
+
+def or_empty(inner: Check) -> Check:
+    """That, or nothing."""
+    return lambda value: None if value == "" and isinstance(value, str) else inner(value)
+
+
+optional_name = or_empty(name)
 
 
 def text(value: object) -> str | None:
@@ -207,7 +216,7 @@ RULES: dict[str, Check] = {
 }
 
 _MACHINE: dict[str, Check] = {
-    "name": name,
+    "name": listed,
     "host_name": optional_name,
     "host": optional_name,
     "address": optional_name,

@@ -215,10 +215,11 @@ class SetCommand(Command):
 
 @record
 class CreateSet(SetCommand):
-    """A scale set comes to be, with its first instances."""
+    """A scale set comes to be, with its first instances, which are named after it."""
 
+    set: str = must(checks.listed)
     capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
-    name: str = must(checks.optional_name, default="")  # the set's id, if not given
+    name: str = must(checks.or_empty(checks.listed), default="")  # the set's id, if not given
     group: str = must(checks.optional_name, default="")
     prefix: str = must(checks.optional_name, default="")  # of host names; the name, if not given
     terminate_seconds: int = must(checks.terminate, default=0)

@@ -1,0 +1,93 @@
+"""What is sent: CloudEvents 1.0 in structured mode, or Event Grid's own schema; and its signature.
+
+Pure: the same journal line gives the same bytes, whenever it is sent.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from fairwarning.core import times
+from fairwarning.core.record import record
+from fairwarning.service.webhooks.subscription import Form
+
+SIGNATURE = "X-Fairwarning-Signature"
+TYPES = "com.fairwarning."
+_ROOT = "/fairwarning"
+VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
+
+
+@record
+class Message:
+    """Something to tell, in no form yet."""
+
+    id: str
+    type: str
+    scope: str  # empty: it is about no scope
+    subject: str
+    at: float
+    data: Mapping[str, object]
+
+
+@record
+class Post:
+    """A request's content."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def written(message: Message, form: Form) -> Post:
+    """The message as this form has it."""
+    return _FORMS[form](message)
+
+
+def _cloudevents(message: Message) -> Post:
+    envelope = {
+        "specversion": "1.0",
+        "id": message.id,
+        "source": source(message.scope),
+        "type": message.type,
+        "subject": message.subject,
+        "time": times.iso(int(message.at)),
+        "datacontenttype": "application/json",
+        "data": message.data,
+    }
+    headers = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
+    return Post(headers=headers, body=msgspec.json.encode(envelope))
+
+
+def _eventgrid(message: Message) -> Post:
+    envelope = {
+        "id": message.id,
+        "topic": source(message.scope),
+        "subject": message.subject,
+        "eventType": message.type,
+        "eventTime": times.iso(int(message.at)),
+        "data": message.data,
+        "dataVersion": "1",
+        "metadataVersion": "1",
+    }
+    validation = message.type == VALIDATION
+    headers = {
+        "Content-Type": "application/json; charset=utf-8",
+        "aeg-event-type": "SubscriptionValidation" if validation else "Notification",
+    }
+    return Post(headers=headers, body=msgspec.json.encode([envelope]))
+
+
+_FORMS = {Form.CLOUDEVENTS: _cloudevents, Form.EVENTGRID: _eventgrid}
+
+
+def source(scope: str) -> str:
+    """Who tells: a URI reference, so whatever a scope is called is escaped."""
+    return f"{_ROOT}/{quote(scope, safe='')}" if scope else _ROOT
+
+
+def signature(secret: str, body: bytes, at: int) -> str:
+    """Proves who sent the body, and when."""
+    digest = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
+    return f"t={at},v1={digest}"

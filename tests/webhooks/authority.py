@@ -1,0 +1,72 @@
+"""An authority of a test's own, and a certificate by it."""
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_DAY = timedelta(days=1)
+
+
+def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLContext]:
+    """The authority's certificate file, and what a server at this host needs.
+
+    A negative number of days: the server's certificate ran out so long ago.
+    """
+    key, server_key = (
+        ec.generate_private_key(ec.SECP256R1()),
+        ec.generate_private_key(ec.SECP256R1()),
+    )
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A test")])
+    now = datetime.now(UTC)
+    root = (
+        _builder(name, name, key.public_key(), now - 9 * _DAY, now + 9 * _DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A receiver")])
+    try:
+        known: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        known = x509.DNSName(host)
+    leaf = (
+        _builder(subject, name, server_key.public_key(), now - 8 * _DAY, now + days * _DAY)
+        .add_extension(x509.SubjectAlternativeName([known]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file, chain = folder / "authority.pem", folder / "server.pem"
+    file.write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    chain.write_bytes(
+        server_key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + leaf.public_bytes(serialization.Encoding.PEM)
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain)
+    return file, context
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    begins: datetime,
+    ends: datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begins)
+        .not_valid_after(ends)
+    )

@@ -1,0 +1,176 @@
+"""What messages look like, in both forms, and how they are signed."""
+
+import json
+from pathlib import Path
+
+from fairwarning.core.commands import CreateScope, Fail, Recommend, Restart
+from fairwarning.core.model import Machine, Priority, ScopeKind
+from fairwarning.service.webhooks.messages import Message, signature, written
+from fairwarning.service.webhooks.subscription import Form
+from tests.service.rig import in_loop
+from tests.webhooks.rig import Make, Receiver, Reply, agree, each_store, town, until
+
+MESSAGE = Message(
+    id="17",
+    type="com.fairwarning.event.scheduled",
+    scope="a scope/ä",
+    subject="a scope/ä/E1",
+    at=1_767_960_000.9,
+    data={"EventId": "E1", "Resources": ("web_0",)},
+)
+
+
+def test_cloudevents_in_structured_mode() -> None:
+    """Every required attribute of CloudEvents 1.0; the source is a URI reference."""
+    post = written(MESSAGE, Form.CLOUDEVENTS)
+    assert post.headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
+    assert json.loads(post.body) == {
+        "specversion": "1.0",
+        "id": "17",
+        "source": "/fairwarning/a%20scope%2F%C3%A4",
+        "type": "com.fairwarning.event.scheduled",
+        "subject": "a scope/ä/E1",
+        "time": "2026-01-09T12:00:00Z",
+        "datacontenttype": "application/json",
+        "data": {"EventId": "E1", "Resources": ["web_0"]},
+    }
+
+
+def test_event_grid_schema() -> None:
+    """An array of one, with the header that Event Grid's receivers look at."""
+    post = written(MESSAGE, Form.EVENTGRID)
+    assert post.headers["aeg-event-type"] == "Notification"
+    assert json.loads(post.body) == [
+        {
+            "id": "17",
+            "topic": "/fairwarning/a%20scope%2F%C3%A4",
+            "subject": "a scope/ä/E1",
+            "eventType": "com.fairwarning.event.scheduled",
+            "eventTime": "2026-01-09T12:00:00Z",
+            "data": {"EventId": "E1", "Resources": ["web_0"]},
+            "dataVersion": "1",
+            "metadataVersion": "1",
+        }
+    ]
+
+
+def test_a_signature_that_anybody_can_recompute() -> None:
+    """`printf '17.hello' | openssl dgst -sha256 -hmac secret`."""
+    digest = "85a6b157fbaef3a53287c5522d496ccd706aa9b6e703d969fb6088b4d3ba2424"
+    assert signature("secret", b"hello", 17) == f"t=17,v1={digest}"
+
+
+@in_loop
+async def test_the_data_tells_what_the_document_tells() -> None:
+    """Azure's names and spelling; NotBefore is empty once it has started (M8)."""
+    with Receiver() as receiver:
+        async with town() as place:
+            await place.machine()
+            await place.create(receiver)
+            event = await place.reboot()
+            await until(lambda: len(receiver.posts) == 4)
+    told = [one.json["data"] for one in receiver.posts]
+    first = told[0]
+    assert list(first) == [
+        "EventId", "EventStatus", "EventType", "Resources", "NotBefore",
+        "Scope", "Operation", "Actor", "Why",
+    ]  # fmt: skip
+    assert first == {
+        "EventId": event,
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "Resources": ["vm"],
+        "NotBefore": "Fri, 09 Jan 2026 12:15:00 GMT",
+        "Scope": "vm",
+        "Operation": "restart 1",
+        "Actor": "operator",
+        "Why": "Reboot by User, not before 2026-01-09T12:15:00Z",
+    }
+    assert [one["EventStatus"] for one in told] == ["Scheduled", "Scheduled", "Started", "Ended"]
+    assert [one["NotBefore"] for one in told[2:]] == ["", ""]
+    assert {one["EventType"] for one in told} == {"Reboot"}
+    assert [one["Actor"] for one in told[:3]] == ["operator", "vm", "vm"]
+
+
+@in_loop
+async def test_several_machines() -> None:
+    """Resources are those of the event, in its order."""
+    with Receiver() as receiver:
+        async with town() as place:
+            machines = tuple(Machine(name=name) for name in ("b", "a"))
+            await place.fleet.submit(
+                CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines)
+            )
+            await place.fleet.poll("av")
+            await place.create(receiver)
+            await place.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
+            await until(lambda: receiver.posts)
+    assert receiver.posts[0].json["data"]["Resources"] == ["b", "a"]
+
+
+@in_loop
+async def test_advice_lapses() -> None:
+    """Advice without an impact is over at its time: scheduled, then lapsed."""
+    with Receiver() as receiver:
+        async with town() as place:
+            machine = Machine(name="vm", priority=Priority.SPOT)
+            await place.fleet.submit(
+                CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(machine,))
+            )
+            await place.fleet.poll("vm")
+            await place.create(receiver)
+            await place.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
+            await place.fleet.advance(3600)
+            await until(lambda: len(receiver.posts) == 2)
+    told = [one.json["data"] for one in receiver.posts]
+    assert [one["EventStatus"] for one in told] == ["Scheduled", "Lapsed"]
+    assert {one["EventType"] for one in told} == {"SpotRebalanceRecommendation"}
+
+
+@in_loop
+async def test_what_strikes_without_notice_is_told_as_started() -> None:
+    """A sudden failure: the first message is "started", and the last "ended"."""
+    with Receiver() as receiver:
+        async with town() as place:
+            await place.machine()
+            await place.create(receiver)
+            await place.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
+            await until(lambda: len(receiver.posts) == 2)
+    told = [one.json["data"] for one in receiver.posts]
+    assert [one["EventStatus"] for one in told] == ["Started", "Ended"]
+    assert [one["NotBefore"] for one in told] == ["", ""]
+    assert {one["EventType"] for one in told} == {"Redeploy"}
+
+
+@each_store
+@in_loop
+async def test_a_line_gives_the_same_message_whenever_it_is_sent(
+    tmp_path: Path, make: Make
+) -> None:
+    """Sent as it happens to one, and after a restart, when the event is gone, to another."""
+    store = make(tmp_path)
+    with Receiver() as early, Receiver() as late:
+        async with town(store) as place:
+            await place.machine()
+            await place.create(early, "early")
+            late.answer = lambda _: Reply(raw=late.hang)
+            await place.create(late, "late")
+            await place.reboot()
+            await place.caught_up("early")
+            await until(lambda: late.posts)
+        late.answer = agree
+        async with town(store):
+            await until(lambda: len(late.posts) == 5)
+    assert [one.body for one in late.posts[1:]] == [one.body for one in early.posts]
+
+
+@in_loop
+async def test_an_older_journal_does_not_tell_all() -> None:
+    """Lines from before the type was journaled: what is not known is null."""
+    with Receiver() as receiver:
+        async with town() as place:
+            await place.create(receiver)
+            await place.invent(1)
+            await until(lambda: receiver.posts)
+    data = receiver.posts[0].json["data"]
+    assert (data["EventType"], data["NotBefore"]) == (None, None)
