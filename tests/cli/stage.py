@@ -5,11 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 LONGEST_SECONDS = 30.0
@@ -72,11 +73,73 @@ class Up:
         own = 1 + (words[0] not in {"exec", "az", "token", "healthcheck"})  # a noun, mostly a verb
         return run(*words[:own], "--data", str(self.data), *words[own:])
 
+    def json(self, *words: str) -> Any:  # noqa: ANN401
+        """What a command that succeeds tells scripts."""
+        done = self.run(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def refuses(self, words: tuple[str, ...], code: int, says: str) -> None:
+        """This command ends with that exit code and a sentence, not with a traceback."""
+        done = self.run(*words)
+        assert done.returncode == code, (words, done.stderr)
+        assert says in done.stderr, (words, done.stderr)
+        assert "Traceback" not in done.stderr
+
+    def starting(self, *words: str) -> "Running":
+        """The same as `run`, without waiting for its end."""
+        return Running([*PROGRAM, *words[:2], "--data", str(self.data), *words[2:]])
+
     def stop(self) -> tuple[int, str]:
         """Ctrl-C; the exit code, and what it said on stderr."""
         self.process.send_signal(signal.SIGINT)
         _, said = self.process.communicate(timeout=LONGEST_SECONDS)
         return self.process.returncode, said
+
+
+class Running:
+    """A command that has not ended yet: one that watches, or waits."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._late = threading.Timer(3 * LONGEST_SECONDS, self.process.kill)  # others run beside it
+        self._late.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._late.cancel()
+        self.process.kill()
+        self.process.communicate()
+
+    def follows(self) -> Self:
+        """Once it has said on stderr that it misses nothing from now on."""
+        assert self.process.stderr is not None
+        assert "Following" in self.process.stderr.readline()
+        return self
+
+    def until(self, word: str) -> list[str]:
+        """Its lines up to the first that has this word."""
+        assert self.process.stdout is not None
+        found = []
+        for line in self.process.stdout:
+            found.append(line.rstrip("\n"))
+            if word in line:
+                return found
+        raise AssertionError(f"no {word!r} in {found}")
+
+    def interrupt(self) -> tuple[int, str, str]:
+        """Ctrl-C; the exit code, and what it said since."""
+        self.process.send_signal(signal.SIGINT)
+        return self.end()
+
+    def end(self) -> tuple[int, str, str]:
+        """The exit code, and what it said since, once it has ended by itself."""
+        said, told = self.process.communicate(timeout=LONGEST_SECONDS)
+        return self.process.returncode, said, told
 
 
 def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:  # noqa: ANN401

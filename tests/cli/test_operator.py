@@ -50,7 +50,7 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
         it.run("machine", "restart", "db_0")
         before = json.loads(it.run("clock", "show", "--json").stdout)
         assert (before["virtual"], before["rate"]) == (True, 0.0)
-        assert it.run("clock", "advance", "899").returncode == 0
+        assert it.run("clock", "advance", "14m59s").returncode == 0
         assert it.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
         assert "standing still" in it.run("clock", "advance", "1").stdout
         assert it.poll("db_0")["Events"][0]["EventStatus"] == "Started"
@@ -79,9 +79,14 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
 
         assert it.run("fault", "set", "410", "--machine", "db_0", "--count", "2").returncode == 0
         assert statuses(3) == [410, 410, 200]
+        assert it.run("fault", "set", "404", "--scope", "db", "--count", "1").returncode == 0
+        assert statuses(2) == [404, 200]
         it.run("fault", "set", "500")
+        assert [one["kind"] for one in it.json("fault", "list")] == ["500"]
+        assert "until cleared" in it.run("fault", "list").stdout
         assert statuses(2) == [500, 500]
         it.run("fault", "clear")
+        assert it.run("fault", "list").stdout == "No faults.\n"
         assert statuses(1) == [200]
 
 
@@ -96,6 +101,7 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
         (("fault", "set", "404", "--machine", "nobody"), 3, "there is no machine"),
         (("fault", "set", "delay", "--delay", "999"), 4, "delay_seconds must be a number from 0"),
         (("clock", "advance", "-1"), 2, "-1"),
+        (("clock", "advance", "soon"), 2, "write 90, 90s, 15m"),
     ],
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int, says: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from fairwarning.cli import az as az_command
-from fairwarning.cli.local import read_ready
+from fairwarning.cli.ready import read_ready
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.tokens import key_of
 

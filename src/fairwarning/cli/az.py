@@ -21,7 +21,7 @@ from typing import NoReturn
 import click
 
 from fairwarning.cli import options
-from fairwarning.cli.local import OPERATOR, Ready, read_ready
+from fairwarning.cli.ready import OPERATOR, Ready, read_ready
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import Tokens, key_of

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli import client, options
+from fairwarning.cli import client, options, show
+from fairwarning.cli.durations import Duration
+from fairwarning.cli.show import Json
 
 _EPILOG = """\b
 Examples, with a service started as `fairwarning up --demo --clock virtual`:
-  fairwarning clock advance 900
+  fairwarning clock advance 15m
   fairwarning clock run 60      (a minute a second)
   fairwarning clock freeze
 """
@@ -20,46 +22,49 @@ def command() -> None:
     """See the service's time, and move it where it is virtual."""
 
 
-@command.command()
+@command.command("show", epilog=show.examples("clock show", "clock show --json"))
 @options.data
-@click.option("--json", "as_json", is_flag=True, help="An object, for scripts.")
-def show(data: Path, *, as_json: bool) -> None:
+@show.as_json
+def show_(data: Path, *, as_json: bool) -> None:
     """What time it is."""
     with options.told():
         clock = client.ask(data, "GET", "/api/clock")
-    click.echo(json.dumps(clock) if as_json else _told(clock))
+    _tell(clock, as_json=as_json)
 
 
-@command.command()
+@command.command(
+    epilog=show.examples("clock advance 15m", "clock advance 90", "clock advance PT1H30M")
+)
 @options.data
-@click.argument("seconds", type=click.FloatRange(0))
-def advance(data: Path, seconds: float) -> None:
-    """Let SECONDS pass, and everything that is due in them happen."""
-    _set(data, advance=seconds)
+@click.argument("duration", type=Duration())
+@show.as_json
+def advance(data: Path, duration: float, *, as_json: bool) -> None:
+    """Let a time pass, and what is due in it happen. Write 90, 90s, 15m, 2h, 1d or PT15M."""
+    _set(data, as_json=as_json, advance=duration)
 
 
-@command.command()
+@command.command(epilog=show.examples("clock run 1", "clock run 60"))
 @options.data
 @click.argument("rate", type=click.FloatRange(0))
-def run(data: Path, rate: float) -> None:
+@show.as_json
+def run(data: Path, rate: float, *, as_json: bool) -> None:
     """Let time run at RATE times real time."""
-    _set(data, rate=rate)
+    _set(data, as_json=as_json, rate=rate)
 
 
-@command.command()
+@command.command(epilog=show.examples("clock freeze"))
 @options.data
-def freeze(data: Path) -> None:
+@show.as_json
+def freeze(data: Path, *, as_json: bool) -> None:
     """Let time stand still."""
-    _set(data, rate=0.0)
+    _set(data, as_json=as_json, rate=0.0)
 
 
-def _set(data: Path, **change: float) -> None:
+def _set(data: Path, *, as_json: bool, **change: float) -> None:
     with options.told():
-        click.echo(_told(client.ask(data, "POST", "/api/clock", change)))
+        clock = client.ask(data, "POST", "/api/clock", change)
+    _tell(clock, as_json=as_json)
 
 
-def _told(clock: dict[str, object]) -> str:
-    if not clock["virtual"]:
-        return f"{clock['now']}, real time"
-    pace = f"{clock['rate']:g} times real time" if clock["rate"] else "standing still"
-    return f"{clock['now']}, virtual, {pace}"
+def _tell(clock: Json, *, as_json: bool) -> None:
+    click.echo(json.dumps(clock) if as_json else f"{clock['now']}, {show.pace(clock)}")

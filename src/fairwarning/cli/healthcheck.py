@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import client, options
-from fairwarning.cli.local import read_ready
+from fairwarning.cli.ready import read_ready
 from fairwarning.core.errors import Unavailable
 
 _EPILOG = """\b

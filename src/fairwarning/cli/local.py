@@ -2,9 +2,9 @@
 
 import asyncio
 import fcntl
-import json
 import logging
 import os
+import secrets
 import shutil
 import socket
 import sys
@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from fairwarning.arm.certificates import Authority
 from fairwarning.cli.doorbell import Doorbell
+from fairwarning.cli.ready import OPERATOR, READY, Ready
 from fairwarning.cli.sockets import Sockets
+from fairwarning.console.closing import Closing
 from fairwarning.core import limits
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.core.model import Machine
@@ -38,7 +40,9 @@ from fairwarning.service.fleetfile import Applied, FleetFile
 from fairwarning.service.lookup import machine_called
 from fairwarning.service.metrics import Metric
 from fairwarning.service.settings import TENANT, Settings
-from fairwarning.service.tokens import Principal, Role, Tokens, key_of
+from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.webhooks.targets import Targets
+from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Place, Store
 
@@ -49,11 +53,9 @@ log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 _LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
-START = "start one with `fairwarning up`"
-READY = "up.json"  # in the data folder while the service is up
 _PAGE = 1000  # machines read at once
+_KEY_BYTES = 16
 _OWNER_ONLY = 0o700
 _TOKEN_SECONDS = 30 * 24 * 3600  # of the token that a script is given at the start
 _DAY_SECONDS = 24 * 3600
@@ -73,17 +75,6 @@ class Options:
     sockets: Path | None = None  # a folder for a Unix socket a machine
 
 
-class Ready(TypedDict):
-    """Where a service is: what `up --json` prints before the machines."""
-
-    metadata: str
-    console: str
-    arm: str
-    subscription: str
-    token: str  # an operator's, for the console and the control plane
-    ca: str  # the file of the authority that vouches for the control plane
-
-
 class Local:
     """The parts, wired; `running` starts them in order and stops them in the other."""
 
@@ -98,6 +89,9 @@ class Local:
         driver = self.programs if _LINUX else simulated
         self.fleet = Fleet(_store(options), self.clock, driver)
         self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
+        self.webhooks = Webhooks(self.fleet, Targets(options.fleet.console.webhook_hosts))
+        self._closing = Closing(self.fleet)
+        self._key = secrets.token_urlsafe(_KEY_BYTES)
         names = (options.arm[0], *options.fleet.control_plane.hosts)
         self.authority = Authority(options.data, names)
 
@@ -134,14 +128,31 @@ class Local:
             )
             for bell in bells:
                 stack.push_async_callback(bell.close)
+            await self.webhooks.start()
+            stack.push_async_callback(self.webhooks.stop)
+            stack.callback(self._closing.begin)
             renewing = asyncio.create_task(self._renew(), name="certificates")
             stack.callback(renewing.cancel)
             yield self
 
     def _load_console(self) -> "ASGIApp":
-        from fairwarning.console.app import application  # noqa: PLC0415  (see Doorbell)
+        from fairwarning.cli.theatre import Theatre  # noqa: PLC0415  (see Doorbell)
+        from fairwarning.console.app import Parts, application  # noqa: PLC0415  (as well)
 
-        return application(self.fleet, self._figures, self.tokens)
+        file = self.options.fleet
+        return application(
+            Parts(
+                fleet=self.fleet,
+                figures=self._figures,
+                tokens=self.tokens,
+                webhooks=self.webhooks,
+                closing=self._closing,
+                key=self._key,
+                cloud=file.cloud,
+                settings=file.console,
+                theatre=Theatre(),
+            )
+        )
 
     def _load_arm(self) -> "ASGIApp":
         from fairwarning.arm.app import application  # noqa: PLC0415  (see Doorbell)
@@ -158,7 +169,7 @@ class Local:
                 log.error("the certificate could not be renewed: %s", refused)  # noqa: TRY400
 
     def _figures(self) -> list[Metric]:
-        return [*self.fleet.metrics(), *self.server.metrics()]
+        return [*self.fleet.metrics(), *self.server.metrics(), *self.webhooks.metrics()]
 
     # --- Where things are ---
 
@@ -168,6 +179,7 @@ class Local:
         return {
             "metadata": _url(options.metadata[0], self.metadata_port),
             "console": _url(options.console[0], self.console_port),
+            "page": f"{_url(options.console[0], self.console_port)}/login?key={self._key}",
             "arm": _url(options.arm[0], self.arm_port, "https"),
             "subscription": options.fleet.cloud.subscription,
             "token": self.tokens.access(OPERATOR, _TOKEN_SECONDS),
@@ -260,25 +272,3 @@ def _take(lock: int, folder: Path) -> None:
     except OSError as error:
         text = f"a service is up in {folder} already; stop it, or name another folder with --data"
         raise Unavailable("AlreadyUp", text) from error
-
-
-def _write(path: Path, text: str) -> None:
-    """All of it or nothing, and for the owner's eyes only."""
-    new = path.with_suffix(".new")
-    new.touch(0o600)
-    new.write_text(text, "utf-8")
-    new.replace(path)
-
-
-def write_ready(folder: Path, ready: Ready) -> None:
-    """For the other commands, which look here for the service."""
-    _write(folder / READY, json.dumps(ready))
-
-
-def read_ready(folder: Path) -> Ready:
-    """Where the service of this folder is."""
-    try:
-        ready: Ready = json.loads((folder / READY).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise Unavailable("NotUp", f"no service is up in {folder}; {START}") from error
-    return ready

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import options
-from fairwarning.cli.local import read_ready
+from fairwarning.cli.ready import read_ready
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, key_of
 

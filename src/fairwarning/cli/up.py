@@ -15,7 +15,8 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import logs, options
-from fairwarning.cli.local import Local, Options, write_ready
+from fairwarning.cli.local import Local, Options
+from fairwarning.cli.ready import write_ready
 from fairwarning.core.errors import Refused
 from fairwarning.service import fleetfile
 from fairwarning.service.fleetfile import FleetFile
@@ -199,6 +200,8 @@ async def _tell_people(local: Local) -> None:
         "",
         f"Azure's own tools manage it ({ready['arm']}):",
         f"  {_program()} az vm list --output table",
+        "Watch it, and let things happen to it, in a browser:",
+        f"  {ready['page']}",
         f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
         "Ctrl-C stops it.",
     ]

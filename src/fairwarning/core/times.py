@@ -81,3 +81,18 @@ def format_duration(seconds: int) -> str:
     hours, minutes = divmod(minutes, 60)
     text = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (rest, "S")) if n)
     return f"PT{text or '0S'}"
+
+
+def spoken(seconds: float) -> str:
+    """For people, in at most two units: `4.2 s`, `15 min`, `1 h 5 min`, `6 d 23 h`."""
+    if seconds < _UNITS["min"]:
+        return f"{max(seconds, 0):.3g} s"
+    left, parts = int(seconds), []
+    for unit, size in _UNITS.items():
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+_UNITS = {"d": 86400, "h": 3600, "min": 60, "s": 1}

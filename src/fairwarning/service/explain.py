@@ -52,8 +52,15 @@ async def machine(fleet: Fleet, name: str) -> Story:
     scope = await fleet.read(Scope, place.scope)
     newest = await fleet.store.latest(_MACHINE_LINES, entity=(Scope, place.scope))
     own = place.machine.name
-    entries = [entry for entry in reversed(newest) if own in entry.line.fact.machine.split(",")]
+    entries = [entry for entry in reversed(newest) if _concerns(entry, own)]
     return stories.of_machine(entries, own, scope, fleet.clock.now())
+
+
+def _concerns(entry: Entry, machine: str) -> bool:
+    """Whether a line is news of a machine; what Azure's tools call it is none."""
+    fact = entry.line.fact
+    named = fact.did is Did.MACHINE_CHANGED and fact.why.startswith("is ")
+    return machine in fact.machine.split(",") and not named
 
 
 async def _lines_of_event(fleet: Fleet, name: str) -> list[Entry]:

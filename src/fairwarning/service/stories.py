@@ -8,8 +8,8 @@ from typing import Literal
 
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Event, EventStatus, Operation, Scope
-from fairwarning.core.record import record
-from fairwarning.core.times import iso
+from fairwarning.core.record import changed, record
+from fairwarning.core.times import iso, spoken
 from fairwarning.service.lives import Entry, Life, lives
 
 _NAMED = 5  # machines that a sentence names before it says how many more there are
@@ -101,7 +101,7 @@ def awaited(event: Event, now: float) -> str:
     """What an event that is there waits for."""
     if event.status is EventStatus.STARTED:
         return f"the {event.impact} of {_some(event.resources)} to be carried out"
-    left = f"NotBefore, {iso(event.not_before)[11:19]}, in {duration(event.not_before - now)}"
+    left = f"NotBefore, {iso(event.not_before)[11:19]}, in {spoken(event.not_before - now)}"
     if not event.approved_by:
         others = f" and of {_some(event.awaits)}" if event.awaits else ""
         return f"an approval by a machine of its scope{others}, or {left}"
@@ -121,11 +121,11 @@ def _summary(life: Life, event: Event | None) -> str:
     if life.ended is Did.LAPSED:
         return "Over: it was advice, and nothing followed."
     begun = life.created_at or life.started_at or 0.0
-    waited = duration((life.started_at or begun) - begun)
+    waited = spoken((life.started_at or begun) - begun)
     why = "its approval" if life.started_why == "approved" else "NotBefore"
     how = f"it started after {waited}, at {why}" if life.not_before else "it came without notice"
     failed = f"; {len(life.failed)} of its impacts failed" if life.failed else ""
-    lasted = duration((life.ended_at or begun) - (life.started_at or begun))
+    lasted = spoken((life.ended_at or begun) - (life.started_at or begun))
     return f"Over: {how}, and took {lasted}{failed}."
 
 
@@ -142,11 +142,9 @@ def _steps(entries: Iterable[Entry]) -> tuple[Step, ...]:
         last = steps[-1] if steps else None
         if last and fact.did is Did.TOLD is last.did and line.at - last.at < 1:
             # Machines that were told together are one step.
-            machines = f"{last.machine},{fact.machine}"
-            told = f"{_some(machines.split(','))} were told"
-            steps[-1] = Step(
-                at=last.at, did=last.did, actor=last.actor, machine=machines, text=told
-            )
+            machines = list(dict.fromkeys([*last.machine.split(","), fact.machine]))
+            told = f"{_some(machines)} {'were' if machines[1:] else 'was'} told"
+            steps[-1] = changed(last, machine=",".join(machines), text=told)
         else:
             steps.append(
                 Step(at=line.at, did=fact.did, actor=line.actor, machine=fact.machine, text=text)
@@ -178,7 +176,7 @@ def _sentence(entry: Entry, took: float) -> str:
     known = _SENTENCES.get(fact.did)
     if known:
         why = _STARTS.get(fact.why, fact.why)
-        return known.format(actor=actor, machines=machines, why=why, took=duration(took))
+        return known.format(actor=actor, machines=machines, why=why, took=spoken(took))
     about = f" {machines}" if fact.machine else ""
     return f"{_spaced(fact.did)}{about}" + (f" ({fact.why})" if fact.why else "")
 
@@ -195,17 +193,3 @@ def _some(names: Sequence[str]) -> str:
 
 def _clock(moment: float | None) -> str:
     return iso(int(moment or 0))[11:19]
-
-
-def duration(seconds: float) -> str:
-    """For people: `4.2 s`, `12 min 30 s`, `2 h 5 min`, `6 d 23 h`."""
-    if seconds < 60:  # noqa: PLR2004  (a minute)
-        return f"{max(seconds, 0):.3g} s"
-    whole = int(seconds)
-    sizes = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    parts = [(whole // size % more, unit) for (size, unit), more in zip(sizes, _MORE, strict=True)]
-    shown = [f"{n} {unit}" for n, unit in parts if n]
-    return " ".join(shown[:2])
-
-
-_MORE = (10**9, 24, 60, 60)

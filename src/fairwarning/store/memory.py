@@ -110,9 +110,15 @@ class MemoryStore:
         self._ready()
         return self._agenda.first()
 
-    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
+    async def find(
+        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
+    ) -> list[Place]:
         self._ready()
-        return [self._place(one) for one in self._places.find(name, address, number)]
+        if scope and not name and not address:
+            numbers = self._places.of_scope(self._entities.get((Scope, scope)))
+        else:
+            numbers = self._places.find(name, address, number)
+        return [self._place(one) for one in numbers]
 
     async def places(self, after: int, limit: int) -> list[Place]:
         self._ready()
@@ -251,6 +257,11 @@ class _Places:
             return [found for _, found in sorted(self._names.get(name, {}).items())]
         number = self._addresses.get(address, 0) if address else number
         return [number] if number in self.by_number else []
+
+    def of_scope(self, scope: Entity | None) -> list[int]:
+        if not isinstance(scope, Scope):
+            return []
+        return sorted(self._names[name][scope.id] for name in scope.machines)
 
     def past(self, after: int, limit: int) -> list[int]:
         return list(islice((number for number in self.by_number if number > after), limit))

@@ -250,8 +250,10 @@ class SQLiteStore:
     async def next_due(self) -> float | None:
         return await self._read(tables.next_due)
 
-    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
-        return await self._read(tables.find, name, address, number)
+    async def find(
+        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
+    ) -> list[Place]:
+        return await self._read(tables.find, name, address, number, scope)
 
     async def places(self, after: int, limit: int) -> list[Place]:
         return await self._read(tables.places, after, limit)

@@ -75,8 +75,10 @@ class Store(Protocol):
     async def next_due(self) -> float | None:
         """The earliest due time of all entities."""
 
-    async def find(self, *, name: str = "", address: str = "", number: int = 0) -> list[Place]:
-        """Machines of this name (several scopes may have one), with this address or number."""
+    async def find(
+        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
+    ) -> list[Place]:
+        """Machines of this name (several scopes may have one), address, number or scope."""
 
     async def places(self, after: int, limit: int) -> list[Place]:
         """Machines in order of their numbers, from the first past `after`."""

@@ -215,12 +215,16 @@ def next_due(connection: Connection) -> float | None:
     return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
 
 
-def find(connection: Connection, name: str, address: str, number: int) -> list[Place]:
-    """Machines by name, else by address, else by number."""
+def find(
+    connection: Connection, name: str, address: str, number: int, scope: str = ""
+) -> list[Place]:
+    """Machines by name, else by address, else by scope, else by number."""
     if name:
         return _places(connection, "machines_named", name)
     if address:
         return _places(connection, "machines_at", address)
+    if scope:
+        return _places(connection, "machines_of", scope)
     return _places(connection, "machine_numbered", number)
 
 

@@ -84,6 +84,9 @@ SELECT number, scope, body FROM machine WHERE name = ? ORDER BY scope;
 -- name: machines_at
 SELECT number, scope, body FROM machine WHERE address = ? AND address <> '';
 
+-- name: machines_of
+SELECT number, scope, body FROM machine WHERE scope = ? ORDER BY number;
+
 -- name: machine_numbered
 SELECT number, scope, body FROM machine WHERE number = ?;
 
