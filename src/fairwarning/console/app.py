@@ -1,19 +1,60 @@
-"""The console: health and metrics (O10), which need no token, and the operator's API."""
+"""The console: health and metrics (O10), which need no token, the operator's API, and the page."""
+
+from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from fairwarning.console import access
 from fairwarning.console.api import Api
+from fairwarning.console.api.outward import Theatre
+from fairwarning.console.api.routes import Routes
+from fairwarning.console.closing import Closing
+from fairwarning.console.guard import Guard
+from fairwarning.console.login import Login
 from fairwarning.console.metrics import CONTENT_TYPE, Figures, exposition
+from fairwarning.console.page.page import Page
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.settings import Cloud, Console
 from fairwarning.service.tokens import Tokens
+from fairwarning.service.webhooks.webhooks import Webhooks
 
 
-def application(fleet: Fleet, figures: Figures, tokens: Tokens) -> Starlette:
+@dataclass(frozen=True)
+class Parts:
+    """What a console is made of."""
+
+    fleet: Fleet
+    figures: Figures
+    tokens: Tokens
+    webhooks: Webhooks
+    closing: Closing
+    key: str  # of the link that leads to the page
+    cloud: Cloud = field(default_factory=Cloud)
+    settings: Console = field(default_factory=Console)
+    theatre: Theatre | None = None
+
+
+def application(parts: Parts) -> Starlette:
     """The console of one service."""
-    shown = exposition(figures)
+    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.theatre)
+    page = Page(api, parts.fleet, lambda request: access.check(request, parts.tokens))
+    return Starlette(
+        routes=[
+            *_health(parts),
+            *Routes(api, parts.tokens, parts.closing).all(),
+            *Login(parts.tokens, parts.key).routes(),
+            *page.routes(),
+        ],
+        middleware=[Middleware(Guard, hosts=parts.settings.hosts)],
+    )
+
+
+def _health(parts: Parts) -> list[Route]:
+    shown = exposition(parts.figures)
 
     async def healthz(_: Request) -> Response:
         """The process answers."""
@@ -21,7 +62,7 @@ def application(fleet: Fleet, figures: Figures, tokens: Tokens) -> Starlette:
 
     async def readyz(_: Request) -> Response:
         """Commands are taken; polls are answered even when they are not (IS4)."""
-        if fleet.broken:
+        if parts.fleet.broken:
             error = "writes have stopped, reads go on; the log says why"
             return JSONResponse({"status": "stopped", "error": error}, 503)
         return JSONResponse({"status": "ok"})
@@ -29,11 +70,4 @@ def application(fleet: Fleet, figures: Figures, tokens: Tokens) -> Starlette:
     async def metrics(_: Request) -> Response:
         return Response(shown(), media_type=CONTENT_TYPE)
 
-    return Starlette(
-        routes=[
-            Route("/healthz", healthz),
-            Route("/readyz", readyz),
-            Route("/metrics", metrics),
-            *Api(fleet, tokens).routes(),
-        ]
-    )
+    return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

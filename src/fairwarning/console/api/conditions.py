@@ -1,0 +1,67 @@
+"""The conditions a fleet lives under: its time (O5), and faults on demand (M21)."""
+
+from fairwarning.console.api import shapes, views
+from fairwarning.console.api.part import Part, Settings, read
+from fairwarning.core.errors import Refused
+from fairwarning.service.clock import VirtualClock
+from fairwarning.service.faults import Fault, FaultKind
+from fairwarning.service.lookup import machine_called
+
+
+class Conditions(Part):
+    """Time and faults."""
+
+    def clock(self) -> shapes.Clock:
+        """What time it is."""
+        clock = self.fleet.clock
+        rate = clock.rate if isinstance(clock, VirtualClock) else 1.0
+        virtual = isinstance(clock, VirtualClock)
+        return shapes.Clock(now=views.time(clock.now()), virtual=virtual, rate=rate)
+
+    async def set_clock(self, settings: Settings) -> shapes.Clock:
+        """Let virtual time pass, or run."""
+        given = shapes.given(read(shapes.ClockChange, settings))
+        if len(given) != 1:
+            raise Refused("BadBody", "say either advance or rate")
+        if "advance" in given:
+            await self.fleet.advance(given["advance"])
+        else:
+            await self.fleet.run_clock(given["rate"])
+        return self.clock()
+
+    def faults(self) -> shapes.Faults:
+        """The faults in force."""
+        return shapes.Faults(
+            faults=[
+                shapes.Fault(
+                    kind=fault.kind.value,
+                    scope=fault.scope,
+                    machine=fault.machine,
+                    count=left,
+                    seconds=fault.seconds,
+                    delay_seconds=fault.delay_seconds,
+                )
+                for fault, left in self.fleet.faults.standing()
+            ]
+        )
+
+    async def put_fault(self, settings: Settings) -> None:
+        """From now on, answer with this fault."""
+        given = shapes.given(read(shapes.NewFault, settings))
+        if name := given.get("machine", ""):
+            place = await machine_called(self.fleet, name)
+            given |= {"scope": place.scope, "machine": place.machine.name}
+        elif name := given.get("scope", ""):
+            await self._scope(name)
+        self.fleet.faults.put(Fault(**given | {"kind": _kind(given["kind"])}))
+
+    async def clear_faults(self) -> None:
+        """All is well again."""
+        self.fleet.faults.clear()
+
+
+def _kind(value: str) -> FaultKind:
+    for kind in FaultKind:
+        if value == kind.value:
+            return kind
+    raise Refused("BadFault", f"kind must be one of {', '.join(FaultKind)}")

@@ -1,0 +1,166 @@
+"""Machines, and what happens to them."""
+
+from collections.abc import Mapping
+
+from fairwarning.console.api import shapes, views
+from fairwarning.console.api.part import MOST, OPERATOR, PAGE, Part, Settings, name_of, one_of, read
+from fairwarning.core import commands
+from fairwarning.core.commands import Command, Operate
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.model import ImpactKind, ScaleSet, Scope
+from fairwarning.service import explain, fleetfile, resources
+from fairwarning.service.lookup import machine_called
+
+_DAY_SECONDS = 24 * 3600
+
+ACTIONS: Mapping[str, type[Operate]] = {
+    "restart": commands.Restart,
+    "redeploy": commands.Redeploy,
+    "reimage": commands.Reimage,
+    "stop": commands.Stop,
+    "deallocate": commands.Deallocate,
+    "start": commands.Start,
+    "delete": commands.Delete,
+    "evict": commands.Evict,
+    "recommend": commands.Recommend,
+    "fail": commands.Fail,
+    "freeze": commands.Maintain,
+    "maintain": commands.Maintain,
+    "migrate": commands.Maintain,
+    "degrade": commands.Degrade,
+}
+"""What happens to a machine, by the words of the API."""
+
+OF_A_SET = ("restart", "redeploy", "reimage", "stop", "deallocate", "start", "delete", "evict")
+"""What is the set's business when it happens to one of its instances."""
+
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "freeze": ("duration_seconds",),
+    "maintain": ("kind", "duration_seconds"),
+    "migrate": ("duration_seconds",),
+    "degrade": ("days",),
+}
+
+
+class Machines(Part):
+    """Machines and scopes."""
+
+    async def machines(
+        self, after: int = 0, limit: int = PAGE, scope: str = "", set_: str = ""
+    ) -> shapes.Machines:
+        """Machines in order of their numbers; of one scope or set, if given."""
+        if scope or set_:
+            return shapes.Machines(machines=await self._members(scope, set_), next=None)
+        places = await self.fleet.places(after, limit)
+        shown = [await self._shown(place) for place in places]
+        last = places[-1].number if len(places) == limit else None
+        return shapes.Machines(machines=shown, next=last)
+
+    async def _members(self, scope: str, set_: str) -> list[shapes.Machine]:
+        """All machines of a scope or of a set: there are never many."""
+        scopes: tuple[str, ...] = (scope,)
+        if set_:
+            found = await self.fleet.read(ScaleSet, set_)
+            if found is None:
+                raise NotFound("UnknownSet", f"there is no scale set {set_[:60]!r}")
+            scopes = found.groups
+        shown = [await self.scope(name) for name in scopes]
+        return [machine for one in shown for machine in one.machines]
+
+    async def machine(self, name: str) -> shapes.Machine:
+        """One machine."""
+        return await self._shown(await machine_called(self.fleet, name))
+
+    async def explain_machine(self, name: str) -> shapes.Story:
+        """What happened to a machine lately, and what is awaited."""
+        return views.story(await explain.machine(self.fleet, name))
+
+    async def create_machines(
+        self, settings: Settings, key: str = "", actor: str = OPERATOR
+    ) -> shapes.Machines:
+        """A machine by itself, or `count` of them, each by itself."""
+        entry = shapes.given(read(shapes.NewMachine, settings))
+        wanted = fleetfile.entry("machine", entry)
+        await self._create(wanted, key, actor)
+        places = [
+            await machine_called(self.fleet, machine.name)
+            for command in wanted
+            if isinstance(command, commands.CreateScope)
+            for machine in command.machines
+        ]
+        return shapes.Machines(machines=[await self._shown(one) for one in places], next=None)
+
+    async def _create(self, wanted: tuple[fleetfile.Create, ...], key: str, actor: str) -> None:
+        for number, command in enumerate(wanted):
+            group = command.group or self.cloud.group
+            await self._have_group(group)
+            operation = f"{key}-{number}" if key else ""
+            await self.fleet.submit(resources.create(command, group, operation, actor))
+
+    async def _have_group(self, group: str) -> None:
+        if await self.fleet.read(resources.Resource, resources.group_id(group)) is None:
+            await self.fleet.submit(resources.create_group(group, self.cloud.location))
+
+    async def act(
+        self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
+    ) -> shapes.Accepted:
+        """Let something happen to a machine; a repeat under the same key has no effect (IC2)."""
+        command = await self.machine_command(name, action, name_of(key), settings, actor)
+        place = await machine_called(self.fleet, name)
+        return await self._accept(command, (place.scope,))
+
+    async def machine_command(
+        self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
+    ) -> Command:
+        """What `act` submits."""
+        place = await machine_called(self.fleet, name)
+        kind = one_of(action, ACTIONS, "action")
+        how = self._how(action, settings)
+        scope = await self._scope(place.scope)
+        if scope.owner and action in OF_A_SET:
+            instances = (place.machine.instance,)
+            return commands.OperateInstances(
+                set=scope.owner,
+                operation=operation,
+                action=kind,
+                instances=instances,
+                actor=actor,
+            )
+        machines = (place.machine.name,)
+        command: Command = kind(
+            scope=place.scope, machines=machines, operation=operation, actor=actor, **how
+        )
+        return command
+
+    def _how(self, action: str, settings: Settings) -> dict[str, object]:
+        """The action's settings, as its command has them."""
+        how = shapes.given(read(shapes.ActSettings, settings))
+        takes = _SETTINGS.get(action, ())
+        for name in how:
+            if name not in takes:
+                allowed = ", ".join(takes) or "none"
+                raise Refused("BadBody", f"{action} has no {name}; its settings are: {allowed}")
+        if action == "maintain":
+            kinds = {kind.value: kind for kind in ImpactKind}
+            how["kind"] = one_of(how.get("kind", "freeze"), kinds, "kind")
+        elif action == "migrate":
+            how["migration"] = True
+        elif "days" in how:
+            how["not_before"] = int(self.fleet.clock.now() + how.pop("days") * _DAY_SECONDS)
+        return how
+
+    # --- Scopes ---
+
+    async def scopes(self, after: str = "", limit: int = PAGE) -> shapes.Scopes:
+        """Scopes with their machines, in order of their ids."""
+        names = await self.fleet.store.names(Scope, after, min(limit, MOST))
+        shown = []
+        for name in names:
+            scope = await self.fleet.read(Scope, name)
+            if scope:
+                shown.append(views.scope(scope, await self.fleet.find(scope=name)))
+        return shapes.Scopes(scopes=shown, next=names[-1] if len(names) == limit else None)
+
+    async def scope(self, name: str) -> shapes.Scope:
+        """One scope."""
+        return views.scope(await self._scope(name), await self.fleet.find(scope=name))

@@ -1,0 +1,88 @@
+"""What is not the fleet's own: scenarios, which run beside it, and webhooks, which leave it."""
+
+import asyncio
+from typing import Protocol
+
+from fairwarning.console.api import shapes
+from fairwarning.console.api.part import OPERATOR, Part, Settings, read
+from fairwarning.core.errors import NotFound, Unavailable
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.settings import Cloud
+from fairwarning.service.webhooks.webhooks import Webhooks
+
+
+class Theatre(Protocol):
+    """Where scenarios are played, each in a cloud of its own: nothing of it touches the fleet."""
+
+    def shipped(self) -> list[shapes.Scenario]:
+        """The scenarios there are."""
+
+    def play(self, name: str) -> shapes.Verdict:
+        """Run one of them, in virtual time; takes a moment."""
+
+
+class Outward(Part):
+    """Scenarios and webhooks."""
+
+    def __init__(
+        self, fleet: Fleet, cloud: Cloud, webhooks: Webhooks, theatre: Theatre | None = None
+    ) -> None:
+        super().__init__(fleet, cloud)
+        self._theatre = theatre
+        self._webhooks = webhooks
+
+    # --- Scenarios (O6) ---
+
+    async def scenarios(self) -> shapes.Scenarios:
+        """The scenarios that ship with it."""
+        return shapes.Scenarios(scenarios=self._stage().shipped())
+
+    async def run_scenario(self, name: str) -> shapes.Verdict:
+        """Run one in virtual time, in a cloud of its own."""
+        stage = self._stage()
+        if name not in {one.name for one in stage.shipped()}:
+            known = ", ".join(one.name for one in stage.shipped())
+            raise NotFound("UnknownScenario", f"there is no scenario {name[:60]!r}; it is {known}")
+        return await asyncio.to_thread(stage.play, name)
+
+    def _stage(self) -> Theatre:
+        if self._theatre is None:
+            raise Unavailable("NoScenarios", "this service runs no scenarios")
+        return self._theatre
+
+    # --- Webhooks ---
+
+    async def webhooks(self) -> shapes.Webhooks:
+        """All webhooks; without their secrets."""
+        shown = [
+            shapes.Webhook(
+                name=one.name,
+                url=one.url,
+                form=one.form.value,
+                state=one.state.value,
+                cursor=one.cursor,
+                delivered=one.delivered,
+                given_up=one.given_up,
+                last_error=one.last_error,
+            )
+            for one in await self._webhooks.list()
+        ]
+        return shapes.Webhooks(webhooks=shown)
+
+    async def create_webhook(
+        self, settings: Settings, actor: str = OPERATOR
+    ) -> shapes.CreatedWebhook:
+        """From now on, send every change of an event there."""
+        given = shapes.given(read(shapes.NewWebhook, settings))
+        made = await self._webhooks.create(**given, actor=actor)
+        return shapes.CreatedWebhook(
+            name=made.name, url=made.url, form=made.form.value, secret=made.secret
+        )
+
+    async def remove_webhook(self, name: str, actor: str = OPERATOR) -> None:
+        """Send nothing more there."""
+        await self._webhooks.remove(name, actor=actor)
+
+    async def test_webhook(self, name: str) -> shapes.Sent:
+        """Send a message that is about nothing."""
+        return shapes.Sent(status=await self._webhooks.test(name))

@@ -1,0 +1,84 @@
+"""What the parts of the API share: the fleet, pages, and how settings are read."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from fairwarning.console.api import shapes, views
+from fairwarning.core.commands import Command
+from fairwarning.core.errors import NotFound, Refused
+from fairwarning.core.model import Operation, Scope
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.lookup import Place
+from fairwarning.service.settings import Cloud
+
+Settings = Mapping[str, Any]
+"""What somebody wants, as JSON or as a form has it."""
+
+OPERATOR = "operator"
+PAGE = 100  # of a list, unless asked for otherwise
+MOST = 1000
+
+B = TypeVar("B", bound=shapes.Body)
+
+
+class Part:
+    """Speaks to the fleet for somebody, whom the journal calls `actor`."""
+
+    def __init__(self, fleet: Fleet, cloud: Cloud) -> None:
+        self.fleet = fleet
+        self.cloud = cloud
+
+    async def _scope(self, name: str) -> Scope:
+        scope = await self.fleet.read(Scope, name)
+        if scope is None:
+            raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
+        return scope
+
+    async def _shown(self, place: Place) -> shapes.Machine:
+        return views.machine(place, await self._scope(place.scope))
+
+    async def _accept(self, command: Command, scopes: tuple[str, ...]) -> shapes.Accepted:
+        """Have it decided; what it announced is in these scopes."""
+        operation = await self.fleet.submit(command)
+        assert operation is not None
+        events: list[shapes.Event] = []
+        polled = False
+        for name in scopes:
+            scope = await self.fleet.read(Scope, name)
+            if scope:
+                polled = polled or scope.enabled
+                events += [
+                    views.event(event, name)
+                    for event in scope.events.values()
+                    if event.operation == operation.id
+                ]
+        newest = await self.fleet.read(Operation, operation.id)
+        shown = views.operation(newest or operation)
+        return shapes.Accepted(operation=shown, events=events, polled=polled)
+
+
+def name_of(key: str) -> str:
+    """What an operation is called: as whoever asks wishes, so that a repeat is known (IC2)."""
+    return key or uuid.uuid4().hex
+
+
+def read(kind: type[B], settings: Settings) -> B:
+    """The settings in their shape; what is not allowed is refused, and said so."""
+    try:
+        return msgspec.convert(settings, kind)
+    except msgspec.ValidationError as error:
+        known = ", ".join(kind.__struct_fields__) or "none"
+        raise Refused("BadBody", f"{error}; the settings are: {known}") from None
+
+
+def one_of(value: str, known: Mapping[str, Any], what: str) -> Any:  # noqa: ANN401  (its value)
+    """What a word stands for."""
+    if value not in known:
+        words = ", ".join(known)
+        raise NotFound(
+            f"Unknown{what.title()}", f"there is no {what} {value[:40]!r}; it is {words}"
+        )
+    return known[value]

@@ -1,0 +1,468 @@
+"""What the operator's API takes and gives, as shapes; the OpenAPI document is made of them (C4).
+
+What a value may be is decided further in, where the rules are; here is only what it looks like.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+Time = str
+"""ISO 8601, to the second: `2026-11-15T10:00:00Z`."""
+
+
+class Event(Struct):
+    """Notice of an impact on machines of one scope."""
+
+    id: str
+    type: str
+    status: Literal["Scheduled", "Started", "Over"]
+    source: str
+    scope: str
+    resources: list[str]
+    created_at: Time
+    not_before: Time | None
+    operation: str
+    impact: str | None
+    duration_seconds: int
+    description: str
+    approved_by: str
+    awaits: list[str]
+
+
+class Machine(Struct):
+    """A machine, and what is announced for it."""
+
+    name: str
+    scope: str
+    set: str
+    instance: int
+    number: int
+    kind: str
+    group: str
+    host_name: str
+    host: str
+    power: str
+    priority: str
+    eviction: str
+    update_domain: int
+    fault_domain: int
+    terminate_notice: str | None
+    size: str
+    zone: str
+    tags: dict[str, str]
+    address: str
+    polled: bool
+    doing: str | None
+    events: list[Event]
+
+
+class Scope(Struct):
+    """The machines that see one document, and the events in it."""
+
+    id: str
+    kind: str
+    set: str
+    group: str
+    enabled: bool
+    incarnation: int
+    polled_at: Time | None
+    machines: list[Machine]
+    events: list[Event]
+
+
+class Operation(Struct):
+    """What somebody asked for, and how far it is."""
+
+    id: str
+    kind: str
+    actor: str
+    status: str
+    accepted_at: Time
+    ended_at: Time | None
+    planned: int
+    done: int
+    failed: int
+    cancelled: int
+    error: str
+
+
+class Accepted(Struct):
+    """An operation was accepted; the events that it made, if the machines' scope is polled."""
+
+    operation: Operation
+    events: list[Event]
+    polled: bool
+
+
+class Set(Struct):
+    """A scale set and its model."""
+
+    name: str
+    group: str
+    capacity: int
+    model: int
+    terminate_notice: str | None
+    upgrade: str
+    scale_in: str
+    priority: str
+    eviction: str
+    size: str
+    zone: str
+    tags: dict[str, str]
+    scopes: list[str]
+    deleting: bool
+    outdated: list[str]
+
+
+class Rollout(Struct):
+    """A host rollout, and how far it is."""
+
+    id: str
+    kind: str
+    actor: str
+    status: str
+    why: str
+    started_at: Time
+    ended_at: Time | None
+    machines: int
+    done: int
+    failed: int
+    skipped: int
+    progress: float
+    batch: int
+    lanes: int
+    running: int
+    halt_percent: int | None
+
+
+class Clock(Struct):
+    """The fleet's time."""
+
+    now: Time
+    virtual: bool
+    rate: float
+
+
+class Fault(Struct):
+    """What the metadata endpoint does wrong, to whom and how often."""
+
+    kind: str
+    scope: str
+    machine: str
+    count: int
+    seconds: float
+    delay_seconds: float
+
+
+class Line(Struct):
+    """A line of the journal: who did what, when and why."""
+
+    number: int
+    at: Time
+    actor: str
+    about: str
+    did: str
+    event: str
+    machine: str
+    operation: str
+    why: str
+
+
+class Step(Struct):
+    """One thing that came to pass, `after` so many seconds since the first."""
+
+    at: Time
+    after: float
+    did: str
+    actor: str
+    machine: str
+    text: str
+
+
+class Told(Struct):
+    """A machine was shown the event."""
+
+    machine: str
+    at: Time
+
+
+class Approval(Struct):
+    """Somebody approved the event."""
+
+    by: str
+    at: Time
+
+
+class Story(Struct):
+    """What happened, in order, why, and what is still awaited."""
+
+    kind: Literal["event", "operation", "machine"]
+    id: str
+    title: str
+    summary: str
+    awaits: str
+    steps: list[Step]
+    told: list[Told]
+    approved: list[Approval]
+    notice_seconds: float | None
+    waited_seconds: float | None
+    impact_seconds: float | None
+    events: list[str]
+
+
+class Moment(Event):
+    """An event with the moments of its life."""
+
+    approved_at: Time | None
+    started_at: Time | None
+    ended_at: Time | None
+    cancelled: bool
+
+
+class Timeline(Struct, rename={"begins": "from", "ends": "to"}):
+    """Events that are there, and those that were over since `from`; `cut`: there were more."""
+
+    begins: Time
+    ends: Time
+    now: Time
+    cut: bool
+    events: list[Moment]
+
+
+class Scenario(Struct):
+    """A scenario that can be run."""
+
+    name: str
+    about: str
+    text: str
+
+
+class Verdict(Struct):
+    """How a scenario went, in virtual time; `difference` is the first one."""
+
+    name: str
+    passed: bool
+    steps: int
+    seconds: float
+    took: float
+    difference: str
+
+
+class Webhook(Struct):
+    """Whom every change of an event is sent to, and how that goes."""
+
+    name: str
+    url: str
+    form: str
+    state: str
+    cursor: int
+    delivered: int
+    given_up: int
+    last_error: str
+
+
+class CreatedWebhook(Struct):
+    """The secret that messages are signed with is shown this once."""
+
+    name: str
+    url: str
+    form: str
+    secret: str
+
+
+class Sent(Struct):
+    """How a webhook's target answered."""
+
+    status: int
+
+
+# --- Pages --------------------------------------------------------------------------------------
+
+
+class Machines(Struct):
+    """Machines in order of their numbers."""
+
+    machines: list[Machine]
+    next: int | None
+
+
+class Scopes(Struct):
+    """Scopes in order of their ids."""
+
+    scopes: list[Scope]
+    next: str | None
+
+
+class Sets(Struct):
+    """Scale sets in order of their names."""
+
+    sets: list[Set]
+    next: str | None
+
+
+class Events(Struct):
+    """Events that are there, in order of their scopes."""
+
+    events: list[Event]
+    next: str | None
+
+
+class Rollouts(Struct):
+    """Rollouts in order of their ids."""
+
+    rollouts: list[Rollout]
+    next: str | None
+
+
+class Lines(Struct):
+    """Lines of the journal."""
+
+    lines: list[Line]
+    next: int | None
+
+
+class Faults(Struct):
+    """The faults in force."""
+
+    faults: list[Fault]
+
+
+class Scenarios(Struct):
+    """The scenarios that ship with it."""
+
+    scenarios: list[Scenario]
+
+
+class Webhooks(Struct):
+    """All webhooks."""
+
+    webhooks: list[Webhook]
+
+
+# --- Bodies -------------------------------------------------------------------------------------
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    """What a request brings."""
+
+
+class Nothing(Body):
+    """No settings."""
+
+
+class NewMachine(Body):
+    """A `[[machine]]` of the fleet file; with `count`, several of them."""
+
+    name: str
+    count: int | UnsetType = UNSET
+    host_name: str | UnsetType = UNSET
+    host: str | UnsetType = UNSET
+    address: str | UnsetType = UNSET
+    priority: str | UnsetType = UNSET
+    eviction: str | UnsetType = UNSET
+    terminate_notice: str | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    zone: str | UnsetType = UNSET
+    tags: dict[str, str] | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    rules: dict[str, Any] | UnsetType = UNSET
+
+
+class NewSet(Body):
+    """A `[[scale_set]]` of the fleet file."""
+
+    name: str
+    capacity: int
+    terminate_notice: str | None = None
+    upgrade: str | UnsetType = UNSET
+    scale_in: str | UnsetType = UNSET
+    priority: str | UnsetType = UNSET
+    eviction: str | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    zone: str | UnsetType = UNSET
+    tags: dict[str, str] | UnsetType = UNSET
+    prefix: str | UnsetType = UNSET
+    update_domains: int | UnsetType = UNSET
+    fault_domains: int | UnsetType = UNSET
+    group: str | UnsetType = UNSET
+    rules: dict[str, Any] | UnsetType = UNSET
+
+
+class SetChanges(Body):
+    """Another model; `terminate_notice: null` is none."""
+
+    terminate_notice: str | UnsetType | None = UNSET
+    upgrade: str | UnsetType = UNSET
+    scale_in: str | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    tags: dict[str, str] | UnsetType = UNSET
+
+
+class Capacity(Body):
+    """So many instances from now on."""
+
+    capacity: int
+
+
+class Instances(Body):
+    """These instances, by their ids; without any, all."""
+
+    instances: list[int] | UnsetType = UNSET
+
+
+class ActSettings(Body):
+    """What freeze, migrate (`duration_seconds`), maintain and degrade (`days`) may be told."""
+
+    duration_seconds: int | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    days: float | UnsetType = UNSET
+
+
+class NewRollout(Body):
+    """Over these scopes and sets; without any, over the whole fleet."""
+
+    id: str | UnsetType = UNSET
+    scopes: list[str] | UnsetType = UNSET
+    sets: list[str] | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    by_host: bool | UnsetType = UNSET
+    hosts: list[str] | UnsetType = UNSET
+    batch: int | UnsetType = UNSET
+    duration_seconds: int | UnsetType = UNSET
+    halt_percent: int | UnsetType | None = UNSET
+
+
+class ClockChange(Body):
+    """`advance` by so many seconds, or run at a `rate` from now on (0 freezes)."""
+
+    advance: float | UnsetType = UNSET
+    rate: float | UnsetType = UNSET
+
+
+class NewFault(Body):
+    """For a machine, for a scope, or for all."""
+
+    kind: str
+    machine: str | UnsetType = UNSET
+    scope: str | UnsetType = UNSET
+    count: int | UnsetType = UNSET
+    seconds: float | UnsetType = UNSET
+    delay_seconds: float | UnsetType = UNSET
+
+
+class NewWebhook(Body):
+    """Whom to send every change of an event to."""
+
+    name: str
+    url: str
+    form: str | UnsetType = UNSET
+    secret: str | UnsetType = UNSET
+    handshake: bool | UnsetType = UNSET
+
+
+def given(body: Body) -> dict[str, Any]:
+    """What the body says, without what it leaves out."""
+    named: dict[str, Any] = msgspec.structs.asdict(body)
+    return {key: value for key, value in named.items() if value is not UNSET}

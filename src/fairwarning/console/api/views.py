@@ -1,0 +1,236 @@
+"""Entities as the API shows them."""
+
+from fairwarning.console.api import shapes
+from fairwarning.core import rollout as rollouts
+from fairwarning.core.cascade import Line
+from fairwarning.core.decision import Did
+from fairwarning.core.model import Event, Machine, Operation, Rollout, ScaleSet, Scope
+from fairwarning.core.times import format_duration, iso
+from fairwarning.service.lives import Entry, Life
+from fairwarning.service.lookup import Place
+from fairwarning.service.stories import Story
+
+
+def time(moment: float) -> str:
+    """A moment as the API writes it."""
+    return iso(int(moment))
+
+
+def time_or_none(moment: float | None) -> str | None:
+    """The same, if there is one."""
+    return None if moment is None else time(moment)
+
+
+def _notice(seconds: int) -> str | None:
+    return format_duration(seconds) if seconds else None
+
+
+def event(one: Event, scope: str) -> shapes.Event:
+    """An event that is there."""
+    return shapes.Event(
+        id=one.id,
+        type=one.type.value,
+        status=one.status.value,
+        source=one.source.value,
+        scope=scope,
+        resources=list(one.resources),
+        created_at=time(one.created_at),
+        not_before=iso(one.not_before),
+        operation=one.operation,
+        impact=one.impact.value if one.impact else None,
+        duration_seconds=one.duration_seconds,
+        description=one.description,
+        approved_by=one.approved_by,
+        awaits=list(one.awaits),
+    )
+
+
+def past_event(life: Life) -> shapes.Event:
+    """An event that is over, as far as the journal tells."""
+    return shapes.Event(
+        id=life.id,
+        type=life.type.value if life.type else "",
+        status="Over",
+        source=life.source.value if life.source else "",
+        scope=life.scope,
+        resources=list(life.resources),
+        created_at=time(life.created_at or 0.0),
+        not_before=time_or_none(life.not_before),
+        operation=life.operation,
+        impact=None,
+        duration_seconds=-1,
+        description="",
+        approved_by=life.approved_by,
+        awaits=[],
+    )
+
+
+def moment(life: Life, live: Event | None) -> shapes.Moment:
+    """An event on the timeline."""
+    shown = event(live, life.scope) if live else past_event(life)
+    return shapes.Moment(
+        **{name: getattr(shown, name) for name in shown.__struct_fields__},
+        approved_at=time_or_none(life.approved_at),
+        started_at=time_or_none(life.started_at),
+        ended_at=time_or_none(life.ended_at),
+        cancelled=life.ended is Did.CANCELLED,
+    )
+
+
+def machine(place: Place, scope: Scope) -> shapes.Machine:
+    """A machine of a scope."""
+    one: Machine = scope.machines.get(place.machine.name, place.machine)
+    impact = scope.impacts.get(one.name)
+    return shapes.Machine(
+        name=one.name,
+        scope=scope.id,
+        set=scope.owner,
+        instance=one.instance,
+        number=place.number,
+        kind=scope.kind.value,
+        group=scope.group,
+        host_name=one.host_name,
+        host=one.host,
+        power=one.power.value,
+        priority=one.priority.value,
+        eviction=one.eviction.value,
+        update_domain=one.update_domain,
+        fault_domain=one.fault_domain,
+        terminate_notice=_notice(one.terminate_seconds),
+        size=one.size,
+        zone=one.zone,
+        tags=dict(one.tags),
+        address=one.address,
+        polled=scope.enabled,
+        doing=impact.kind.value if impact and impact.deadline is not None else None,
+        events=[event(e, scope.id) for e in scope.events.values() if one.name in e.resources],
+    )
+
+
+def scope(one: Scope, places: list[Place]) -> shapes.Scope:
+    """A scope with its machines."""
+    return shapes.Scope(
+        id=one.id,
+        kind=one.kind.value,
+        set=one.owner,
+        group=one.group,
+        enabled=one.enabled,
+        incarnation=one.incarnation,
+        polled_at=time(one.polled_at) if one.polled_at else None,
+        machines=[machine(place, one) for place in places],
+        events=[event(e, one.id) for e in one.events.values()],
+    )
+
+
+def operation(one: Operation) -> shapes.Operation:
+    """An operation."""
+    return shapes.Operation(
+        id=one.id,
+        kind=one.kind,
+        actor=one.actor,
+        status=one.status.value,
+        accepted_at=time(one.accepted_at),
+        ended_at=time_or_none(one.ended_at),
+        planned=one.planned,
+        done=one.done,
+        failed=one.failed,
+        cancelled=one.cancelled,
+        error=one.error,
+    )
+
+
+def scale_set(one: ScaleSet, groups: list[Scope]) -> shapes.Set:
+    """A scale set with what its placement groups hold."""
+    machines = [machine for group in groups for machine in group.machines.values()]
+    return shapes.Set(
+        name=one.id,
+        group=one.group,
+        capacity=len(machines),
+        model=one.model,
+        terminate_notice=_notice(one.terminate_seconds),
+        upgrade=one.upgrade.value,
+        scale_in=one.scale_in.value,
+        priority=one.priority.value,
+        eviction=one.eviction.value,
+        size=one.size,
+        zone=one.zone,
+        tags=dict(one.tags),
+        scopes=list(one.groups),
+        deleting=bool(one.deleting),
+        outdated=[machine.name for machine in machines if machine.model != one.model],
+    )
+
+
+def rollout(one: Rollout) -> shapes.Rollout:
+    """A rollout."""
+    return shapes.Rollout(
+        id=one.id,
+        kind=one.kind.value,
+        actor=one.actor,
+        status=one.status.value,
+        why=one.why,
+        started_at=time(one.started_at),
+        ended_at=time_or_none(one.ended_at),
+        machines=one.machines,
+        done=one.done,
+        failed=one.failed,
+        skipped=one.skipped,
+        progress=rollouts.progress(one),
+        batch=one.batch,
+        lanes=one.lanes,
+        running=len(one.running),
+        halt_percent=one.halt_percent,
+    )
+
+
+def line(entry: Entry) -> shapes.Line:
+    """A line of the journal."""
+    told: Line = entry.line
+    kind, name = told.entity
+    return shapes.Line(
+        number=entry.number,
+        at=time(told.at),
+        actor=told.actor,
+        about=f"{kind.__name__} {name}",
+        did=told.fact.did.value,
+        event=told.fact.event,
+        machine=told.fact.machine,
+        operation=told.fact.operation,
+        why=told.fact.why,
+    )
+
+
+def story(one: Story) -> shapes.Story:
+    """A story, and how long its parts took where it is about one event."""
+    first = one.steps[0].at if one.steps else 0.0
+    life = one.lives[0] if one.kind == "event" else Life(id="", scope="")
+    approvals = [(each.approved_by, each.approved_at) for each in one.lives]
+    told = {name: at for each in reversed(one.lives) for name, at in each.told.items()}
+    return shapes.Story(
+        kind=one.kind,
+        id=one.id,
+        title=one.title,
+        summary=one.summary,
+        awaits=one.awaits,
+        steps=[
+            shapes.Step(
+                at=time(step.at),
+                after=round(step.at - first, 3),
+                did=step.did.value,
+                actor=step.actor,
+                machine=step.machine,
+                text=step.text,
+            )
+            for step in one.steps
+        ],
+        told=[shapes.Told(machine=name, at=time(at)) for name, at in told.items()],
+        approved=[shapes.Approval(by=by, at=time(at)) for by, at in approvals if at is not None],
+        notice_seconds=_between(life.created_at, life.not_before),
+        waited_seconds=_between(life.created_at, life.started_at),
+        impact_seconds=_between(life.started_at, life.ended_at),
+        events=[each.id for each in one.lives],
+    )
+
+
+def _between(begin: float | None, end: float | None) -> float | None:
+    return None if begin is None or end is None else round(end - begin, 3)

@@ -1,0 +1,83 @@
+"""Host rollouts (E7): started, watched, paused, resumed, aborted."""
+
+from typing import Any
+
+from fairwarning.console.api.shapes import Event, Rollout
+from fairwarning.console.page.foresight import Choice, Foreseen
+from fairwarning.console.page.forms import Done
+from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+
+_ROLLOUTS = 50
+_EVENTS = 20  # of a rollout, shown
+_SEARCHED = 1000  # of all that are there
+_CHOICES = {
+    "Running": ("pause", "abort"),
+    "Paused": ("resume", "abort"),
+}
+_ABOUT = {
+    "pause": ("Pause", "Nothing new begins; what was announced goes on.", ""),
+    "resume": ("Resume", "It goes on where it stopped.", "main"),
+    "abort": ("Abort", "It ends: scheduled events are cancelled, started ones run out.", "grave"),
+}
+_SAID = {"pause": "Paused.", "resume": "It goes on.", "abort": "Aborted."}
+
+
+async def index(visit: Visit) -> Shown:
+    """All rollouts, a page of them at a time."""
+    page = await visit.api.rollouts(visit.query("after"), _ROLLOUTS)
+    return Shown("rollouts.html", {"rollouts": page.rollouts, "next": page.next})
+
+
+async def show(visit: Visit) -> Shown:
+    """How far one is, and which events it waits for."""
+    rollout = await visit.api.rollout(visit.named("id"))
+    choices = [
+        Choice(action, label, Foreseen(about), kind)
+        for action in _CHOICES.get(rollout.status, ())
+        for label, about, kind in (_ABOUT[action],)
+    ]
+    data = {"rollout": rollout, "deeds": choices, "events": await _events(visit, rollout)}
+    return Shown("rollout.html", data)
+
+
+async def _events(visit: Visit, rollout: Rollout) -> list[Event]:
+    """Those that are announced or under way for it."""
+    page = await visit.api.events(limit=_SEARCHED)
+    own = [event for event in page.events if event.operation.startswith(f"{rollout.id}/")]
+    return own[:_EVENTS]
+
+
+async def decide(visit: Visit) -> Done:
+    """Pause, resume or abort."""
+    name, action = visit.named("id"), visit.named("action")
+    await visit.api.steer_rollout(name, action, visit.actor)
+    return Done(_SAID.get(action, action), f"/rollouts/{name}")
+
+
+async def new(_: Visit) -> Shown:
+    """An empty form."""
+    return Shown("rollout_new.html", {})
+
+
+async def start(visit: Visit) -> Done:
+    """Over what was named; over the whole fleet if nothing was."""
+    form = visit.form
+    given: dict[str, Any] = {
+        "id": form.text("id") or None,
+        "kind": form.text("kind") or None,
+        "sets": form.text("sets").split() or None,
+        "scopes": form.text("scopes").split() or None,
+        "batch": form.whole("batch", "scopes at once"),
+        "duration_seconds": form.whole("duration_seconds", "seconds a machine is away"),
+        "halt_percent": form.whole("halt_percent", "percent failed"),
+    }
+    kept = {name: value for name, value in given.items() if value is not None}
+    started = await visit.api.start_rollout(kept, form.text("key"), visit.actor)
+    return Done(f"Started over {started.machines} machines.", f"/rollouts/{started.id}")
+
+
+VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]
+DEEDS: Deeds = [
+    ("/rollouts/new", start, new),
+    ("/rollouts/{id}/{action}", decide, show),
+]

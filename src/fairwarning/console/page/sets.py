@@ -1,0 +1,159 @@
+"""Scale sets: made with or without termination notice (T8), changed, emptied."""
+
+from typing import Any
+
+from fairwarning.console.api.shapes import Machine, Set
+from fairwarning.console.page import words
+from fairwarning.console.page.foresight import Foreseen, foresee, fresh
+from fairwarning.console.page.forms import Done, Form
+from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+from fairwarning.core.commands import DeleteSet, Scale
+from fairwarning.core.errors import Refused
+
+_INSTANCES = 100  # on a page
+_MINUTE_SECONDS = 60
+
+
+async def show(visit: Visit) -> Shown:
+    """Its model, its instances, and what each change would lead to."""
+    name = visit.named("name")
+    found = await visit.api.set(name)
+    everyone = (await visit.api.machines(set_=name)).machines
+    machines, following = _page(everyone, visit.whole("after"))
+    staying = sum(not _leaves(one) for one in everyone)
+    data: dict[str, Any] = {"set": found, "machines": machines, "next": following}
+    data |= {"staying": staying, "leaving": len(everyone) - staying}
+    data |= await _foreseen(visit, found, staying) if visit.may else {}
+    return Shown("set.html", data)
+
+
+def _leaves(machine: Machine) -> bool:
+    return machine.doing == "delete" or any(one.type == "Terminate" for one in machine.events)
+
+
+def _page(machines: list[Machine], after: int | None) -> tuple[list[Machine], int | None]:
+    """Some instances, and after which to go on."""
+    later = [one for one in machines if after is None or one.instance > after]
+    shown = sorted(later, key=lambda one: one.instance)[:_INSTANCES]
+    return shown, shown[-1].instance if len(later) > _INSTANCES else None
+
+
+async def _foreseen(visit: Visit, found: Set, staying: int) -> dict[str, Any]:
+    capacity = visit.whole("capacity")
+    preview = None
+    if capacity is not None:
+        preview = {"capacity": capacity, "foreseen": await _scaled(visit, found, capacity)}
+    outdated = words.count(len(found.outdated), "instance")
+    return {
+        "preview": preview,
+        "fewer": await _scaled(visit, found, max(staying - 1, 0)),
+        "upgrade": Foreseen(
+            f"{outdated} will follow model {found.model}; nothing restarts."
+            if found.outdated
+            else f"All instances follow model {found.model} already."
+        ),
+        "gone": await foresee(visit.fleet, DeleteSet(set=found.name, operation=fresh())),
+    }
+
+
+async def _scaled(visit: Visit, found: Set, capacity: int) -> Foreseen:
+    command = Scale(set=found.name, operation=fresh(), capacity=capacity)
+    return await foresee(visit.fleet, command)
+
+
+async def scale(visit: Visit) -> Done:
+    """So many instances from now on."""
+    name = visit.named("name")
+    capacity = visit.form.whole("capacity", "the number of instances")
+    if capacity is None:
+        raise Refused("NoCapacity", "say how many instances there are to be")
+    answer = await visit.api.scale_set(
+        name, {"capacity": capacity}, visit.form.text("key"), visit.actor
+    )
+    return Done(f"Scaled to {capacity}: {words.accepted(answer)}", f"/sets/{name}")
+
+
+async def notice(visit: Visit) -> Done:
+    """Termination notification on or off, and its delay: a new model (T3)."""
+    name = visit.named("name")
+    changed = await visit.api.update_set(
+        name, {"terminate_notice": _notice(visit.form)}, visit.actor
+    )
+    return Done(f"Model {changed.model}: {_said(changed)}.", f"/sets/{name}")
+
+
+async def upgrade(visit: Visit) -> Done:
+    """All instances to the newest model."""
+    name = visit.named("name")
+    changed = await visit.api.upgrade_set(name, {}, visit.actor)
+    return Done(f"All instances follow model {changed.model}.", f"/sets/{name}")
+
+
+async def act(visit: Visit) -> Done:
+    """Something for the instances that are ticked."""
+    name, action, chosen = visit.named("name"), visit.form.text("action"), visit.form.instances()
+    if not chosen:
+        raise Refused("NoInstances", "tick the instances it is for")
+    if action == "upgrade":
+        changed = await visit.api.upgrade_set(name, {"instances": chosen}, visit.actor)
+        return Done(f"They follow model {changed.model}.", f"/sets/{name}")
+    answer = await visit.api.act_on_set(
+        name, action, {"instances": chosen}, visit.form.text("key"), visit.actor
+    )
+    return Done(f"{action.capitalize()}: {words.accepted(answer)}", f"/sets/{name}")
+
+
+async def delete(visit: Visit) -> Done:
+    """The whole set goes, each instance with its notice."""
+    name = visit.named("name")
+    answer = await visit.api.delete_set(name, visit.form.text("key"), visit.actor)
+    # Without notice it is gone already, and its page with it.
+    to = f"/sets/{name}" if answer.events else "/"
+    return Done(f"{name} is deleted: {words.accepted(answer)}", to)
+
+
+async def new(_: Visit) -> Shown:
+    """An empty form."""
+    return Shown("set_new.html", {})
+
+
+async def create(visit: Visit) -> Done:
+    """With termination notice where that is on."""
+    form = visit.form
+    capacity = form.whole("capacity", "the number of instances")
+    if capacity is None:
+        raise Refused("NoCapacity", "say how many instances there are to be")
+    kept: dict[str, Any] = {
+        key: value
+        for key in ("priority", "eviction", "size", "zone", "upgrade", "scale_in")
+        if (value := form.text(key))
+    }
+    kept |= {"name": form.text("name"), "capacity": capacity, "terminate_notice": _notice(form)}
+    made = await visit.api.create_set(kept, form.text("key"), visit.actor)
+    count = words.count(made.capacity, "instance")
+    return Done(f"{made.name} is there: {count}, {_said(made)}.", f"/sets/{made.name}")
+
+
+def _notice(form: Form) -> str | None:
+    """The delay as the model has it (T1); what it may be is decided further in."""
+    if form.text("notify") != "on":
+        return None
+    minutes = form.whole("delay", "the termination delay")
+    if minutes is None:
+        raise Refused("NoDelay", "say how many minutes the termination delay is: 5 to 15")
+    return f"PT{minutes}M"
+
+
+def _said(found: Set) -> str:
+    return "with termination notice" if found.terminate_notice else "without termination notice"
+
+
+VIEWS: Views = [("/sets/new", new), ("/sets/{name:path}", show)]
+DEEDS: Deeds = [
+    ("/sets/new", create, new),
+    ("/sets/{name:path}/scale", scale, show),
+    ("/sets/{name:path}/notice", notice, show),
+    ("/sets/{name:path}/upgrade", upgrade, show),
+    ("/sets/{name:path}/instances", act, show),
+    ("/sets/{name:path}/delete", delete, show),
+]

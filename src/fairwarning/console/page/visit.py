@@ -1,0 +1,59 @@
+"""One request to the page: what it asks, what it may do, and what it is shown."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+
+from fairwarning.console.api import Api
+from fairwarning.console.page.forms import Done, Failed, Form
+from fairwarning.core.errors import Refused
+from fairwarning.service.fleet import Fleet
+
+_LONGEST = 250  # of what a query may say
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A request, with what it works on. `failed` says which form on it was refused just now."""
+
+    request: Request
+    api: Api
+    fleet: Fleet
+    actor: str = ""
+    may: bool = False  # change anything
+    failed: Failed | None = None
+    form: Form = field(default_factory=lambda: Form([]))
+
+    def named(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def query(self, name: str) -> str:
+        """A part of the query; empty if it is not there."""
+        return self.request.query_params.get(name, "").strip()[:_LONGEST]
+
+    def whole(self, name: str) -> int | None:
+        """A number of the query."""
+        text = self.query(name)
+        if not text:
+            return None
+        if len(text) > 18 or not (text.isascii() and text.isdecimal()):  # noqa: PLR2004
+            raise Refused("BadQuery", f"{name} must be a whole number of at most 18 digits")
+        return int(text)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A template, and what stands in it."""
+
+    template: str
+    data: Mapping[str, Any]
+
+
+View = Callable[[Visit], Awaitable[Shown]]
+Deed = Callable[[Visit], Awaitable[Done]]
+Views = list[tuple[str, View]]
+Deeds = list[tuple[str, Deed, View]]
+"""Where a form is posted to, what that does, and the page that shows why it was refused."""
