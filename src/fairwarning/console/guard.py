@@ -68,6 +68,8 @@ class Guard:
 
 def _name(host: str) -> str:
     """The host without its port; empty if it is none."""
+    if "@" in host:
+        return ""
     try:
         return (urlsplit(f"//{host}").hostname or "").removesuffix(".")
     except ValueError:

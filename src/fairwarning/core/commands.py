@@ -90,10 +90,10 @@ class Poll(ScopeCommand):
 
 @record
 class Tell(ScopeCommand):
-    """A machine has been shown these events: for the journal alone (O7)."""
+    """Machines have been shown an event: for the journal alone (O7)."""
 
-    machine: str = must(checks.known)
-    events: tuple[str, ...] = must(checks.names(limits.SCOPE_EVENTS))
+    event: str = must(checks.known)
+    machines: tuple[str, ...] = must(checks.names(limits.SCOPE_MACHINES))
 
 
 @record

@@ -156,10 +156,10 @@ def _poll(draft: Draft, command: Poll) -> None:
 
 
 def _tell(draft: Draft, command: Tell) -> None:
-    for name in command.events:
-        event = draft.events.get(name)
-        if event:  # it may be over by now
-            draft.facts.append(Fact(Did.TOLD, event.id, command.machine, event.operation))
+    event = draft.events.get(command.event)
+    if event:  # it may be over by now
+        machines = ",".join(command.machines)
+        draft.facts.append(Fact(Did.TOLD, event.id, machines, event.operation))
 
 
 def _approve(draft: Draft, command: Approve) -> None:

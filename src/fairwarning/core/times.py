@@ -86,7 +86,7 @@ def format_duration(seconds: int) -> str:
 def spoken(seconds: float) -> str:
     """For people, in at most two units: `4.2 s`, `15 min`, `1 h 5 min`, `6 d 23 h`."""
     if seconds < _UNITS["min"]:
-        return f"{max(seconds, 0):.3g} s"
+        return f"{max(seconds, 0):.1f}".removesuffix(".0") + " s"
     left, parts = int(seconds), []
     for unit, size in _UNITS.items():
         count, left = divmod(left, size)

@@ -44,7 +44,10 @@ class Events:
             return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
         caller.era = scope.ready_at
         if anew and scope.events:
-            self._fleet.told.show(scope, caller.name, visible(scope, ask.version))
+            shown = visible(scope, ask.version)
+            self._fleet.told.show(scope, caller.name, shown)
+            if len(shown) < len(scope.events):
+                caller.checked = None  # at another version it may be told of more (M9)
         key = ask.key or (ask.version + " close" * ask.close)
         answer = published.answers.get(key)
         if answer is None:

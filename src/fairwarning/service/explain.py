@@ -9,13 +9,17 @@ from fairwarning.service.lives import Entry, Life, lives
 from fairwarning.service.lookup import machine_called
 from fairwarning.service.stories import Story
 
-_LINES = 5000  # of one event, or around one operation
+_LINES = 5000  # of one event or operation, and before an operation's acceptance
+_SOON_LINES = 50_000  # after it
 _MACHINE_LINES = 1000  # of the scope of a machine
 
 
 async def event_life(fleet: Fleet, name: str) -> tuple[Life, Event | None]:
     """What became of an event, and the event itself if it is still there."""
-    entries = await _lines_of_event(fleet, name)
+    return await _life(fleet, await _lines_of_event(fleet, name))
+
+
+async def _life(fleet: Fleet, entries: list[Entry]) -> tuple[Life, Event | None]:
     (life,) = lives(entries).values()
     scope = await fleet.read(Scope, life.scope)
     return life, scope.events.get(life.id) if scope else None
@@ -24,7 +28,7 @@ async def event_life(fleet: Fleet, name: str) -> tuple[Life, Event | None]:
 async def event(fleet: Fleet, name: str) -> Story:
     """The story of an event."""
     entries = await _lines_of_event(fleet, name)
-    life, live = await event_life(fleet, name)
+    life, live = await _life(fleet, entries)
     operation = await fleet.read(Operation, life.operation)
     return stories.of_event(entries, live, operation, fleet.clock.now())
 
@@ -35,15 +39,24 @@ async def operation(fleet: Fleet, name: str) -> Story:
     if found is None:
         raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
     entries = await _lines_of_operation(fleet, name)
+    live = await _live(fleet, entries, name)
+    return stories.of_operation(entries, found, [event for _, event in live], fleet.clock.now())
+
+
+async def operation_events(fleet: Fleet, name: str) -> list[tuple[str, Event]]:
+    """The events of an operation that are still there, with their scopes."""
+    return await _live(fleet, await _lines_of_operation(fleet, name), name)
+
+
+async def _live(fleet: Fleet, entries: list[Entry], operation: str) -> list[tuple[str, Event]]:
     scopes = {entry.line.entity[1] for entry in entries if entry.line.entity[0] is Scope}
-    live = [
-        event
-        for scope_name in sorted(scopes)
-        if (scope := await fleet.read(Scope, scope_name))
+    return [
+        (name, event)
+        for name in sorted(scopes)
+        if (scope := await fleet.read(Scope, name))
         for event in scope.events.values()
-        if event.operation == name
+        if event.operation == operation
     ]
-    return stories.of_operation(entries, found, live, fleet.clock.now())
 
 
 async def machine(fleet: Fleet, name: str) -> Story:
@@ -82,8 +95,10 @@ async def _lines_of_operation(fleet: Fleet, name: str) -> list[Entry]:
     found = {entry.number: entry for entry in own}
     accepted = [entry.number for entry in own if entry.line.fact.did is Did.OPERATION_ACCEPTED]
     for number in accepted[:1]:
-        near = await fleet.store.journal(after=max(number - _LINES, 0), limit=2 * _LINES)
-        found |= {entry.number: entry for entry in near if entry.line.fact.operation == name}
+        near = await fleet.store.lines_of(
+            name, after=number - _LINES, before=number + _SOON_LINES, limit=_LINES
+        )
+        found |= {entry.number: entry for entry in near}
     events = dict.fromkeys(entry.line.fact.event for entry in found.values())
     for one in filter(None, events):
         lines = await fleet.store.journal(event=one, limit=_LINES)

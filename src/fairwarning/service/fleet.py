@@ -7,10 +7,8 @@ acknowledged only when durable.
 
 import asyncio
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import Missing, Outcome
@@ -29,9 +27,6 @@ from fairwarning.core.model import (
     Lane,
     Operation,
     Ref,
-    Resource,
-    Rollout,
-    ScaleSet,
     Scope,
 )
 from fairwarning.machines.driver import Driver
@@ -43,9 +38,10 @@ from fairwarning.service.faults import Faults
 from fairwarning.service.impacts import Impacts
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import Polls
+from fairwarning.service.reads import Reads
 from fairwarning.service.timers import Timers
 from fairwarning.service.told import Told
-from fairwarning.store.store import Batch, Place, Store
+from fairwarning.store.store import Batch, Store
 
 log = logging.getLogger(__name__)
 
@@ -53,20 +49,19 @@ BATCH_COMMANDS = 256  # decided and committed together at most
 CACHED_ENTITIES = 4096
 RETRY_SECONDS = 1.0  # real seconds until what nobody waits for is tried again
 
-E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
-
-class Fleet:
+class Fleet(Reads):
     """A fleet of machines: submit commands, read documents; time and drivers do the rest."""
 
     def __init__(
         self, store: Store, clock: Clock, driver: Driver, *, cached: int = CACHED_ENTITIES
     ) -> None:
-        self.store = store
+        super().__init__(store)
         self.clock = clock
         self.documents = Documents(self._load_scope)
         self.polls = Polls(self.post)
-        self.told = Told(self.post)
+        self.told = Told(self.post, self._rate)
+        self._advancing = asyncio.Lock()
         self.faults = Faults(clock.now)
         self.broken: Broken | None = None
         self.followers: list[Callable[[str, Scope | None], None]] = [self.told.follow]
@@ -76,7 +71,6 @@ class Fleet:
         self._decided = self._commits = self._refused = 0
         self._impacts = Impacts(driver, self.post)
         self._timers = Timers(clock, self._wake)
-        self._cache: OrderedDict[Ref, Entity] = OrderedDict()
         self._cached = cached
         self._queue: list[Waiting] = []
         self._awake = asyncio.Event()
@@ -138,6 +132,7 @@ class Fleet:
         if self._stopping:
             raise Unavailable("Stopping", "the service is stopping; try again when it is back")
         future: asyncio.Future[Operation | None] = asyncio.get_running_loop().create_future()
+        self.told.write()  # who approves was told before
         self._queue.append(Waiting(command, future))
         self._wake()
         return await future
@@ -151,10 +146,11 @@ class Fleet:
     async def advance(self, seconds: float) -> None:
         """Let virtual time pass, and everything that is due in it happen."""
         clock = self._virtual()
-        self.polls.collect()  # by the time at which they were
-        self.told.write()
-        await clock.advance(seconds)
-        await self._keep_time()
+        async with self._advancing:  # two who let time pass at once add up
+            self.polls.collect()  # by the time at which they were
+            self.told.write()
+            await clock.advance(seconds)
+            await self._keep_time()
 
     async def run_clock(self, rate: float) -> None:
         """Let virtual time run at a multiple of real time; 0 freezes it."""
@@ -165,50 +161,15 @@ class Fleet:
         await self.store.commit(Batch(self.clock.now(), notes=self._notes()))
         self._tell_readers()
 
+    def _rate(self) -> float:
+        return self.clock.rate if isinstance(self.clock, VirtualClock) else 1.0
+
     def _virtual(self) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
             raise Refused("RealTime", "this fleet runs in real time; start it with a virtual clock")
         return self.clock
 
     # --- Reads ---
-
-    async def read(self, kind: type[E], name: str) -> E | None:
-        """An entity as committed."""
-        ref = (kind, name)
-        entity = self._cache.get(ref)
-        if entity is None:
-            entity = (await self.store.load([ref]))[ref]
-            entity = self._cache.get(ref, entity)  # a commit in the meantime is newer
-        assert entity is None or isinstance(entity, kind)
-        return entity
-
-    async def read_all(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
-        """Several entities as committed."""
-        found: dict[Ref, Entity | None] = {ref: self._cache.get(ref) for ref in refs}
-        missing = [ref for ref, entity in found.items() if entity is None]
-        for ref, entity in (await self.store.load(missing)).items() if missing else ():
-            found[ref] = self._cache.get(ref, entity)
-        return found
-
-    async def resources(self, prefix: str, after: str, limit: int) -> list[Resource]:
-        """Resources whose ids begin so, in order, from the first past `after`."""
-        while True:
-            names = await self.store.names(Resource, after, limit)
-            refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
-            read = (await self.read_all(refs)).values()
-            found = [one for one in read if isinstance(one, Resource)]
-            if len(found) == len(refs):  # else one went meanwhile, and the page would be short
-                return found
-
-    async def find(
-        self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[Place]:
-        """Machines of this name, address, number or scope."""
-        return await self.store.find(name=name, address=address, number=number, scope=scope)
-
-    async def places(self, after: int, limit: int) -> list[Place]:
-        """Machines in order of their numbers, from the first past `after`."""
-        return await self.store.places(after, limit)
 
     async def poll(self, scope: str) -> Published:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""

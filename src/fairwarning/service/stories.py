@@ -8,7 +8,7 @@ from typing import Literal
 
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Event, EventStatus, Operation, Scope
-from fairwarning.core.record import changed, record
+from fairwarning.core.record import record
 from fairwarning.core.times import iso, spoken
 from fairwarning.service.lives import Entry, Life, lives
 
@@ -139,32 +139,25 @@ def _steps(entries: Iterable[Entry]) -> tuple[Step, ...]:
             began[fact.event, fact.machine] = line.at
         took = line.at - began.get((fact.event, fact.machine), line.at)
         text = _sentence(entry, took)
-        last = steps[-1] if steps else None
-        if last and fact.did is Did.TOLD is last.did and line.at - last.at < 1:
-            # Machines that were told together are one step.
-            machines = list(dict.fromkeys([*last.machine.split(","), fact.machine]))
-            told = f"{_some(machines)} {'were' if machines[1:] else 'was'} told"
-            steps[-1] = changed(last, machine=",".join(machines), text=told)
-        else:
-            steps.append(
-                Step(at=line.at, did=fact.did, actor=line.actor, machine=fact.machine, text=text)
-            )
+        steps.append(
+            Step(at=line.at, did=fact.did, actor=line.actor, machine=fact.machine, text=text)
+        )
     return tuple(steps)
 
 
 _SENTENCES = {
     Did.SCHEDULED: "{why}, was announced for {machines}",
-    Did.TOLD: "{machines} was told",
-    Did.APPROVED: "{actor} approved",
-    Did.PEER_APPROVED: "{why}, which is hit together with it, approved",
+    Did.TOLD: "it was shown to {machines}",
+    Did.APPROVED: "it was approved by {actor}",
+    Did.PEER_APPROVED: "it was approved in {why}, which is hit together with it",
     Did.STARTED: "it started for {machines}, {why}",
     Did.BEGUN: "the {why} of {machines} began",
-    Did.CARRIED_OUT: "{machines} is done, after {took}",
+    Did.CARRIED_OUT: "it was carried out on {machines}, after {took}",
     Did.FAILED: "it failed for {machines}, after {took}: {why}",
     Did.CANCELLED: "it was taken back: {why}",
     Did.LAPSED: "its time passed; it was advice, and nothing followed",
     Did.ENDED: "it is over",
-    Did.OPERATION_ACCEPTED: "{actor} asked for it ({why}); accepted",
+    Did.OPERATION_ACCEPTED: "it was asked for by {actor} ({why}), and accepted",
     Did.OPERATION_ENDED: "the operation ended: {why}",
 }
 _STARTS = {"approved": "because it was approved", "NotBefore": "because NotBefore was reached"}

@@ -1,6 +1,8 @@
 """What is planned, under way, and lately over, in all of the fleet (O8)."""
 
-from fairwarning.core.model import Event, Scope
+from collections.abc import Mapping
+
+from fairwarning.core.model import Event, EventStatus, Scope
 from fairwarning.core.record import record
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lives import Entry, Life, lives
@@ -26,22 +28,45 @@ async def timeline(fleet: Fleet, seconds: float) -> Timeline:
     begins = now - seconds
     entries, cut = await _since(fleet, begins)
     found = lives(entries)
-    live = {event.id: event for _, event in await live_events(fleet, "", EVENTS)}
+    there = await live_events(fleet, "", EVENTS)
+    live = {event.id: event for _, event in there}
+    found |= {event.id: _waiting(scope, event) for scope, event in there if not _acted_on(event)}
     for name in {*live, *found}:
         if name not in found or not found[name].whole:
             found |= lives(await fleet.store.journal(event=name, limit=LINES))
-    shown = [life for life in found.values() if life.whole and _touches(life, begins)]
-    shown.sort(key=lambda life: (life.created_at or 0.0, life.id))
+    shown = [life for life in found.values() if life.whole and _is_shown(life, begins, live)]
+    shown.sort(key=lambda life: (life.id in live, life.created_at or 0.0, life.id))
+    cut = cut or len(there) >= EVENTS or len(shown) > EVENTS
+    newest = sorted(shown[-EVENTS:], key=lambda life: (life.created_at or 0.0, life.id))
     return Timeline(
         begins=begins,
         now=now,
-        events=tuple((life, live.get(life.id)) for life in shown[-EVENTS:]),
-        cut=cut or len(shown) > EVENTS,
+        events=tuple((life, live.get(life.id)) for life in newest),
+        cut=cut,
     )
 
 
-def _touches(life: Life, begins: float) -> bool:
-    return life.ended_at is None or life.ended_at >= begins
+def _is_shown(life: Life, begins: float, live: Mapping[str, Event]) -> bool:
+    """What is there, and what was over since then; of more that is there we know too little."""
+    return life.id in live if life.ended_at is None else life.ended_at >= begins
+
+
+def _acted_on(event: Event) -> bool:
+    return event.status is EventStatus.STARTED or bool(event.approved_by)
+
+
+def _waiting(scope: str, event: Event) -> Life:
+    """Of an event to which nothing has happened yet the journal knows no more than itself."""
+    return Life(
+        id=event.id,
+        scope=scope,
+        operation=event.operation,
+        resources=event.resources,
+        type=event.type,
+        source=event.source,
+        created_at=event.created_at,
+        not_before=event.not_before,
+    )
 
 
 async def _since(fleet: Fleet, begins: float) -> tuple[list[Entry], bool]:

@@ -16,10 +16,11 @@ _WRITE_SECONDS = 0.2  # real ones, so that many machines are journaled together
 class Told:
     """The machines that know of each event that is planned or under way."""
 
-    def __init__(self, post: Callable[[Tell], None]) -> None:
+    def __init__(self, post: Callable[[Tell], None], rate: Callable[[], float]) -> None:
         self._post = post
+        self._rate = rate  # of time: what is quick for us may be minutes for the fleet
         self._known: dict[str, dict[str, set[str]]] = {}  # scope -> event -> machines
-        self._new: dict[tuple[str, str], list[str]] = {}  # scope, machine -> events
+        self._new: dict[tuple[str, str], list[str]] = {}  # scope, event -> machines
         self._timer: asyncio.TimerHandle | None = None
 
     def show(self, scope: Scope, machine: str, events: list[Event]) -> None:
@@ -29,9 +30,10 @@ class Told:
             machines = known.setdefault(event.id, set())
             if machine not in machines:
                 machines.add(machine)
-                self._new.setdefault((scope.id, machine), []).append(event.id)
+                self._new.setdefault((scope.id, event.id), []).append(machine)
         if self._new and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.write)
+            wait = _WRITE_SECONDS / max(self._rate(), 1.0)
+            self._timer = asyncio.get_running_loop().call_later(wait, self.write)
 
     def write(self) -> None:
         """Have it journaled."""
@@ -39,8 +41,8 @@ class Told:
             self._timer.cancel()
             self._timer = None
         new, self._new = self._new, {}
-        for (scope, machine), events in new.items():
-            self._post(Tell(scope=scope, machine=machine, events=tuple(events), actor=machine))
+        for (scope, event), machines in new.items():
+            self._post(Tell(scope=scope, event=event, machines=tuple(machines), actor="machine"))
 
     def follow(self, name: str, scope: Scope | None) -> None:
         """Events that are over are forgotten."""

@@ -157,6 +157,10 @@ class MemoryStore:
         self._ready()
         return self._journal.past(after, limit, entity, event)
 
+    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+        self._ready()
+        return self._journal.between(operation, after, before, limit)
+
     async def latest(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[Entry]:
@@ -323,13 +327,21 @@ class _Journal:
                 found.append(Entry(number, line))
         return found
 
+    def between(self, operation: str, after: int, before: int, limit: int) -> list[Entry]:
+        first = max(after, 0)
+        lines = enumerate(self.lines[first : max(before - 1, first)], first + 1)
+        found = (Entry(number, line) for number, line in lines if line.fact.operation == operation)
+        return list(islice(found, limit))
+
     def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[Entry]:
         if entity is None:
             last = len(self.lines) if before is None else min(before - 1, len(self.lines))
             numbers: Sequence[int] = range(last, max(last - limit, 0), -1)
         else:
             self._index()
-            numbers = self._numbers.get(entity, [])[: -limit - 1 : -1]
+            own = self._numbers.get(entity, [])
+            past = len(own) if before is None else bisect_left(own, before)
+            numbers = own[max(past - limit, 0) : past][::-1]
         return [Entry(number, self.lines[number - 1]) for number in numbers]
 
     def _index(self) -> None:

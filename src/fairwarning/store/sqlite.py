@@ -275,6 +275,9 @@ class SQLiteStore:
     ) -> list[Entry]:
         return await self._read(tables.journal, after, limit, entity, event)
 
+    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+        return await self._read(tables.lines_of_operation, operation, after, before, limit)
+
     async def latest(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[Entry]:

@@ -100,10 +100,16 @@ class Store(Protocol):
     ) -> list[Entry]:
         """Journal lines in order, from the first past `after`; of one entity or event if given."""
 
+    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+        """Journal lines of an operation between two numbers, in order."""
+
     async def latest(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[Entry]:
-        """The newest lines, the newest first: those before a number, or of one entity."""
+        """The newest lines, the newest first; of one entity if given.
+
+        From the first before a number, if given: with an entity, that of one of its lines.
+        """
 
     async def note(self, name: str) -> str | None:
         """A small value kept beside the fleet."""

@@ -12,7 +12,7 @@ from typing import cast
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import Line
-from fairwarning.core.decision import OVER, Did, Fact
+from fairwarning.core.decision import Did, Fact
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.core.record import changed as with_changes
@@ -52,14 +52,14 @@ class Rows:
         self.first_lines: list[Row] = []
         self.lines: list[Row] = []
         self._newest: dict[Ref, int] = {}  # lines, by the entity they are about
-        self._events: dict[tuple[str, str, str], tuple[int, int]] = {}  # first and last line
+        self._events: dict[tuple[str, str, str], int] = {}
         for line in batch.lines:
             self._add_line(line)
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put_entity(ref, before, after)
         self.told = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
-        self.events = [(*key, *lines) for key, lines in self._events.items()]
+        self.events = [(*key, line) for key, line in self._events.items()]
         self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
         self.head: Head = (max(self._position, head[0] + 1), self._line, self._machine)
 
@@ -77,10 +77,7 @@ class Rows:
             self.lines.append((self._line, before, *row))
         self._newest[line.entity] = self._line
         if fact.event:
-            key = (fact.event, kind, name)
-            first, last = self._events.get(key, (self._line, 0))
-            over = last > 0 or fact.did in OVER
-            self._events[key] = (first, self._line if over else -self._line)
+            self._events.setdefault((fact.event, kind, name), self._line)
 
     def _put_entity(self, ref: Ref, before: Entity | None, after: Entity | None) -> None:
         position = None
@@ -127,9 +124,9 @@ def write(connection: Connection, rows: Rows) -> float | None:
     except sqlite3.IntegrityError as error:  # an address of another machine, or two strays
         raise Clash from error
     _many(connection, "tell_of_entities", rows.told)
+    _many(connection, "add_events", rows.events)
     _many(connection, "add_first_lines", rows.first_lines)
     _many(connection, "add_lines", rows.lines)
-    _many(connection, "add_events", rows.events)
     _many(connection, "put_impacts", rows.impacts)
     _many(connection, "settle_impacts", [(name,) for name in rows.batch.settled])
     _many(connection, "put_notes", list(rows.batch.notes.items()))
@@ -264,7 +261,7 @@ def changed(connection: Connection, after: int, limit: int) -> list[Change]:
 def journal(
     connection: Connection, after: int, limit: int, entity: Ref | None, event: str
 ) -> list[Entry]:
-    """Lines in order. Those of an entity or event cost a step for each newer one of the entity."""
+    """Lines in order. Those of an entity cost a step for each newer one of it."""
     values: dict[str, object] = {"after": max(after, 0), "limit": limit, "event": event}
     if entity is not None:
         query = "lines_of_entity"
@@ -272,6 +269,15 @@ def journal(
     else:
         query = "lines_of_event" if event else "lines"
     return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
+
+
+def lines_of_operation(
+    connection: Connection, operation: str, after: int, before: int, limit: int
+) -> list[Entry]:
+    """Lines of an operation between two numbers. Costs a step for each line between them."""
+    values = {"operation": operation, "after": after, "before": before, "limit": limit}
+    rows = connection.execute(_SQL["lines_of_operation"], values).fetchall()
+    return [_entry(*row) for row in rows]
 
 
 def latest(

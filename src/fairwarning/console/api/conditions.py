@@ -1,6 +1,6 @@
 """The conditions a fleet lives under: its time (O5), and faults on demand (M21)."""
 
-from fairwarning.console.api import shapes, views
+from fairwarning.console.api import bodies, shapes, views
 from fairwarning.console.api.part import Part, Settings, read
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
@@ -20,7 +20,7 @@ class Conditions(Part):
 
     async def set_clock(self, settings: Settings) -> shapes.Clock:
         """Let virtual time pass, or run."""
-        given = shapes.given(read(shapes.ClockChange, settings))
+        given = bodies.given(read(bodies.ClockChange, settings))
         if len(given) != 1:
             raise Refused("BadBody", "say either advance or rate")
         if "advance" in given:
@@ -47,7 +47,7 @@ class Conditions(Part):
 
     async def put_fault(self, settings: Settings) -> None:
         """From now on, answer with this fault."""
-        given = shapes.given(read(shapes.NewFault, settings))
+        given = bodies.given(read(bodies.NewFault, settings))
         if name := given.get("machine", ""):
             place = await machine_called(self.fleet, name)
             given |= {"scope": place.scope, "machine": place.machine.name}

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from fairwarning.console.api import Api, shapes
+from fairwarning.console.api import Api, bodies, shapes
 from fairwarning.console.api.machines import ACTIONS, OF_A_SET
 from fairwarning.console.api.part import MOST, PAGE
 from fairwarning.console.api.rollouts import STEERING
@@ -63,7 +63,7 @@ class Endpoint:
     about: str
     call: Call
     answer: type | None = None
-    body: type[shapes.Body] | None = None
+    body: type[bodies.Body] | None = None
     status: int = 200
     query: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a path's part is one of
@@ -79,8 +79,10 @@ async def _faults(api: Api, _: Ask) -> shapes.Faults:
 
 async def _journal(api: Api, ask: Ask) -> shapes.Lines:
     if ask.text("newest") == "true":
-        return await api.newest(ask.number("before") or None, ask.limit)
-    return await api.journal(ask.number("after"), ask.limit, ask.text("event"), ask.text("scope"))
+        return await api.newest(ask.number("before") or None, ask.limit, ask.text("scope"))
+    if ask.text("scope"):
+        raise Refused("BadQuery", "the lines of a scope come the newest first: say newest=true")
+    return await api.journal(ask.number("after"), ask.limit, ask.text("event"))
 
 
 _LIMIT = {"limit": f"How many at most, 1 to {MOST}."}
@@ -100,7 +102,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/machines", "Create a machine by itself, or several.",
         lambda api, ask: api.create_machines(ask.settings, ask.key, ask.actor),
-        shapes.Machines, shapes.NewMachine, 201,
+        shapes.Machines, bodies.NewMachine, 201,
     ),
     Endpoint(
         "GET", "/api/machines/{name:path}/explain", "What happened to a machine lately.",
@@ -115,7 +117,7 @@ ENDPOINTS = (
         lambda api, ask: api.act(
             ask.named("name"), ask.named("action"), ask.settings, ask.key, ask.actor
         ),
-        shapes.Accepted, shapes.ActSettings, 202, words=_ACT,
+        shapes.Accepted, bodies.ActSettings, 202, words=_ACT,
     ),
     Endpoint(
         "GET", "/api/scopes", "Scopes with their machines, in order of their ids.",
@@ -133,7 +135,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/sets", "Create a scale set.",
         lambda api, ask: api.create_set(ask.settings, ask.key, ask.actor),
-        shapes.Set, shapes.NewSet, 201,
+        shapes.Set, bodies.NewSet, 201,
     ),
     Endpoint(
         "GET", "/api/sets/{name}", "One scale set.",
@@ -142,7 +144,7 @@ ENDPOINTS = (
     Endpoint(
         "PATCH", "/api/sets/{name}", "Change a scale set's model.",
         lambda api, ask: api.update_set(ask.named("name"), ask.settings, ask.actor),
-        shapes.Set, shapes.SetChanges,
+        shapes.Set, bodies.SetChanges,
     ),
     Endpoint(
         "DELETE", "/api/sets/{name}", "Delete a scale set, each instance with its notice.",
@@ -152,19 +154,19 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/sets/{name}/scale", "So many instances from now on.",
         lambda api, ask: api.scale_set(ask.named("name"), ask.settings, ask.key, ask.actor),
-        shapes.Accepted, shapes.Capacity, 202,
+        shapes.Accepted, bodies.Capacity, 202,
     ),
     Endpoint(
         "POST", "/api/sets/{name}/upgrade", "Bring instances to the present model.",
         lambda api, ask: api.upgrade_set(ask.named("name"), ask.settings, ask.actor),
-        shapes.Set, shapes.Instances,
+        shapes.Set, bodies.Instances,
     ),
     Endpoint(
         "POST", "/api/sets/{name}/{action}", "Let something happen to instances of a set.",
         lambda api, ask: api.act_on_set(
             ask.named("name"), ask.named("action"), ask.settings, ask.key, ask.actor
         ),
-        shapes.Accepted, shapes.Instances, 202, words={"action": OF_A_SET},
+        shapes.Accepted, bodies.Instances, 202, words={"action": OF_A_SET},
     ),
     # --- Events and operations ---
     Endpoint(
@@ -186,12 +188,12 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/events/{id}/approve", "Start an event now.",
         lambda api, ask: api.approve(ask.named("id"), ask.actor), shapes.Event,
-        shapes.Nothing,
+        bodies.Nothing,
     ),
     Endpoint(
         "POST", "/api/events/{id}/cancel", "An event will not happen after all.",
         lambda api, ask: api.cancel(ask.named("id"), ask.actor), shapes.Event,
-        shapes.Nothing,
+        bodies.Nothing,
     ),
     Endpoint(
         "GET", "/api/operations/{id}", "One operation.",
@@ -214,7 +216,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/rollouts", "Work through machines, an update domain or a host at a time.",
         lambda api, ask: api.start_rollout(ask.settings, ask.key, ask.actor),
-        shapes.Rollout, shapes.NewRollout, 201,
+        shapes.Rollout, bodies.NewRollout, 201,
     ),
     Endpoint(
         "GET", "/api/rollouts/{id}", "One rollout, and how far it is.",
@@ -223,18 +225,18 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/rollouts/{id}/{action}", "Pause a rollout, let it go on, or end it.",
         lambda api, ask: api.steer_rollout(ask.named("id"), ask.named("action"), ask.actor),
-        shapes.Rollout, shapes.Nothing, words={"action": tuple(STEERING)},
+        shapes.Rollout, bodies.Nothing, words={"action": tuple(STEERING)},
     ),
     # --- Time and faults ---
     Endpoint("GET", "/api/clock", "The fleet's time.", _clock, shapes.Clock),
     Endpoint(
         "POST", "/api/clock", "Let virtual time pass, or run.",
-        lambda api, ask: api.set_clock(ask.settings), shapes.Clock, shapes.ClockChange,
+        lambda api, ask: api.set_clock(ask.settings), shapes.Clock, bodies.ClockChange,
     ),
     Endpoint("GET", "/api/faults", "The faults in force.", _faults, shapes.Faults),
     Endpoint(
         "POST", "/api/faults", "Let the metadata endpoint misbehave.",
-        lambda api, ask: api.put_fault(ask.settings), None, shapes.NewFault, 204,
+        lambda api, ask: api.put_fault(ask.settings), None, bodies.NewFault, 204,
     ),
     Endpoint(
         "DELETE", "/api/faults", "All is well again.",
@@ -246,9 +248,9 @@ ENDPOINTS = (
         query={
             **_NEXT,
             "event": "Only of this event.",
-            "scope": "Only of this scope.",
             "newest": "`true`: the newest first.",
             "before": "With `newest`: `next` of the page before.",
+            "scope": "With `newest`: only of this scope.",
         },
     ),
     # --- Scenarios and webhooks ---
@@ -258,7 +260,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/api/scenarios/{name}/run", "Run a scenario in a cloud of its own.",
-        lambda api, ask: api.run_scenario(ask.named("name")), shapes.Verdict, shapes.Nothing,
+        lambda api, ask: api.run_scenario(ask.named("name")), shapes.Verdict, bodies.Nothing,
     ),
     Endpoint(
         "GET", "/api/webhooks", "Whom every change of an event is sent to.",
@@ -267,7 +269,7 @@ ENDPOINTS = (
     Endpoint(
         "POST", "/api/webhooks", "Send every change of an event there.",
         lambda api, ask: api.create_webhook(ask.settings, ask.actor),
-        shapes.CreatedWebhook, shapes.NewWebhook, 201,
+        shapes.CreatedWebhook, bodies.NewWebhook, 201,
     ),
     Endpoint(
         "DELETE", "/api/webhooks/{name}", "Send nothing more there.",
@@ -275,6 +277,6 @@ ENDPOINTS = (
     ),
     Endpoint(
         "POST", "/api/webhooks/{name}/test", "Send a message that is about nothing.",
-        lambda api, ask: api.test_webhook(ask.named("name")), shapes.Sent, shapes.Nothing,
+        lambda api, ask: api.test_webhook(ask.named("name")), shapes.Sent, bodies.Nothing,
     ),
 )  # fmt: skip

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from fairwarning.console.api import shapes, views
-from fairwarning.console.api.part import MOST, OPERATOR, PAGE, Part, Settings, name_of, one_of, read
+from fairwarning.console.api import bodies, shapes, views
+from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read
 from fairwarning.core import commands
 from fairwarning.core.commands import Command, Operate
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ImpactKind, ScaleSet, Scope
+from fairwarning.core.record import changed
 from fairwarning.service import explain, fleetfile, resources
 from fairwarning.service.lookup import machine_called
 
@@ -49,27 +50,31 @@ class Machines(Part):
         self, after: int = 0, limit: int = PAGE, scope: str = "", set_: str = ""
     ) -> shapes.Machines:
         """Machines in order of their numbers; of one scope or set, if given."""
+        if scope and set_:
+            raise Refused("BadQuery", "say either scope or set")
         if scope or set_:
             return shapes.Machines(machines=await self._members(scope, set_), next=None)
         places = await self.fleet.places(after, limit)
-        shown = [await self._shown(place) for place in places]
+        shown = await self._shown(places)
         last = places[-1].number if len(places) == limit else None
         return shapes.Machines(machines=shown, next=last)
 
     async def _members(self, scope: str, set_: str) -> list[shapes.Machine]:
         """All machines of a scope or of a set: there are never many."""
-        scopes: tuple[str, ...] = (scope,)
         if set_:
             found = await self.fleet.read(ScaleSet, set_)
             if found is None:
                 raise NotFound("UnknownSet", f"there is no scale set {set_[:60]!r}")
             scopes = found.groups
-        shown = [await self.scope(name) for name in scopes]
-        return [machine for one in shown for machine in one.machines]
+        else:
+            scopes = ((await self._scope(scope)).id,)
+        places = [place for name in scopes for place in await self.fleet.find(scope=name)]
+        return await self._shown(places)
 
     async def machine(self, name: str) -> shapes.Machine:
         """One machine."""
-        return await self._shown(await machine_called(self.fleet, name))
+        place = await machine_called(self.fleet, name)
+        return views.machine(place, await self._scope(place.scope))
 
     async def explain_machine(self, name: str) -> shapes.Story:
         """What happened to a machine lately, and what is awaited."""
@@ -79,23 +84,19 @@ class Machines(Part):
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Machines:
         """A machine by itself, or `count` of them, each by itself."""
-        entry = shapes.given(read(shapes.NewMachine, settings))
+        entry = bodies.given(read(bodies.NewMachine, settings))
         wanted = fleetfile.entry("machine", entry)
         await self._create(wanted, key, actor)
-        places = [
-            await machine_called(self.fleet, machine.name)
-            for command in wanted
-            if isinstance(command, commands.CreateScope)
-            for machine in command.machines
-        ]
-        return shapes.Machines(machines=[await self._shown(one) for one in places], next=None)
+        scopes = [one.scope for one in wanted if isinstance(one, commands.CreateScope)]
+        places = [place for scope in scopes for place in await self.fleet.find(scope=scope)]
+        return shapes.Machines(machines=await self._shown(places), next=None)
 
     async def _create(self, wanted: tuple[fleetfile.Create, ...], key: str, actor: str) -> None:
-        for number, command in enumerate(wanted):
-            group = command.group or self.cloud.group
-            await self._have_group(group)
-            operation = f"{key}-{number}" if key else ""
-            await self.fleet.submit(resources.create(command, group, operation, actor))
+        """All of them, or none."""
+        group = wanted[0].group or self.cloud.group  # one entry, so it is everybody's
+        await self._have_group(group)
+        first, *rest = (resources.create(one, group, key, actor) for one in wanted)
+        await self.fleet.submit(changed(first, follow=(*first.follow, *rest)))
 
     async def _have_group(self, group: str) -> None:
         if await self.fleet.read(resources.Resource, resources.group_id(group)) is None:
@@ -105,6 +106,8 @@ class Machines(Part):
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Accepted:
         """Let something happen to a machine; a repeat under the same key has no effect (IC2)."""
+        if done := await self._repeat(key):
+            return done
         command = await self.machine_command(name, action, name_of(key), settings, actor)
         place = await machine_called(self.fleet, name)
         return await self._accept(command, (place.scope,))
@@ -134,7 +137,7 @@ class Machines(Part):
 
     def _how(self, action: str, settings: Settings) -> dict[str, object]:
         """The action's settings, as its command has them."""
-        how = shapes.given(read(shapes.ActSettings, settings))
+        how = bodies.given(read(bodies.ActSettings, settings))
         takes = _SETTINGS.get(action, ())
         for name in how:
             if name not in takes:
@@ -153,7 +156,8 @@ class Machines(Part):
 
     async def scopes(self, after: str = "", limit: int = PAGE) -> shapes.Scopes:
         """Scopes with their machines, in order of their ids."""
-        names = await self.fleet.store.names(Scope, after, min(limit, MOST))
+        limit = min(limit, PAGE)  # each has up to 200 machines
+        names = await self.fleet.names(Scope, after, limit)
         shown = []
         for name in names:
             scope = await self.fleet.read(Scope, name)

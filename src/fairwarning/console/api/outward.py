@@ -3,7 +3,7 @@
 import asyncio
 from typing import Protocol
 
-from fairwarning.console.api import shapes
+from fairwarning.console.api import bodies, shapes
 from fairwarning.console.api.part import OPERATOR, Part, Settings, read
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.service.fleet import Fleet
@@ -30,6 +30,7 @@ class Outward(Part):
         super().__init__(fleet, cloud)
         self._theatre = theatre
         self._webhooks = webhooks
+        self._playing = asyncio.Lock()
 
     # --- Scenarios (O6) ---
 
@@ -43,7 +44,8 @@ class Outward(Part):
         if name not in {one.name for one in stage.shipped()}:
             known = ", ".join(one.name for one in stage.shipped())
             raise NotFound("UnknownScenario", f"there is no scenario {name[:60]!r}; it is {known}")
-        return await asyncio.to_thread(stage.play, name)
+        async with self._playing:  # one at a time: each is a whole cloud
+            return await asyncio.to_thread(stage.play, name)
 
     def _stage(self) -> Theatre:
         if self._theatre is None:
@@ -73,7 +75,7 @@ class Outward(Part):
         self, settings: Settings, actor: str = OPERATOR
     ) -> shapes.CreatedWebhook:
         """From now on, send every change of an event there."""
-        given = shapes.given(read(shapes.NewWebhook, settings))
+        given = bodies.given(read(bodies.NewWebhook, settings))
         made = await self._webhooks.create(**given, actor=actor)
         return shapes.CreatedWebhook(
             name=made.name, url=made.url, form=made.form.value, secret=made.secret

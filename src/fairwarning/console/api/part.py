@@ -1,15 +1,16 @@
 """What the parts of the API share: the fleet, pages, and how settings are read."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
-from fairwarning.console.api import shapes, views
+from fairwarning.console.api import bodies, shapes, views
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Operation, Scope
+from fairwarning.service import explain
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import Place
 from fairwarning.service.settings import Cloud
@@ -21,7 +22,7 @@ OPERATOR = "operator"
 PAGE = 100  # of a list, unless asked for otherwise
 MOST = 1000
 
-B = TypeVar("B", bound=shapes.Body)
+B = TypeVar("B", bound=bodies.Body)
 
 
 class Part:
@@ -37,8 +38,19 @@ class Part:
             raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
         return scope
 
-    async def _shown(self, place: Place) -> shapes.Machine:
-        return views.machine(place, await self._scope(place.scope))
+    async def _shown(self, places: Iterable[Place]) -> list[shapes.Machine]:
+        """Those that are still there: a machine may go at any moment."""
+        shown = [(one, await self.fleet.read(Scope, one.scope)) for one in places]
+        return [views.machine(one, scope) for one, scope in shown if scope]
+
+    async def _repeat(self, key: str) -> shapes.Accepted | None:
+        """What was answered to this key before, as it is now; None if it is new (IC2)."""
+        known = await self.fleet.read(Operation, key) if key else None
+        if known is None:
+            return None
+        live = await explain.operation_events(self.fleet, key)
+        events = [views.event(event, scope) for scope, event in live]
+        return shapes.Accepted(operation=views.operation(known), events=events, polled=bool(live))
 
     async def _accept(self, command: Command, scopes: tuple[str, ...]) -> shapes.Accepted:
         """Have it decided; what it announced is in these scopes."""

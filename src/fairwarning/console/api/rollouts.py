@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fairwarning.console.api import shapes, views
+from fairwarning.console.api import bodies, shapes, views
 from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
@@ -22,7 +22,7 @@ class Rollouts(Part):
 
     async def rollouts(self, after: str = "", limit: int = PAGE) -> shapes.Rollouts:
         """Rollouts in order of their ids."""
-        names = await self.fleet.store.names(Rollout, after, limit)
+        names = await self.fleet.names(Rollout, after, limit)
         shown = [
             views.rollout(found)
             for name in names
@@ -41,10 +41,12 @@ class Rollouts(Part):
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Rollout:
         """Work through machines, an update domain or a host at a time."""
-        given = shapes.given(read(shapes.NewRollout, settings))
-        name = given.pop("id", "") or name_of(key)
-        if key and await self.fleet.read(Rollout, name):
-            return await self.rollout(name)
+        given = bodies.given(read(bodies.NewRollout, settings))
+        name = given.pop("id", "")
+        if not name:
+            name = name_of(key)
+            if await self.fleet.read(Rollout, name):  # a repeat (IC2)
+                return await self.rollout(name)
         given["scopes"] = await self._scopes(given.pop("scopes", []), given.pop("sets", []))
         if "kind" in given:
             given["kind"] = one_of(given["kind"], _KINDS, "kind")
@@ -62,7 +64,7 @@ class Rollouts(Part):
                 raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
             wanted |= dict.fromkeys(found.groups)
         if not scopes and not sets:
-            all_of_them = await self.fleet.store.names(Scope, "", limits.ROLLOUT_SCOPES + 1)
+            all_of_them = await self.fleet.names(Scope, "", limits.ROLLOUT_SCOPES + 1)
             wanted = dict.fromkeys(all_of_them)
         if len(wanted) > limits.ROLLOUT_SCOPES:
             most = f"a rollout goes over at most {limits.ROLLOUT_SCOPES} scopes; name them"

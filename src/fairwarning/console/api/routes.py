@@ -1,5 +1,6 @@
 """The API over HTTP: each request is somebody's, bounded, and answered in JSON."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -62,10 +63,9 @@ class Routes:
 
     async def _stream(self, request: Request, principal: Principal) -> Response:
         ask = Ask(request, {}, principal.name)
-        told = request.headers.get("last-event-id", "") or ask.text("after")
-        after = ask.number("after") if told == ask.text("after") and told else None
-        if after is None and told.isascii() and told.isdigit():
-            after = int(told)
+        last = request.headers.get("last-event-id", "")
+        known = re.fullmatch("[0-9]{1,18}", last, re.ASCII)
+        after = int(last) if known else ask.number("after") if ask.text("after") else None
         lines = stream(self._api, after, self._closing)
         return StreamingResponse(lines, media_type="text/event-stream", headers=NO_STORE)
 

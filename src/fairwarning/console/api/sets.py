@@ -1,11 +1,11 @@
 """Scale sets."""
 
-from fairwarning.console.api import shapes, views
+from fairwarning.console.api import bodies, shapes, views
 from fairwarning.console.api.machines import ACTIONS, OF_A_SET, Machines
 from fairwarning.console.api.part import OPERATOR, PAGE, Settings, name_of, one_of, read
 from fairwarning.core import commands
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import ScaleSet
+from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.service import fleetfile
 from fairwarning.service.fleetvalues import KIND, SCALE_SET, table
 
@@ -19,7 +19,7 @@ class Sets(Machines):
 
     async def sets(self, after: str = "", limit: int = PAGE) -> shapes.Sets:
         """Scale sets in order of their names."""
-        names = await self.fleet.store.names(ScaleSet, after, limit)
+        names = await self.fleet.names(ScaleSet, after, limit)
         shown = [
             await self._set(found)
             for name in names
@@ -38,13 +38,14 @@ class Sets(Machines):
         return found
 
     async def _set(self, found: ScaleSet) -> shapes.Set:
-        return views.scale_set(found, [await self._scope(group) for group in found.groups])
+        groups = [await self.fleet.read(Scope, group) for group in found.groups]
+        return views.scale_set(found, [group for group in groups if group])
 
     async def create_set(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Set:
         """A scale set with its first instances (T8)."""
-        entry = shapes.given(read(shapes.NewSet, settings))
+        entry = bodies.given(read(bodies.NewSet, settings))
         if entry["terminate_notice"] is None:
             del entry["terminate_notice"]
         await self._create(fleetfile.entry("scale_set", entry), key, actor)
@@ -53,7 +54,7 @@ class Sets(Machines):
     async def update_set(self, name: str, settings: Settings, actor: str = OPERATOR) -> shapes.Set:
         """Another model; it changes no event that exists (T3)."""
         await self._known(name)
-        given = shapes.given(read(shapes.SetChanges, settings))
+        given = bodies.given(read(bodies.SetChanges, settings))
         none = given.get("terminate_notice", "") is None
         model = table({key: value for key, value in given.items() if value is not None}, _MODEL)
         notice = 0 if none else model.pop("terminate_notice", None)
@@ -65,8 +66,10 @@ class Sets(Machines):
         self, name: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Accepted:
         """So many instances from now on; those that leave get their notice."""
+        if done := await self._repeat(key):
+            return done
         groups = (await self._known(name)).groups
-        capacity = read(shapes.Capacity, settings).capacity
+        capacity = read(bodies.Capacity, settings).capacity
         command = commands.Scale(set=name, operation=name_of(key), capacity=capacity, actor=actor)
         return await self._accept(command, groups)
 
@@ -83,6 +86,8 @@ class Sets(Machines):
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Accepted:
         """Let something happen to instances of a set, each with its notice."""
+        if done := await self._repeat(key):
+            return done
         groups = (await self._known(name)).groups
         kind = one_of(action, {word: ACTIONS[word] for word in OF_A_SET}, "action")
         instances = _instances(settings)
@@ -95,11 +100,13 @@ class Sets(Machines):
 
     async def delete_set(self, name: str, key: str = "", actor: str = OPERATOR) -> shapes.Accepted:
         """The whole set goes, each instance with its notice."""
+        if done := await self._repeat(key):
+            return done
         groups = (await self._known(name)).groups
         command = commands.DeleteSet(set=name, operation=name_of(key), actor=actor)
         return await self._accept(command, groups)
 
 
 def _instances(settings: Settings) -> tuple[int, ...] | None:
-    given = shapes.given(read(shapes.Instances, settings))
+    given = bodies.given(read(bodies.Instances, settings))
     return tuple(given["instances"]) if "instances" in given else None

@@ -24,13 +24,13 @@ async def stream(api: Api, after: int | None, closing: Callable[[], bool]) -> As
     fleet.readers.append(woken.set)
     try:
         if after is None:
-            newest = await fleet.store.latest(1)
+            newest = await fleet.latest(1)
             after = newest[0].number if newest else 0
         clock = _Clock(fleet)
         yield f"retry: 1000\nid: {after}\n\n".encode()
         while not closing():
             woken.clear()
-            entries = await fleet.store.journal(after=after, limit=_PAGE)
+            entries = await fleet.journal(after=after, limit=_PAGE)
             for entry in entries:
                 after = entry.number
                 yield b"id: %d\nevent: line\ndata: %b\n\n" % (after, _json(views.line(entry)))

@@ -107,27 +107,38 @@ DELETE FROM impact WHERE id IN old;
 -- name: impacts
 SELECT body FROM impact WHERE id > ? ORDER BY id LIMIT ?;
 
+-- name: add_events
+-- Before their lines.
+INSERT OR IGNORE INTO event (id, kind, entity, line)
+VALUES (?, ?, ?, ?);
+
 -- name: add_lines
-INSERT INTO journal (number, before, at, actor, kind, id, did, event, machine, operation, why)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+WITH new (number, before, at, actor, kind, id, did, event, machine, operation, why) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)
+INSERT INTO journal (
+    number, before, at, actor, kind, id, did, event, machine, operation, why, story
+)
+SELECT
+    new.number, new.before, new.at, new.actor, new.kind, new.id,
+    new.did, new.event, new.machine, new.operation, new.why, coalesce(event.line, 0)
+FROM new
+LEFT JOIN event ON event.id = new.event AND event.kind = new.kind AND event.entity = new.id;
 
 -- name: add_first_lines
 -- The first line of a batch about an entity follows the last one before the batch.
 WITH new (number, at, actor, kind, id, did, event, machine, operation, why) AS (
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
-INSERT INTO journal (number, before, at, actor, kind, id, did, event, machine, operation, why)
+INSERT INTO journal (
+    number, before, at, actor, kind, id, did, event, machine, operation, why, story
+)
 SELECT
     new.number, entity.previous, new.at, new.actor, new.kind, new.id,
-    new.did, new.event, new.machine, new.operation, new.why
-FROM new CROSS JOIN entity USING (kind, id);
-
--- name: add_events
--- `last` is below 0 unless the event is over; only then it is kept up to date.
-INSERT INTO event (id, kind, entity, line, last)
-VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (id, kind, entity) DO UPDATE SET last = abs(excluded.last)
-WHERE excluded.last > 0 OR event.last > 0;
+    new.did, new.event, new.machine, new.operation, new.why, coalesce(event.line, 0)
+FROM new
+CROSS JOIN entity USING (kind, id)
+LEFT JOIN event ON event.id = new.event AND event.kind = new.kind AND event.entity = new.id;
 
 -- name: lines
 SELECT number, at, actor, kind, id, did, event, machine, operation, why
@@ -137,9 +148,19 @@ FROM journal WHERE number > :after ORDER BY number LIMIT :limit;
 SELECT number, at, actor, kind, id, did, event, machine, operation, why
 FROM journal WHERE number < :before ORDER BY number DESC LIMIT :limit;
 
+-- name: lines_of_operation
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE number > :after AND number < :before AND operation = :operation
+ORDER BY number LIMIT :limit;
+
 -- name: latest_of_entity
+-- `before` is one of its lines, or past them all.
 WITH RECURSIVE chain (number) AS (
-    SELECT line FROM entity WHERE kind = :kind AND id = :id AND line > 0
+    SELECT coalesce(
+        (SELECT before FROM journal WHERE number = :before),
+        (SELECT line FROM entity WHERE kind = :kind AND id = :id),
+        0
+    )
     UNION ALL
     SELECT journal.before FROM chain CROSS JOIN journal USING (number)
     WHERE journal.before > 0
@@ -161,17 +182,12 @@ FROM chain CROSS JOIN journal USING (number)
 WHERE :event IN ('', event) ORDER BY number LIMIT :limit;
 
 -- name: lines_of_event
-WITH RECURSIVE chain (number, after) AS (
-    SELECT iif(event.last > 0, event.last, entity.line), max(:after, event.line - 1)
-    FROM event CROSS JOIN entity ON entity.kind = event.kind AND entity.id = event.entity
-    WHERE event.id = :event AND iif(event.last > 0, event.last, entity.line) > :after
-    UNION ALL
-    SELECT journal.before, chain.after FROM chain CROSS JOIN journal USING (number)
-    WHERE journal.before > chain.after
-)
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
-FROM chain CROSS JOIN journal USING (number)
-WHERE event = :event ORDER BY number LIMIT :limit;
+SELECT
+    journal.number, journal.at, journal.actor, journal.kind, journal.id,
+    journal.did, journal.event, journal.machine, journal.operation, journal.why
+FROM event CROSS JOIN journal ON journal.story = event.line
+WHERE event.id = :event AND journal.story > 0 AND journal.number > :after
+ORDER BY journal.number LIMIT :limit;
 
 -- name: put_notes
 INSERT INTO note (name, value)
