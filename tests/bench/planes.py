@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fairwarning.arm.certificates import Authority
-from fairwarning.cli.local import read_ready
+from fairwarning.cli.ready import read_ready
 from tests.bench import contenders, load
 from tests.bench.armclients import HOST
 from tests.bench.contenders import Recipe, running

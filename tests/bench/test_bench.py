@@ -1,3 +1,4 @@
+import asyncio
 import json
 from dataclasses import replace
 from math import isfinite
@@ -6,11 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fairwarning.core.decision import Did
+from fairwarning.core.model import Scope
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Entry
 from tests.bench import contenders, load, report
 from tests.bench.__main__ import BENCHMARKS, main
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
+from tests.bench.past import HOT, Author, Written
 from tests.bench.stage import SMOKE, Stage
 
 # Differences of two noisy numbers.
@@ -37,6 +43,28 @@ def test_a_probe_has_a_process_of_its_own(tmp_path: Path) -> None:
     here, apart = (Stage(replace(SMOKE, apart=there), tmp_path) for there in (False, True))
     path = str(here.fleet(SMALL_FLEET))
     assert here.probe("start", path=path).keys() == apart.probe("start", path=path).keys()
+
+
+def test_the_past_is_as_it_is_said_to_be(tmp_path: Path) -> None:
+    """As many lines as asked for, half of them about one scope, and events told of to their end."""
+
+    async def write() -> tuple[Written, list[Entry], list[Entry], list[Entry]]:
+        store = SQLiteStore(tmp_path / "past.db")
+        await store.open()
+        written = await Author(store, 5000).write()
+        every = await store.journal(limit=10_000)
+        hot = await store.journal(limit=10_000, entity=(Scope, HOT))
+        life = await store.journal(event=written.hot.events[0])
+        await store.close()
+        return written, every, hot, life
+
+    written, every, hot, life = asyncio.run(write())
+    assert 5000 <= len(every) < 5200
+    assert 0.4 < len(hot) / len(every) < 0.6
+    assert [entry.line.at for entry in every] == sorted(entry.line.at for entry in every)
+    assert life[0].line.fact.did is Did.SCHEDULED
+    assert life[-1].line.fact.did is Did.ENDED
+    assert len(written.live) == 1
 
 
 def test_what_is_not_installed_is_said_to_be_missing(

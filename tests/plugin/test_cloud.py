@@ -453,7 +453,8 @@ def test_the_journal() -> None:
         assert repr(operation) == f"<Restart {operation.id}: InProgress>"
         lines = cloud.journal().splitlines()
         assert lines[0] == "2026-01-09T12:00:00Z web: ScopeCreated by operator"
-        assert lines[-1].startswith("2026-01-09T12:00:00Z web: Scheduled (web, Reboot by User, not before 2026-01-09T12:15:00Z, event ")
+        told = "Scheduled (web, Reboot by User, not before 2026-01-09T12:15:00Z, event "
+        assert lines[-1].startswith(f"2026-01-09T12:00:00Z web: {told}")
 
 
 def test_a_cloud_that_is_over() -> None:

@@ -1,6 +1,7 @@
 """Consoles are loaded when somebody first knocks: who only polls does not pay for them."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
     import uvicorn
     from starlette.types import ASGIApp
+
+log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 2
 _CALM_SECONDS = 0.25
@@ -38,7 +41,12 @@ class Doorbell:
 
     async def _serve(self) -> None:
         # In a thread, because loading takes a while and polls must not wait for it.
-        self._server = await asyncio.to_thread(_prepare, self._load, self._tls)
+        try:
+            self._server = await asyncio.to_thread(_prepare, self._load, self._tls)
+        except Exception:
+            log.exception("what was asked for cannot be loaded")
+            self._listener.close()  # nobody is to wait for it
+            return
         await self._server.serve(sockets=[self._listener])
 
     async def close(self) -> None:

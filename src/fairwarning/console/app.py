@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
@@ -49,8 +50,20 @@ def application(parts: Parts) -> Starlette:
             *Login(parts.tokens, parts.key).routes(),
             *page.routes(),
         ],
+        exception_handlers={HTTPException: _unrouted},
         middleware=[Middleware(Guard, hosts=parts.settings.hosts)],
     )
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    """No such path, or not with this method."""
+    assert isinstance(error, HTTPException)
+    near = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
+    allowed = sorted({method for one in near for method in one.methods})
+    text = f"{error.detail}; GET /api/openapi.json lists what there is"
+    told = {"code": error.detail.title().replace(" ", ""), "message": text}
+    headers = {"Allow": ", ".join(allowed)} if allowed else None
+    return JSONResponse({"error": told}, error.status_code, headers)
 
 
 def _health(parts: Parts) -> list[Route]:

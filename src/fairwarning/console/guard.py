@@ -4,8 +4,8 @@ A page elsewhere cannot choose the Host header that its requests carry, unless i
 to point here; nor can it hide its Origin. So both have to be ours, on every route.
 """
 
+import re
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,6 +15,7 @@ from fairwarning.console.api.routes import refusal
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.tokens import Forbidden
 
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?", re.ASCII)
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -68,12 +69,8 @@ class Guard:
 
 def _name(host: str) -> str:
     """The host without its port; empty if it is none."""
-    if "@" in host:
-        return ""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").removesuffix(".")
-    except ValueError:
-        return ""
+    found = _HOST.fullmatch(host)
+    return found[1].strip("[]").lower().removesuffix(".") if found else ""
 
 
 def _same(origin: str, host: str) -> bool:

@@ -66,7 +66,7 @@ def _check_machines(
             raise Conflict("NotRunning", f"{machine.name!r} is {machine.power}; start it first")
         if origin.spot_only and machine.priority is not Priority.SPOT:
             raise Conflict(
-                "NotSpot", f"{machine.name!r} has priority Regular; only Spot machines are evicted"
+                "NotSpot", f"{machine.name!r} has priority Regular; this is for Spot machines"
             )
         if origin.impact is None:
             _check_advice(draft, machine, origin)

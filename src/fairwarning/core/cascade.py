@@ -238,7 +238,7 @@ class _Desk:
             accepted = Operation(
                 id=name,
                 kind=kind,
-                actor=command.actor,
+                actor=self._wanted_by(lane),
                 accepted_at=self.now,
                 lane=lane,
                 removes=removes,
@@ -246,6 +246,12 @@ class _Desk:
             self.put(Operation, name, accepted)
             self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))
         self.tallies[name] = tally.plus(progress) if tally else progress
+
+    def _wanted_by(self, lane: str) -> str:
+        """Who asked for it: a step of a rollout begins when the driver is done with another."""
+        step = self.get(Lane, lane) if lane else None
+        rollout = self.get(Rollout, step.rollout) if step else None
+        return rollout.actor if rollout else self.command.actor
 
     def _settle(self, name: str) -> None:
         standing = self.get(Operation, name)

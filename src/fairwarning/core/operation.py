@@ -34,7 +34,8 @@ def settle(operation: Operation, progress: Progress, now: float) -> Turn:
     )
     if status is OperationStatus.RUNNING:
         return Turn(after)
-    fact = Fact(Did.OPERATION_ENDED, operation=after.id, why=f"{status} {after.error}".strip())
+    why = f"{status}: {after.error}" if after.error else status.value
+    fact = Fact(Did.OPERATION_ENDED, operation=after.id, why=why)
     return Turn(after, (fact,), _ending(after))
 
 

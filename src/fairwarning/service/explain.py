@@ -39,34 +39,41 @@ async def operation(fleet: Fleet, name: str) -> Story:
     if found is None:
         raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
     entries = await _lines_of_operation(fleet, name)
-    live = await _live(fleet, entries, name)
-    return stories.of_operation(entries, found, [event for _, event in live], fleet.clock.now())
+    scopes = await _scopes(fleet, entries)
+    live = [one for scope in scopes for one in scope.events.values() if one.operation == name]
+    return stories.of_operation(entries, found, live, fleet.clock.now())
 
 
-async def operation_events(fleet: Fleet, name: str) -> list[tuple[str, Event]]:
-    """The events of an operation that are still there, with their scopes."""
-    return await _live(fleet, await _lines_of_operation(fleet, name), name)
+async def operation_scopes(fleet: Fleet, name: str) -> list[Scope]:
+    """The scopes that an operation is about, as far as they are still there."""
+    return await _scopes(fleet, await _lines_of_operation(fleet, name))
 
 
-async def _live(fleet: Fleet, entries: list[Entry], operation: str) -> list[tuple[str, Event]]:
-    scopes = {entry.line.entity[1] for entry in entries if entry.line.entity[0] is Scope}
-    return [
-        (name, event)
-        for name in sorted(scopes)
-        if (scope := await fleet.read(Scope, name))
-        for event in scope.events.values()
-        if event.operation == operation
-    ]
+async def _scopes(fleet: Fleet, entries: list[Entry]) -> list[Scope]:
+    names = {entry.line.entity[1] for entry in entries if entry.line.entity[0] is Scope}
+    found = [await fleet.read(Scope, name) for name in sorted(names)]
+    return [scope for scope in found if scope]
 
 
 async def machine(fleet: Fleet, name: str) -> Story:
-    """The story of a machine: its newest lines."""
-    place = await machine_called(fleet, name)
-    scope = await fleet.read(Scope, place.scope)
-    newest = await fleet.store.latest(_MACHINE_LINES, entity=(Scope, place.scope))
-    own = place.machine.name
+    """The story of a machine: its newest lines; also when it is gone, if its scope is known."""
+    scope_name, own = await _place(fleet, name)
+    scope = await fleet.read(Scope, scope_name)
+    newest = await fleet.store.latest(_MACHINE_LINES, entity=(Scope, scope_name))
     entries = [entry for entry in reversed(newest) if _concerns(entry, own)]
+    if not entries:
+        raise NotFound("UnknownMachine", f"there is no machine {name[:60]!r}")
     return stories.of_machine(entries, own, scope, fleet.clock.now())
+
+
+async def _place(fleet: Fleet, name: str) -> tuple[str, str]:
+    """Scope and name. One that is gone was a scope of its own, or is named with its scope."""
+    try:
+        place = await machine_called(fleet, name)
+    except NotFound:
+        scope, _, machine = name.rpartition("/")
+        return scope or name, machine
+    return place.scope, place.machine.name
 
 
 def _concerns(entry: Entry, machine: str) -> bool:

@@ -60,7 +60,7 @@ def _live(life: Life, entry: Entry) -> None:
         case Did.SCHEDULED:
             _announced(life, entry)
         case Did.TOLD:
-            life.told = dict.fromkeys(fact.machine.split(","), at) | life.told
+            life.told |= {one: at for one in fact.machine.split(",") if one not in life.told}
         case Did.APPROVED:
             life.approved_by, life.approved_at = actor, at
         case Did.STARTED:

@@ -102,6 +102,8 @@ def awaited(event: Event, now: float) -> str:
     if event.status is EventStatus.STARTED:
         return f"the {event.impact} of {_some(event.resources)} to be carried out"
     left = f"NotBefore, {iso(event.not_before)[11:19]}, in {spoken(event.not_before - now)}"
+    if event.impact is None:
+        return f"{left}; it is advice, and nothing will follow"
     if not event.approved_by:
         others = f" and of {_some(event.awaits)}" if event.awaits else ""
         return f"an approval by a machine of its scope{others}, or {left}"

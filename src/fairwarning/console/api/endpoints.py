@@ -196,12 +196,12 @@ ENDPOINTS = (
         bodies.Nothing,
     ),
     Endpoint(
-        "GET", "/api/operations/{id}", "One operation.",
-        lambda api, ask: api.operation(ask.named("id")), shapes.Operation,
+        "GET", "/api/operations/{id:path}/explain", "What became of an operation.",
+        lambda api, ask: api.explain_operation(ask.named("id")), shapes.Story,
     ),
     Endpoint(
-        "GET", "/api/operations/{id}/explain", "What became of an operation.",
-        lambda api, ask: api.explain_operation(ask.named("id")), shapes.Story,
+        "GET", "/api/operations/{id:path}", "One operation.",
+        lambda api, ask: api.operation(ask.named("id")), shapes.Operation,
     ),
     Endpoint(
         "GET", "/api/timeline", "What is planned, under way, and lately over.",

@@ -3,6 +3,7 @@
 from fairwarning.console.api import shapes, views
 from fairwarning.console.api.part import OPERATOR, PAGE, Part
 from fairwarning.core import commands
+from fairwarning.core.decision import Did
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation
 from fairwarning.service import explain
@@ -43,7 +44,10 @@ class Events(Part):
         return await self.event(name)
 
     async def cancel(self, name: str, actor: str = OPERATOR) -> shapes.Event:
-        """It will not happen after all."""
+        """It will not happen after all; once more is no error."""
+        life, live = await explain.event_life(self.fleet, name)
+        if live is None and life.ended is Did.CANCELLED:
+            return views.past_event(life)
         event = await self._there(name)
         await self.fleet.submit(commands.Cancel(scope=event.scope, event=event.id, actor=actor))
         return await self.event(name)

@@ -1,13 +1,23 @@
 """Machines, and what happens to them."""
 
 from collections.abc import Mapping
+from math import ceil
 
 from fairwarning.console.api import bodies, shapes, views
-from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read
-from fairwarning.core import commands
+from fairwarning.console.api.part import (
+    OPERATOR,
+    PAGE,
+    Part,
+    Settings,
+    name_of,
+    one_of,
+    read,
+    work,
+)
+from fairwarning.core import commands, limits
 from fairwarning.core.commands import Command, Operate
-from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import ImpactKind, ScaleSet, Scope
+from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import explain, fleetfile, resources
 from fairwarning.service.lookup import machine_called
@@ -92,15 +102,20 @@ class Machines(Part):
         return shapes.Machines(machines=await self._shown(places), next=None)
 
     async def _create(self, wanted: tuple[fleetfile.Create, ...], key: str, actor: str) -> None:
-        """All of them, or none."""
+        """All of them and, if it is new, their group; or nothing."""
         group = wanted[0].group or self.cloud.group  # one entry, so it is everybody's
-        await self._have_group(group)
-        first, *rest = (resources.create(one, group, key, actor) for one in wanted)
-        await self.fleet.submit(changed(first, follow=(*first.follow, *rest)))
-
-    async def _have_group(self, group: str) -> None:
+        writes = [resources.create(one, group, key, actor) for one in wanted]
         if await self.fleet.read(resources.Resource, resources.group_id(group)) is None:
-            await self.fleet.submit(resources.create_group(group, self.cloud.location))
+            made = resources.create_group(group, self.cloud.location)
+            writes.insert(0, changed(made, operation=key, actor=actor))
+        first, *rest = writes
+        try:
+            await self.fleet.submit(changed(first, follow=(*first.follow, *rest)))
+        except Conflict as conflict:
+            if conflict.code != "Changed":
+                raise
+            text = "there is one of this name already; pick another"
+            raise Conflict("NameTaken", text) from conflict
 
     async def act(
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
@@ -118,7 +133,7 @@ class Machines(Part):
         """What `act` submits."""
         place = await machine_called(self.fleet, name)
         kind = one_of(action, ACTIONS, "action")
-        how = self._how(action, settings)
+        how = await self._how(place.scope, action, settings)
         scope = await self._scope(place.scope)
         if scope.owner and action in OF_A_SET:
             instances = (place.machine.instance,)
@@ -135,7 +150,7 @@ class Machines(Part):
         )
         return command
 
-    def _how(self, action: str, settings: Settings) -> dict[str, object]:
+    async def _how(self, scope: str, action: str, settings: Settings) -> dict[str, object]:
         """The action's settings, as its command has them."""
         how = bodies.given(read(bodies.ActSettings, settings))
         takes = _SETTINGS.get(action, ())
@@ -143,13 +158,16 @@ class Machines(Part):
             if name not in takes:
                 allowed = ", ".join(takes) or "none"
                 raise Refused("BadBody", f"{action} has no {name}; its settings are: {allowed}")
-        if action == "maintain":
-            kinds = {kind.value: kind for kind in ImpactKind}
-            how["kind"] = one_of(how.get("kind", "freeze"), kinds, "kind")
-        elif action == "migrate":
+        if "kind" in how:
+            how["kind"] = work(how["kind"])
+        if action == "migrate":
             how["migration"] = True
         elif "days" in how:
-            how["not_before"] = int(self.fleet.clock.now() + how.pop("days") * _DAY_SECONDS)
+            ahead = how.pop("days") * _DAY_SECONDS
+            if not 0 <= ahead <= limits.DEGRADE_MAX_SECONDS:
+                raise Refused("BadBody", "days must be from 0 to 7")
+            least = (await self._scope(scope)).rules.redeploy_seconds
+            how["not_before"] = ceil(self.fleet.clock.now() + max(ahead, least))
         return how
 
     # --- Scopes ---

@@ -10,10 +10,17 @@ from typing import Any
 import msgspec
 
 from fairwarning.console.api.endpoints import ENDPOINTS, Endpoint
+from fairwarning.console.api.part import MOST
+from fairwarning.console.api.shapes import CreatedWebhook
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"
 _PART = re.compile(r"{(\w+)(?::path)?}")
+_NUMBERS = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST},
+    "seconds": {"type": "integer", "minimum": 1},
+    "before": {"type": "integer", "minimum": 0},
+}
 _REF = "#/components/schemas/{name}"
 
 
@@ -44,7 +51,7 @@ def document() -> dict[str, Any]:
             "title": "Fairwarning, the operator's API",
             "version": "1",
             "description": "What Azure has no public interface for. Lists come in pages: give "
-            "`next` as `after`. `Idempotency-Key` on a POST names the operation.",
+            "`next` as `after`. `Idempotency-Key` names what a POST creates or begins.",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -96,13 +103,18 @@ def _in_path(one: Endpoint) -> list[dict[str, Any]]:
 
 def _in_query(one: Endpoint) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "query",
+            "description": about,
+            "schema": _NUMBERS.get(name, {"type": "string"}),
+        }
         for name, about in one.query.items()
     ]
 
 
 def _in_headers(one: Endpoint) -> list[dict[str, Any]]:
-    if one.method != "POST" or one.status not in {201, 202}:
+    if one.method != "POST" or one.status not in {201, 202} or one.answer is CreatedWebhook:
         return []
     about = "A repeat under the same key has no further effect."
     schema = {"type": "string"}

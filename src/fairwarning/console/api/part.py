@@ -9,7 +9,7 @@ import msgspec
 from fairwarning.console.api import bodies, shapes, views
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Operation, Scope
+from fairwarning.core.model import ImpactKind, Operation, Scope
 from fairwarning.service import explain
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import Place
@@ -43,33 +43,39 @@ class Part:
         shown = [(one, await self.fleet.read(Scope, one.scope)) for one in places]
         return [views.machine(one, scope) for one, scope in shown if scope]
 
-    async def _repeat(self, key: str) -> shapes.Accepted | None:
-        """What was answered to this key before, as it is now; None if it is new (IC2)."""
+    async def _repeat(self, key: str, groups: tuple[str, ...] = ()) -> shapes.Accepted | None:
+        """What was answered to this key before, as it is now; None if it is new (IC2).
+
+        It may be about these groups of a set, although nothing was done to their machines.
+        """
         known = await self.fleet.read(Operation, key) if key else None
         if known is None:
             return None
-        live = await explain.operation_events(self.fleet, key)
-        events = [views.event(event, scope) for scope, event in live]
-        return shapes.Accepted(operation=views.operation(known), events=events, polled=bool(live))
+        scopes = {scope.id: scope for scope in await explain.operation_scopes(self.fleet, key)}
+        for name in groups:
+            if scope := await self.fleet.read(Scope, name):
+                scopes[name] = scope
+        return _accepted(known, scopes.values())
 
     async def _accept(self, command: Command, scopes: tuple[str, ...]) -> shapes.Accepted:
         """Have it decided; what it announced is in these scopes."""
         operation = await self.fleet.submit(command)
         assert operation is not None
-        events: list[shapes.Event] = []
-        polled = False
-        for name in scopes:
-            scope = await self.fleet.read(Scope, name)
-            if scope:
-                polled = polled or scope.enabled
-                events += [
-                    views.event(event, name)
-                    for event in scope.events.values()
-                    if event.operation == operation.id
-                ]
+        read = [await self.fleet.read(Scope, name) for name in scopes]
         newest = await self.fleet.read(Operation, operation.id)
-        shown = views.operation(newest or operation)
-        return shapes.Accepted(operation=shown, events=events, polled=polled)
+        return _accepted(newest or operation, [scope for scope in read if scope])
+
+
+def _accepted(operation: Operation, scopes: Iterable[Scope]) -> shapes.Accepted:
+    scopes = list(scopes)
+    events = [
+        views.event(event, scope.id)
+        for scope in scopes
+        for event in scope.events.values()
+        if event.operation == operation.id
+    ]
+    polled = any(scope.enabled for scope in scopes)
+    return shapes.Accepted(operation=views.operation(operation), events=events, polled=polled)
 
 
 def name_of(key: str) -> str:
@@ -94,3 +100,11 @@ def one_of(value: str, known: Mapping[str, Any], what: str) -> Any:  # noqa: ANN
             f"Unknown{what.title()}", f"there is no {what} {value[:40]!r}; it is {words}"
         )
     return known[value]
+
+
+def work(value: str) -> ImpactKind:
+    """What maintenance does, by its word."""
+    for kind in (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY):
+        if value == kind.value:
+            return kind
+    raise Refused("BadBody", f"kind must be freeze, reboot or redeploy, not {value[:40]!r}")

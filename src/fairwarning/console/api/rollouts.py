@@ -3,18 +3,17 @@
 from collections.abc import Mapping
 
 from fairwarning.console.api import bodies, shapes, views
-from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read
+from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read, work
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import ImpactKind, Rollout, ScaleSet, Scope
+from fairwarning.core.model import Rollout, ScaleSet, Scope
 
 STEERING: Mapping[str, type[RolloutCommand]] = {
     "pause": commands.PauseRollout,
     "resume": commands.ResumeRollout,
     "abort": commands.AbortRollout,
 }
-_KINDS = {kind.value: kind for kind in (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY)}
 
 
 class Rollouts(Part):
@@ -42,14 +41,12 @@ class Rollouts(Part):
     ) -> shapes.Rollout:
         """Work through machines, an update domain or a host at a time."""
         given = bodies.given(read(bodies.NewRollout, settings))
-        name = given.pop("id", "")
-        if not name:
-            name = name_of(key)
-            if await self.fleet.read(Rollout, name):  # a repeat (IC2)
-                return await self.rollout(name)
+        name = given.pop("id", "") or name_of(key)
+        if key and await self.fleet.read(Rollout, name):  # a repeat (IC2)
+            return await self.rollout(name)
         given["scopes"] = await self._scopes(given.pop("scopes", []), given.pop("sets", []))
         if "kind" in given:
-            given["kind"] = one_of(given["kind"], _KINDS, "kind")
+            given["kind"] = work(given["kind"])
         if hosts := given.pop("hosts", []):
             given["hosts"] = tuple(hosts)
         await self.fleet.submit(commands.StartRollout(rollout=name, actor=actor, **given))

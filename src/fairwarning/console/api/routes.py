@@ -10,8 +10,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from fairwarning.console import access
-from fairwarning.console.api import Api, openapi
+from fairwarning.console.api import Api, bodies, openapi
 from fairwarning.console.api.endpoints import ENDPOINTS, Ask, Endpoint
+from fairwarning.console.api.part import read
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.service.tokens import Principal, Tokens
@@ -51,6 +52,8 @@ class Routes:
     def _handler(self, one: Endpoint) -> Handler:
         async def handle(request: Request, principal: Principal) -> Response:
             settings = await _settings(request) if one.body else {}
+            if one.body is bodies.Nothing:
+                read(one.body, settings)
             answer = await one.call(self._api, Ask(request, settings, principal.name))
             if one.answer is None:
                 return Response(status_code=one.status, headers=NO_STORE)

@@ -7,7 +7,7 @@ from fairwarning.core import commands
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.service import fleetfile
-from fairwarning.service.fleetvalues import KIND, SCALE_SET, table
+from fairwarning.service.fleetvalues import KIND, SCALE_SET, Wrong, table
 
 _MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
     key: SCALE_SET[key] for key in ("upgrade", "scale_in")
@@ -37,6 +37,10 @@ class Sets(Machines):
             raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
         return found
 
+    async def _done_before(self, name: str, key: str) -> shapes.Accepted | None:
+        found = await self.fleet.read(ScaleSet, name)
+        return await self._repeat(key, found.groups if found else ())
+
     async def _set(self, found: ScaleSet) -> shapes.Set:
         groups = [await self.fleet.read(Scope, group) for group in found.groups]
         return views.scale_set(found, [group for group in groups if group])
@@ -56,7 +60,10 @@ class Sets(Machines):
         await self._known(name)
         given = bodies.given(read(bodies.SetChanges, settings))
         none = given.get("terminate_notice", "") is None
-        model = table({key: value for key, value in given.items() if value is not None}, _MODEL)
+        try:
+            model = table({key: value for key, value in given.items() if value is not None}, _MODEL)
+        except Wrong as wrong:
+            raise Refused("BadBody", wrong.message) from None
         notice = 0 if none else model.pop("terminate_notice", None)
         command = commands.UpdateSet(set=name, terminate_seconds=notice, actor=actor, **model)
         await self.fleet.submit(command)
@@ -66,7 +73,7 @@ class Sets(Machines):
         self, name: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Accepted:
         """So many instances from now on; those that leave get their notice."""
-        if done := await self._repeat(key):
+        if done := await self._done_before(name, key):
             return done
         groups = (await self._known(name)).groups
         capacity = read(bodies.Capacity, settings).capacity
@@ -86,7 +93,7 @@ class Sets(Machines):
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> shapes.Accepted:
         """Let something happen to instances of a set, each with its notice."""
-        if done := await self._repeat(key):
+        if done := await self._done_before(name, key):
             return done
         groups = (await self._known(name)).groups
         kind = one_of(action, {word: ACTIONS[word] for word in OF_A_SET}, "action")
@@ -100,7 +107,7 @@ class Sets(Machines):
 
     async def delete_set(self, name: str, key: str = "", actor: str = OPERATOR) -> shapes.Accepted:
         """The whole set goes, each instance with its notice."""
-        if done := await self._repeat(key):
+        if done := await self._done_before(name, key):
             return done
         groups = (await self._known(name)).groups
         command = commands.DeleteSet(set=name, operation=name_of(key), actor=actor)

@@ -93,11 +93,12 @@ class Accepted(Struct):
 
 
 class Set(Struct):
-    """A scale set and its model."""
+    """A scale set and its model; instances that are about to go are `leaving`, not `capacity`."""
 
     name: str
     group: str
     capacity: int
+    leaving: int
     model: int
     terminate_notice: str | None
     upgrade: str

@@ -23,9 +23,9 @@ async def stream(api: Api, after: int | None, closing: Callable[[], bool]) -> As
     woken = asyncio.Event()
     fleet.readers.append(woken.set)
     try:
-        if after is None:
-            newest = await fleet.latest(1)
-            after = newest[0].number if newest else 0
+        newest = await fleet.latest(1)
+        end = newest[0].number if newest else 0
+        after = end if after is None else min(after, end)  # of a journal that is no more
         clock = _Clock(fleet)
         yield f"retry: 1000\nid: {after}\n\n".encode()
         while not closing():

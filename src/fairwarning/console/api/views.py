@@ -4,7 +4,7 @@ from fairwarning.console.api import shapes
 from fairwarning.core import rollout as rollouts
 from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did
-from fairwarning.core.model import Event, Machine, Operation, Rollout, ScaleSet, Scope
+from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollout, ScaleSet, Scope
 from fairwarning.core.times import format_duration, iso
 from fairwarning.service.lives import Entry, Life
 from fairwarning.service.lookup import Place
@@ -142,10 +142,13 @@ def operation(one: Operation) -> shapes.Operation:
 def scale_set(one: ScaleSet, groups: list[Scope]) -> shapes.Set:
     """A scale set with what its placement groups hold."""
     machines = [machine for group in groups for machine in group.machines.values()]
+    impacts = [impact for group in groups for impact in group.impacts.values()]
+    leaving = sum(impact.kind is ImpactKind.DELETE for impact in impacts)
     return shapes.Set(
         name=one.id,
         group=one.group,
-        capacity=len(machines),
+        capacity=len(machines) - leaving,
+        leaving=leaving,
         model=one.model,
         terminate_notice=_notice(one.terminate_seconds),
         upgrade=one.upgrade.value,

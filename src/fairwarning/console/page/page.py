@@ -109,7 +109,7 @@ class Page:
         return response
 
     async def _html(self, visit: Visit, shown: Shown, status: int = 200) -> Response:
-        here = visit.request.url.path
+        here = _path(visit.request)
         data = {
             "known": True,
             "may": visit.may,
@@ -142,7 +142,7 @@ class Page:
         request, message = visit.request, error.message
         if _scripted(request):
             return JSONResponse({"error": message}, error.status, HEADERS)
-        failed = Failed(request.url.path, message, error.status, visit.form.given())
+        failed = Failed(_path(request), message, error.status, visit.form.given())
         try:
             return await self._show(replace(visit, failed=failed), view)
         except FairwarningError:  # what the form was about is gone
@@ -166,6 +166,11 @@ class Page:
         return Response(content, media_type=_FILES[name], headers=kept)
 
 
+def _path(request: Request) -> str:
+    """The path as our links and forms spell it: names may hold anything printable."""
+    return quote(request.scope["path"])
+
+
 def _scripted(request: Request) -> bool:
     """Whether our script asks, which shows the answer itself."""
     return "x-page" in request.headers
@@ -178,7 +183,7 @@ def _done(request: Request, done: Done) -> Response:
     else:
         told = {"notice": done.notice, "to": done.to, "key": fresh()}
         response = JSONResponse(told, headers=HEADERS)
-        if unquote(request.headers["x-page"]) == done.to:
+        if unquote(request.headers["x-page"]) == unquote(done.to):
             return response
     notice = quote(done.notice[:_NOTICE_CHARACTERS])
     response.set_cookie(_NOTICE, notice, _NOTICE_SECONDS, httponly=True, samesite="strict")

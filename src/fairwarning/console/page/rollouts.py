@@ -1,6 +1,7 @@
 """Host rollouts (E7): started, watched, paused, resumed, aborted."""
 
 from typing import Any
+from urllib.parse import quote
 
 from fairwarning.console.api.shapes import Event, Rollout
 from fairwarning.console.page.foresight import Choice, Foreseen
@@ -51,7 +52,7 @@ async def decide(visit: Visit) -> Done:
     """Pause, resume or abort."""
     name, action = visit.named("id"), visit.named("action")
     await visit.api.steer_rollout(name, action, visit.actor)
-    return Done(_SAID.get(action, action), f"/rollouts/{name}")
+    return Done(_SAID.get(action, action), f"/rollouts/{quote(name)}")
 
 
 async def new(_: Visit) -> Shown:
@@ -73,7 +74,7 @@ async def start(visit: Visit) -> Done:
     }
     kept = {name: value for name, value in given.items() if value is not None}
     started = await visit.api.start_rollout(kept, form.text("key"), visit.actor)
-    return Done(f"Started over {started.machines} machines.", f"/rollouts/{started.id}")
+    return Done(f"Started over {started.machines} machines.", f"/rollouts/{quote(started.id)}")
 
 
 VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]

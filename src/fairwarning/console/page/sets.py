@@ -1,6 +1,7 @@
 """Scale sets: made with or without termination notice (T8), changed, emptied."""
 
 from typing import Any
+from urllib.parse import quote
 
 from fairwarning.console.api.shapes import Machine, Set
 from fairwarning.console.page import words
@@ -70,7 +71,7 @@ async def scale(visit: Visit) -> Done:
     answer = await visit.api.scale_set(
         name, {"capacity": capacity}, visit.form.text("key"), visit.actor
     )
-    return Done(f"Scaled to {capacity}: {words.accepted(answer)}", f"/sets/{name}")
+    return Done(f"Scaled to {capacity}: {words.accepted(answer)}", _at(name))
 
 
 async def notice(visit: Visit) -> Done:
@@ -79,14 +80,14 @@ async def notice(visit: Visit) -> Done:
     changed = await visit.api.update_set(
         name, {"terminate_notice": _notice(visit.form)}, visit.actor
     )
-    return Done(f"Model {changed.model}: {_said(changed)}.", f"/sets/{name}")
+    return Done(f"Model {changed.model}: {_said(changed)}.", _at(name))
 
 
 async def upgrade(visit: Visit) -> Done:
     """All instances to the newest model."""
     name = visit.named("name")
     changed = await visit.api.upgrade_set(name, {}, visit.actor)
-    return Done(f"All instances follow model {changed.model}.", f"/sets/{name}")
+    return Done(f"All instances follow model {changed.model}.", _at(name))
 
 
 async def act(visit: Visit) -> Done:
@@ -96,11 +97,11 @@ async def act(visit: Visit) -> Done:
         raise Refused("NoInstances", "tick the instances it is for")
     if action == "upgrade":
         changed = await visit.api.upgrade_set(name, {"instances": chosen}, visit.actor)
-        return Done(f"They follow model {changed.model}.", f"/sets/{name}")
+        return Done(f"They follow model {changed.model}.", _at(name))
     answer = await visit.api.act_on_set(
         name, action, {"instances": chosen}, visit.form.text("key"), visit.actor
     )
-    return Done(f"{action.capitalize()}: {words.accepted(answer)}", f"/sets/{name}")
+    return Done(f"{action.capitalize()}: {words.accepted(answer)}", _at(name))
 
 
 async def delete(visit: Visit) -> Done:
@@ -108,7 +109,7 @@ async def delete(visit: Visit) -> Done:
     name = visit.named("name")
     answer = await visit.api.delete_set(name, visit.form.text("key"), visit.actor)
     # Without notice it is gone already, and its page with it.
-    to = f"/sets/{name}" if answer.events else "/"
+    to = _at(name) if answer.events else "/"
     return Done(f"{name} is deleted: {words.accepted(answer)}", to)
 
 
@@ -131,7 +132,11 @@ async def create(visit: Visit) -> Done:
     kept |= {"name": form.text("name"), "capacity": capacity, "terminate_notice": _notice(form)}
     made = await visit.api.create_set(kept, form.text("key"), visit.actor)
     count = words.count(made.capacity, "instance")
-    return Done(f"{made.name} is there: {count}, {_said(made)}.", f"/sets/{made.name}")
+    return Done(f"{made.name} is there: {count}, {_said(made)}.", _at(made.name))
+
+
+def _at(name: str) -> str:
+    return f"/sets/{quote(name)}"
 
 
 def _notice(form: Form) -> str | None:

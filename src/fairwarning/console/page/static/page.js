@@ -14,20 +14,12 @@ function say(text) {
 // What the reader has done to an element is the reader's: what it opened, typed, ticked, chose.
 const THEIRS = new Set(["open", "value", "checked", "selected"]);
 
-function alike(old, fresh) {
-  return old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
-}
-
-function keyOf(node) {
-  return node.id || node.dataset?.key || "";
-}
+const keyOf = (node) => node.id || node.dataset?.key || "";
+const alike = (old, fresh) => old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
 
 function become(old, fresh) {
   if (old.isEqualNode(fresh)) return;
-  if (old.nodeType !== Node.ELEMENT_NODE) {
-    old.nodeValue = fresh.nodeValue;
-    return;
-  }
+  if (old.nodeType !== Node.ELEMENT_NODE) return void (old.nodeValue = fresh.nodeValue);
   const ours = old.matches("[type=hidden], progress");
   for (const { name } of [...old.attributes])
     if (!fresh.hasAttribute(name) && (ours || !THEIRS.has(name))) old.removeAttribute(name);
@@ -66,8 +58,10 @@ let busy = false;
 async function refresh() {
   asked = true;
   if (busy) return;
-  for (busy = true; asked; await new Promise((resume) => setTimeout(resume, 150))) {
+  busy = true;
+  while (asked) {
     asked = false;
+    const began = performance.now();
     try {
       const answer = await fetch(location.href, { headers: { "X-Page": location.pathname } });
       if (answer.status === 401) location.reload();
@@ -76,6 +70,9 @@ async function refresh() {
     } catch {
       // The stream tells when the service is back.
     }
+    // A page that takes long to make is asked for less often.
+    const pause = 150 + 4 * (performance.now() - began);
+    await new Promise((resume) => setTimeout(resume, pause));
   }
   busy = false;
 }
@@ -141,7 +138,7 @@ async function send(form, button) {
     form.elements.key.value = told.key;
     if (told.to !== location.pathname) return location.assign(told.to);
     say(told.notice);
-    await refresh();
+    refresh();
   } catch {
     say("The service did not answer. Is it still up?");
   } finally {

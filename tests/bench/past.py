@@ -1,0 +1,129 @@
+"""A past for the journal: lives of events as the core decides them, written many at a time."""
+
+import time
+from dataclasses import dataclass, field
+
+from fairwarning.core import cascade
+from fairwarning.core.commands import (
+    Approve,
+    Command,
+    CreateScope,
+    Degrade,
+    Finish,
+    Poll,
+    Restart,
+    Tell,
+)
+from fairwarning.core.model import Entity, Operation, Ref, ScopeKind, guid
+from fairwarning.service.batch import Work
+from fairwarning.store.sqlite import SQLiteStore
+from tests.bench import fleets
+
+SCOPE_LINES = 100  # there is a scope for so many lines
+HOT = "hot"  # the scope that has half of all lines
+HOT_MACHINES = 100
+
+_MACHINES = 2  # of any other scope
+_LIVE = 50  # one scope of so many has an event that is still there
+_SPAN_SECONDS = 20 * 3600  # of all of it: less than a day, so that no scope is switched off
+_WEEK_SECONDS = 7 * 24 * 3600
+_BATCH = 20_000  # lines of a transaction
+
+
+@dataclass(slots=True)
+class Past:
+    """Events that are over, and the operations they were for, oldest first."""
+
+    events: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Written:
+    """What a journal tells of."""
+
+    scopes: list[str]
+    few: Past = field(default_factory=Past)  # in scopes that have few lines
+    hot: Past = field(default_factory=Past)
+    live: list[str] = field(default_factory=list)  # events that are still there
+    first: str = ""  # one of those, announced in the hot scope before all else
+
+
+class Author:
+    """Lets the core decide, command after command, and commits many decisions at once."""
+
+    def __init__(self, store: SQLiteStore, lines: int) -> None:
+        self._store = store
+        self._lines = lines
+        self._written = 0
+        self._world: dict[Ref, Entity | None] = {}
+        self._work = Work()
+
+    async def write(self) -> Written:
+        """A journal of so many lines, and a few more."""
+        told = Written(fleets.scope_names(self._lines // SCOPE_LINES))
+        for name in told.scopes:
+            self._create(name, _MACHINES)
+        self._create(HOT, HOT_MACHINES)
+        told.first = self._degrade(HOT)
+        told.live = [self._degrade(name) for name in told.scopes[::_LIVE]]
+        hot, turn, rest = 0, 0, self._written
+        while self._written < self._lines:
+            before = self._written
+            if hot <= (before - rest) // 2:
+                machine = 1 + len(told.hot.events) % (HOT_MACHINES - 1)
+                self._live(told.hot, HOT, machine, HOT_MACHINES)
+                hot += self._written - before
+            else:
+                self._live(told.few, told.scopes[turn % len(told.scopes)], 1, _MACHINES)
+                turn += 1
+            if len(self._work.lines) > _BATCH:
+                await self._commit()
+        await self._commit()
+        return told
+
+    def _create(self, scope: str, machines: int) -> None:
+        made = tuple(fleets.machine(scope, number) for number in range(machines))
+        self._do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=made))
+        self._do(Poll(scope=scope, actor="machine"))
+
+    def _degrade(self, scope: str) -> str:
+        """The first machine is to fail in a week, and is told so."""
+        name, operation = fleets.machine_name(scope, 0), f"degrade-{scope}"
+        week = int(self._now()) + _WEEK_SECONDS
+        self._do(Degrade(scope=scope, operation=operation, machines=(name,), not_before=week))
+        event = _event(operation, scope, 0)
+        self._do(Tell(scope=scope, event=event, machines=(name,), actor="machine"))
+        return event
+
+    def _live(self, past: Past, scope: str, machine: int, machines: int) -> None:
+        """The life of one event, from the restart to its end; every machine is told."""
+        name, operation = fleets.machine_name(scope, machine), f"restart-{self._written}"
+        self._do(Restart(scope=scope, operation=operation, machines=(name,)))
+        event = _event(operation, scope, machine)
+        for who in (fleets.machine_name(scope, number) for number in range(machines)):
+            self._do(Tell(scope=scope, event=event, machines=(who,), actor="machine"))
+        (impact,) = self._do(Approve(scope=scope, events=(event,), actor=name)).impacts
+        self._do(Finish(scope=scope, machine=name, impact=impact.id))
+        del self._world[Operation, operation]
+        past.events.append(event)
+        past.operations.append(operation)
+
+    def _now(self) -> float:
+        """Evenly spread, and never in the future."""
+        return time.time() - max(1 - self._written / self._lines, 0.0) * _SPAN_SECONDS
+
+    def _do(self, command: Command) -> cascade.Outcome:
+        outcome = cascade.run(command, self._now(), self._world.get)
+        self._world.update({ref: after for ref, (_, after) in outcome.changes.items()})
+        self._work.add(outcome)
+        self._written += len(outcome.lines)
+        return outcome
+
+    async def _commit(self) -> None:
+        await self._store.commit(self._work.batch(self._now(), {}))
+        self._work = Work()
+
+
+def _event(operation: str, scope: str, machine: int) -> str:
+    return guid(operation, scope, f"ud{machine % fleets.DOMAINS}")

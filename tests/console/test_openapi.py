@@ -1,0 +1,143 @@
+"""The document of the API is what the API does: by table, by file, and by trying it out."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.core.transport import Response
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.routing import Route
+
+from fairwarning.cli.theatre import Theatre
+from fairwarning.console.api import openapi
+from tests.console.rig import HOST, Console
+
+FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
+
+
+@pytest.mark.spec("C4")
+def test_the_file_in_the_documentation_is_this_document() -> None:
+    """Made anew with `python -m fairwarning.console.api.openapi > docs/openapi.json`."""
+    assert FILE.read_text("utf-8") == openapi.text(), (
+        test_the_file_in_the_documentation_is_this_document.__doc__
+    )
+
+
+@pytest.mark.spec("C4")
+def test_the_service_gives_its_document() -> None:
+    """To whoever may read."""
+    with Console() as it:
+        assert it.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
+
+
+@pytest.mark.spec("C4")
+def test_every_route_is_documented_and_nothing_else() -> None:
+    """The document itself is the one route that is not in it."""
+    with Console() as it:
+        routes = {
+            (method.lower(), re.sub(r":path}", "}", route.path))
+            for route in it.app.routes
+            if isinstance(route, Route) and route.path.startswith("/api/")
+            for method in (route.methods or set()) - {"HEAD"}
+        }
+    documented = {
+        (method, path) for path, item in openapi.document()["paths"].items() for method in item
+    }
+    assert routes == documented | {("get", openapi.PATH)}
+
+
+@pytest.mark.spec("C4")
+def test_the_document_is_well_formed() -> None:
+    """As OpenAPI 3.1 has it; every operation has its own name, every reference a target."""
+    document = openapi.document()
+    schemathesis.openapi.from_dict(document).validate()
+    text = json.dumps(document)
+    operations = re.findall(r'"operationId": "(\w+)"', text)
+    assert len(operations) == len(set(operations))
+    for reference in re.findall(r'"\$ref": "#/([^"]+)"', text):
+        found: Any = document
+        for part in reference.split("/"):
+            found = found[part]
+        assert found
+
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+LEFT_OUT = {"get_stream", "post_webhooks", "post_webhooks_by_name_test"}
+"""It has no end; they would leave the machine."""
+
+
+def _operations() -> Iterator[Any]:
+    for result in schemathesis.openapi.from_dict(openapi.document()).get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
+        name = operation.definition.raw["operationId"]
+        if name not in LEFT_OUT:
+            yield pytest.param(operation, id=name)
+
+
+@pytest.mark.spec("C4")
+@pytest.mark.parametrize("operation", [*_operations()])
+def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa: ANN401  (not typed)
+    """Drawn from the document, and against it: no error of ours, every answer in its shape."""
+    with Console(theatre=Theatre()) as it:
+        it.created("machines", name="vm")
+        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        it.poll("vm", "web_0")
+        it.act("vm", "freeze", key="op")
+        it.ok("POST", "/api/rollouts", {"id": "r", "sets": ["web"]})
+        for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
+            _draw(it, operation, mode)
+
+
+def _draw(it: Console, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
+    if mode is GenerationMode.NEGATIVE and not _can_be_wrong(operation):
+        return
+
+    @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(operation.as_strategy(mode))
+    def attempt(case: Any) -> None:  # noqa: ANN401
+        case.validate_response(_answer(it, case), checks=CHECKS)
+
+    attempt()
+
+
+def _can_be_wrong(operation: Any) -> bool:  # noqa: ANN401
+    return bool(list(operation.iter_parameters()) or operation.body)
+
+
+def _answer(it: Console, case: Any) -> Response:  # noqa: ANN401
+    kwargs = case.as_transport_kwargs(base_url=f"http://{HOST}")
+    kwargs.pop("cookies", None)
+    asked = requests.Request(**kwargs).prepare()
+    asked.headers["Authorization"] = f"Bearer {it.token}"
+    headers = [("Host", HOST), *((k, _text(v)) for k, v in asked.headers.items())]
+    where = urlsplit(asked.url or "")
+    target = f"{where.path}?{where.query}" if where.query else where.path
+    body = asked.body.encode() if isinstance(asked.body, str) else asked.body or b""
+    assert isinstance(body, bytes)
+    reply = it.send(asked.method or "GET", target, headers, body)
+    told = {name: [value] for name, value in reply.headers.items()}
+    return Response(reply.status, told, reply.body, asked, 0.0, verify=False)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -1,0 +1,112 @@
+"""Scenarios, which run beside the fleet, and webhooks, which leave it."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from fairwarning.cli.theatre import Theatre
+from tests.console.rig import Console
+
+
+@contextmanager
+def target() -> Iterator[tuple[str, list[Any]]]:
+    """A server that takes whatever is sent to it."""
+    got: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on stderr."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/hook", got
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.spec("O6", "C4")
+def test_scenarios_run_beside_the_fleet() -> None:
+    """They are listed with their text; one that runs changes nothing here."""
+    with Console(theatre=Theatre()) as it:
+        it.created("machines", name="vm")
+        shipped = it.ok("GET", "/api/scenarios")["scenarios"]
+        assert len(shipped) > 5
+        assert all(set(one) == {"name", "about", "text"} for one in shipped)
+        before = it.whole()
+        name = shipped[0]["name"]
+        verdict = it.ok("POST", f"/api/scenarios/{name}/run")
+        assert (verdict["name"], verdict["passed"], verdict["difference"]) == (name, True, "")
+        assert it.whole() == before
+        reply = it.api("POST", "/api/scenarios/none/run")
+        assert (reply.status, reply.code) == (404, "UnknownScenario")
+        assert name in reply.why
+
+
+def test_a_service_without_a_theatre() -> None:
+    """It says so."""
+    with Console() as it:
+        for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
+            reply = it.api(method, path)
+            assert (reply.status, reply.code) == (503, "NoScenarios")
+
+
+@pytest.mark.spec("C4")
+def test_a_webhook_comes_and_goes() -> None:
+    """Its secret is shown once; it can be tried, gets what happens, and is removed."""
+    with Console() as it, target() as (url, got):
+        made = it.api(
+            "POST",
+            "/api/webhooks",
+            {"name": "hook", "url": url, "secret": "s" * 32, "handshake": False},
+        )
+        assert made.status == 201, made.body
+        assert (made.json["name"], made.json["url"]) == ("hook", url)
+        (listed,) = it.ok("GET", "/api/webhooks")["webhooks"]
+        assert (listed["name"], listed["url"]) == ("hook", url)
+        assert "s" * 32 not in json.dumps(listed)
+        assert it.ok("POST", "/api/webhooks/hook/test") == {"status": 204}
+        assert len(got) == 1
+        it.created("machines", name="vm")
+        it.poll("vm")
+        event = it.act("vm", "restart")["events"][0]["id"]
+        it.until(lambda: event in json.dumps(got))
+        assert it.api("POST", "/api/webhooks", {"name": "hook", "url": url}).status == 409
+        assert it.api("DELETE", "/api/webhooks/hook").status == 204
+        assert it.ok("GET", "/api/webhooks") == {"webhooks": []}
+
+
+@pytest.mark.spec("C4")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/webhooks", {"name": "x"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "ftp://127.0.0.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://10.255.255.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://169.254.169.254/"}, 400),
+        ("POST", "/api/webhooks", {"name": "", "url": "http://127.0.0.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://127.0.0.1/", "form": "x"}, 400),
+        ("DELETE", "/api/webhooks/none", None, 404),
+        ("POST", "/api/webhooks/none/test", None, 404),
+    ],
+)
+def test_refusals(method: str, path: str, body: object, status: int) -> None:
+    """Nothing is sent and nothing is kept."""
+    with Console() as it:
+        before = it.whole()
+        reply = it.api(method, path, body)
+        assert reply.status == status
+        assert reply.code
+        assert it.whole() == before

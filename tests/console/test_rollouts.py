@@ -1,0 +1,139 @@
+import pytest
+
+from tests.console.rig import Console
+
+
+def fleet(it: Console, machines: int = 4) -> None:
+    """Machines, each by itself on a host of its own."""
+    for number in range(machines):
+        it.created("machines", name=f"vm{number}", host=f"host{number}")
+
+
+@pytest.mark.spec("C4", "E7")
+def test_a_rollout_from_start_to_end() -> None:
+    """Over the whole fleet, in pages, with its progress."""
+    with Console() as it:
+        fleet(it)
+        reply = it.api("POST", "/api/rollouts", {"id": "r", "batch": 2, "kind": "reboot"})
+        assert reply.status == 201
+        assert reply.json == {
+            "id": "r", "kind": "reboot", "actor": "operator", "status": "Running", "why": "",
+            "started_at": "2026-01-09T12:00:00Z", "ended_at": None, "machines": 4, "done": 0,
+            "failed": 0, "skipped": 0, "progress": 0.0, "batch": 2, "lanes": 4, "running": 2,
+            "halt_percent": None,
+        }  # fmt: skip
+        it.advance(60)
+        assert it.ok("GET", "/api/rollouts/r")["progress"] == 0.5
+        it.advance(60)
+        done = it.ok("GET", "/api/rollouts/r")
+        assert (done["status"], done["progress"], done["running"]) == ("Done", 1.0, 0)
+        assert done["ended_at"] == "2026-01-09T12:02:00Z"
+        for name in "abcdefg":
+            it.ok("POST", "/api/rollouts", {"id": name, "scopes": ["vm0"]})
+            it.advance(60)
+        for limit in (1, 3, 100):
+            pages = it.pages("/api/rollouts", "rollouts", limit)
+            assert [one["id"] for page in pages for one in page] == [*"abcdefg", "r"]
+
+
+@pytest.mark.spec("C4", "E7")
+def test_it_stops_by_itself_and_goes_on_when_told() -> None:
+    """When more than so many percent of its machines have failed; it says why."""
+    with Console() as it:
+        fleet(it)
+        it.driver.failing |= {"vm0", "vm1"}
+        wish = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
+        it.ok("POST", "/api/rollouts", wish)
+        it.advance(60)
+        first = it.ok("GET", "/api/rollouts/r")
+        assert (first["status"], first["failed"], first["why"]) == ("Running", 1, "")
+        it.advance(60)
+        paused = it.ok("GET", "/api/rollouts/r")
+        assert (paused["status"], paused["failed"]) == ("Paused", 2)
+        assert paused["why"] == "2 of 4 machines failed, more than 25 %"
+        it.advance(3600)
+        assert it.ok("GET", "/api/rollouts/r") == paused
+        resumed = it.ok("POST", "/api/rollouts/r/resume")
+        assert (resumed["status"], resumed["why"]) == ("Running", "")
+        it.advance(120)
+        assert it.ok("GET", "/api/rollouts/r")["status"] == "Done"
+
+
+@pytest.mark.spec("C4", "E7")
+def test_steering() -> None:
+    """Pause, resume, abort; what cannot be is a conflict and changes nothing."""
+    with Console() as it:
+        fleet(it)
+        it.poll("vm0", "vm1", "vm2", "vm3")
+        it.ok("POST", "/api/rollouts", {"id": "r", "batch": 1})
+        assert len(it.ok("GET", "/api/events")["events"]) == 1
+        assert it.ok("POST", "/api/rollouts/r/pause")["status"] == "Paused"
+        assert it.api("POST", "/api/rollouts/r/pause").status == 409
+        assert it.ok("POST", "/api/rollouts/r/resume")["status"] == "Running"
+        assert it.ok("POST", "/api/rollouts/r/abort")["status"] == "Aborted"
+        assert it.ok("GET", "/api/events")["events"] == []
+        before = it.whole()
+        for action in ("pause", "resume", "abort"):
+            assert it.api("POST", f"/api/rollouts/r/{action}").status == 409
+            assert it.api("POST", f"/api/rollouts/none/{action}").status == 404
+        assert it.api("POST", "/api/rollouts/r/jump").status == 404
+        assert it.whole() == before
+
+
+@pytest.mark.spec("C4")
+@pytest.mark.parametrize(
+    ("wish", "status"),
+    [
+        ({"id": "a/b"}, 400),
+        ({"kind": "delete"}, 400),
+        ({"batch": 0}, 400),
+        ({"batch": 101}, 400),
+        ({"batch": 1.5}, 400),
+        ({"halt_percent": -1}, 400),
+        ({"halt_percent": 101}, 400),
+        ({"halt_percent": True}, 400),
+        ({"halt_percent": "5"}, 400),
+        ({"scopes": ["none"]}, 404),
+        ({"sets": ["none"]}, 404),
+        ({"scopes": "vm0"}, 400),
+        ({"hosts": ["none"]}, 400),
+        ({"duration_seconds": -5}, 400),
+        ({"by_host": 1}, 400),
+        ({"colour": "red"}, 400),
+        ({"id": "there"}, 409),
+    ],
+)
+def test_refusals(wish: dict[str, object], status: int) -> None:
+    """Each says what is allowed, and changes nothing."""
+    with Console() as it:
+        fleet(it, 2)
+        it.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
+        before = it.whole()
+        reply = it.api("POST", "/api/rollouts", {"scopes": ["vm0"], **wish})
+        assert reply.status == status
+        assert reply.code
+        assert it.whole() == before
+
+
+@pytest.mark.spec("C4")
+def test_nothing_to_work_on() -> None:
+    """An empty fleet has no rollout; a name of another kind of thing is no scope."""
+    with Console() as it:
+        assert it.api("POST", "/api/rollouts", {}).code == "NothingToDo"
+        assert it.api("GET", "/api/rollouts/none").code == "UnknownRollout"
+        assert it.ok("GET", "/api/rollouts") == {"rollouts": [], "next": None}
+
+
+@pytest.mark.spec("C4", "E7")
+def test_scopes_sets_and_hosts() -> None:
+    """Those named, each once; those of sets; of these, only machines on some hosts."""
+    with Console() as it:
+        fleet(it, 2)
+        it.created("sets", name="web", capacity=3)
+        both = it.ok(
+            "POST", "/api/rollouts", {"id": "a", "scopes": ["vm0", "vm0"], "sets": ["web"]}
+        )
+        assert both["machines"] == 4
+        it.advance(3600)
+        some = it.ok("POST", "/api/rollouts", {"id": "b", "hosts": ["host1"]})
+        assert some["machines"] == 1

@@ -1,0 +1,123 @@
+import pytest
+
+from tests.console.rig import Console
+
+
+@pytest.mark.spec("C4", "T8")
+def test_a_set_from_beginning_to_end() -> None:
+    """Created with termination notice, changed, upgraded, scaled, and deleted."""
+    with Console() as it:
+        reply = it.api(
+            "POST", "/api/sets", {"name": "web", "capacity": 3, "terminate_notice": "PT5M"}
+        )
+        assert reply.status == 201
+        assert reply.json == it.ok("GET", "/api/sets/web")
+        assert reply.json == {
+            "name": "web", "group": "", "capacity": 3, "leaving": 0, "model": 1,
+            "terminate_notice": "PT5M",
+            "upgrade": "Manual", "scale_in": "Default", "priority": "Regular",
+            "eviction": "Deallocate", "size": "", "zone": "", "tags": {}, "scopes": ["web/0"],
+            "deleting": False, "outdated": [],
+        }  # fmt: skip
+        it.learn()
+        it.poll("web_0")
+        changed = it.ok("PATCH", "/api/sets/web", {"terminate_notice": "PT15M", "tags": {"a": "b"}})
+        assert (changed["terminate_notice"], changed["model"]) == ("PT15M", 2)
+        assert changed["outdated"] == ["web_0", "web_1", "web_2"]
+        upgraded = it.ok("POST", "/api/sets/web/upgrade", {"instances": [1]})
+        assert upgraded["outdated"] == ["web_0", "web_2"]
+        assert it.ok("POST", "/api/sets/web/upgrade")["outdated"] == []
+        assert (
+            it.ok("PATCH", "/api/sets/web", {"terminate_notice": None})["terminate_notice"] is None
+        )
+        scaled = it.ok("POST", "/api/sets/web/scale", {"capacity": 2})
+        assert [one["type"] for one in scaled["events"]] == ["Terminate"]
+        it.advance(3600)
+        assert it.ok("GET", "/api/sets/web")["capacity"] == 2
+        gone = it.api("DELETE", "/api/sets/web", key="gone")
+        assert gone.status == 202
+        it.settle()
+        assert it.ok("GET", "/api/sets/web")["deleting"]
+        it.advance(3600)
+        assert it.api("GET", "/api/sets/web").code == "UnknownSet"
+        assert it.ok("GET", "/api/operations/gone")["status"] == "Succeeded"
+
+
+@pytest.mark.spec("C4", "T4")
+@pytest.mark.parametrize(
+    "action", ["restart", "redeploy", "reimage", "stop", "deallocate", "start", "evict"]
+)
+def test_actions_on_instances(action: str) -> None:
+    """On those named, or on all."""
+    with Console() as it:
+        it.created("sets", name="web", capacity=3, priority="Spot")
+        it.poll("web_0")
+        some = it.ok("POST", f"/api/sets/web/{action}", {"instances": [0, 2]}, key="some")
+        assert some["operation"]["kind"].lower() == action
+        named = [name for event in some["events"] for name in event["resources"]]
+        assert sorted(named) in ([], ["web_0", "web_2"])
+        it.advance(3600)
+        if action != "evict":
+            it.ok("POST", f"/api/sets/web/{action}", key="all")
+            it.advance(3600)
+            assert it.ok("GET", "/api/operations/all")["status"] == "Succeeded"
+
+
+@pytest.mark.spec("C4", "T1")
+@pytest.mark.parametrize(
+    ("method", "target", "body", "status"),
+    [
+        ("POST", "/api/sets", {"name": "x"}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": -1}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1001}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1.5}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1, "terminate_notice": "PT4M59S"}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1, "terminate_notice": "PT15M1S"}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1, "upgrade": "Rolling"}, 400),
+        ("POST", "/api/sets", {"name": "x", "capacity": 1, "colour": "red"}, 400),
+        ("POST", "/api/sets", {"name": "a/b", "capacity": 1}, 400),
+        ("POST", "/api/sets", {"name": "web", "capacity": 1}, 409),
+        ("PATCH", "/api/sets/web", {"terminate_notice": "PT1M"}, 400),
+        ("PATCH", "/api/sets/web", {"terminate_notice": 300}, 400),
+        ("PATCH", "/api/sets/web", {"upgrade": None}, 400),
+        ("PATCH", "/api/sets/web", {"capacity": 4}, 400),
+        ("PATCH", "/api/sets/none", {}, 404),
+        ("POST", "/api/sets/web/scale", {}, 400),
+        ("POST", "/api/sets/web/scale", {"capacity": True}, 400),
+        ("POST", "/api/sets/web/scale", {"capacity": 1001}, 400),
+        ("POST", "/api/sets/none/scale", {"capacity": 1}, 404),
+        ("POST", "/api/sets/web/delete", {}, 400),
+        ("POST", "/api/sets/web/delete", {"instances": []}, 400),
+        ("POST", "/api/sets/web/restart", {"instances": [0, 0]}, 400),
+        ("POST", "/api/sets/web/restart", {"instances": [7]}, 404),
+        ("POST", "/api/sets/web/restart", {"instances": ["0"]}, 400),
+        ("POST", "/api/sets/web/restart", {"instances": [10**30]}, 400),
+        ("POST", "/api/sets/web/upgrade", {"instances": [7]}, 404),
+        ("POST", "/api/sets/web/freeze", {}, 404),
+        ("DELETE", "/api/sets/none", None, 404),
+        ("GET", "/api/sets/none", None, 404),
+    ],
+)
+def test_refusals(method: str, target: str, body: object, status: int) -> None:
+    """Each says what is allowed, and changes nothing."""
+    with Console() as it:
+        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        it.poll("web_0")
+        before = it.whole()
+        reply = it.api(method, target, body)
+        assert reply.status == status
+        assert reply.code not in {"BadFleetFile", "Changed"}
+        assert it.whole() == before
+
+
+@pytest.mark.spec("T1")
+def test_a_notice_out_of_range_names_the_range() -> None:
+    """Both when it is created and when it is changed."""
+    with Console() as it:
+        it.created("sets", name="web", capacity=1)
+        bad = {"terminate_notice": "PT20M"}
+        for reply in (
+            it.api("POST", "/api/sets", {"name": "x", "capacity": 1, **bad}),
+            it.api("PATCH", "/api/sets/web", bad),
+        ):
+            assert "'PT5M' to 'PT15M'" in reply.why

@@ -1,0 +1,128 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairwarning.core.cascade import Line
+from fairwarning.core.decision import Did, Fact
+from fairwarning.core.model import Scope
+from fairwarning.store.store import Batch
+from tests.bed import NOON
+from tests.console.rig import Console
+from tests.console.test_machines import STORES, store_of
+
+
+def frozen(it: Console, machine: str) -> str:
+    """A freeze is announced for a machine that asks: the event's id."""
+    it.created("machines", name=machine)
+    it.poll(machine)
+    event: str = it.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
+    return event
+
+
+def seen(it: Console, seconds: int = 3600) -> dict[str, dict[str, Any]]:
+    """What the timeline shows, by event."""
+    shown = it.ok("GET", f"/api/timeline?seconds={seconds}")
+    return {one["id"]: one for one in shown["events"]}
+
+
+@pytest.mark.spec("C4", "O7")
+@pytest.mark.parametrize("kind", STORES)
+def test_planned_under_way_over_and_cancelled(kind: str, tmp_path: Path) -> None:
+    """Each with the moments of its life, in order of their creation."""
+    with Console(store=store_of(kind, tmp_path)) as it:
+        over, cancelled, going, planned = (frozen(it, name) for name in ("a", "b", "c", "d"))
+        it.approve("a", over)
+        it.advance(60)
+        it.ok("POST", f"/api/events/{cancelled}/cancel")
+        it.ok("POST", f"/api/events/{going}/approve")
+        shown = it.ok("GET", "/api/timeline")
+        assert (shown["from"], shown["now"], shown["to"], shown["cut"]) == (
+            "2026-01-09T11:01:00Z", "2026-01-09T12:01:00Z", "2026-01-09T12:15:00Z", False,
+        )  # fmt: skip
+        by_id = {one["id"]: one for one in shown["events"]}
+        assert set(by_id) == {over, cancelled, going, planned}
+        moments = ("status", "approved_at", "started_at", "ended_at", "cancelled")
+        noon, minute = "2026-01-09T12:00:00Z", "2026-01-09T12:01:00Z"
+        assert [by_id[over][name] for name in moments] == [
+            "Over", noon, noon, "2026-01-09T12:00:09Z", False,
+        ]  # fmt: skip
+        assert [by_id[cancelled][name] for name in moments] == ["Over", None, None, minute, True]
+        assert [by_id[going][name] for name in moments] == ["Started", minute, minute, None, False]
+        assert [by_id[planned][name] for name in moments] == ["Scheduled", None, None, None, False]
+        assert by_id[planned]["not_before"] == "2026-01-09T12:15:00Z"
+
+
+@pytest.mark.spec("C4")
+def test_the_edge_of_the_window() -> None:
+    """An event that ended in its first moment is shown; a second later it is not."""
+    with Console() as it:
+        event = frozen(it, "vm")
+        it.approve("vm", event)
+        it.advance(9)
+        it.advance(100)
+        assert set(seen(it, 100)) == {event}
+        assert set(seen(it, 99)) == set()
+        assert seen(it, 100)[event]["created_at"] == "2026-01-09T12:00:00Z"
+
+
+@pytest.mark.spec("C4")
+def test_events_from_before_the_window() -> None:
+    """One that is still there, and one that ended lately, are known from their beginnings."""
+    with Console() as it:
+        it.created("machines", name="vm")
+        it.poll("vm")
+        it.act("vm", "degrade", key="op", days=6)
+        ends = frozen(it, "other")
+        it.advance(899)
+        assert len(seen(it, 10)) == 2
+        it.advance(15)
+        shown = seen(it, 10)
+        assert shown[ends]["created_at"] == "2026-01-09T12:00:00Z"
+        assert shown[ends]["ended_at"] == "2026-01-09T12:15:09Z"
+        it.advance(3 * 24 * 3600)
+        it.poll("vm")
+        (left,) = seen(it, 1).values()
+        assert (left["type"], left["status"]) == ("Redeploy", "Scheduled")
+
+
+@pytest.mark.spec("C4")
+@pytest.mark.parametrize("kind", STORES)
+def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
+    """It looks through a bounded part of the journal and says that it did."""
+    with Console(store=store_of(kind, tmp_path)) as it:
+        event = frozen(it, "vm")
+        facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(10_000)]
+        lines = [Line(NOON, "x", (Scope, "s"), fact) for fact in facts]
+        it.run(it._store.commit(Batch(NOON, lines=lines)))
+        shown = it.ok("GET", "/api/timeline")
+        assert shown["cut"]
+        assert [one["id"] for one in shown["events"]] == [event]
+        it.advance(7200)
+        assert not it.ok("GET", "/api/timeline?seconds=60")["cut"]
+
+
+@pytest.mark.spec("C4")
+def test_more_events_than_are_shown() -> None:
+    """The newest, and it says that there were more."""
+    with Console() as it:
+        lines = []
+        for number in range(600):
+            name = f"{number:08d}-0000-0000-0000-000000000000"
+            why = "Freeze by Platform, not before 2026-01-09T12:15:00Z"
+            facts = (
+                Fact(Did.SCHEDULED, name, "m", "o", why),
+                Fact(Did.CANCELLED, name, "m", "o", "so"),
+            )
+            lines += [Line(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
+        it.run(it._store.commit(Batch(NOON, lines=lines)))
+        shown = it.ok("GET", "/api/timeline")
+        assert (len(shown["events"]), shown["cut"]) == (500, True)
+        assert [one["id"][:8] for one in shown["events"]] == [f"{n:08d}" for n in range(100, 600)]
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "604801", "x", "1.5", "nan", "inf"])
+def test_a_window_that_cannot_be(seconds: str) -> None:
+    """A second to a week."""
+    with Console() as it:
+        assert it.api("GET", f"/api/timeline?seconds={seconds}").code == "BadQuery"

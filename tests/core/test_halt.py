@@ -1,0 +1,107 @@
+"""A rollout that fails too often stops by itself: exactly then, and says why (E7)."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
+from fairwarning.core.decision import Did
+from fairwarning.core.model import Impact, ImpactKind, RolloutStatus
+from fairwarning.machines.driver import Driver, Report
+from tests.bed import Bed
+
+
+class Flawed:
+    """The driver of a bed, which fails for some machines."""
+
+    def __init__(self, inner: Driver, failing: set[str]) -> None:
+        self._inner = inner
+        self._failing = failing
+
+    def carry_out(self, impact: Impact, report: Report) -> None:
+        """As long as it takes; then it has failed, or not."""
+        error = "broken" if impact.machine in self._failing else ""
+        self._inner.carry_out(impact, lambda one, why: report(one, error or why))
+
+
+def begin(bed: Bed, fails: list[bool], halt: int | None, batch: int = 1) -> None:
+    """A rollout over a standalone machine for each, of which these fail."""
+    names = [f"m{n:02d}" for n in range(len(fails))]
+    failing = {name for name, bad in zip(names, fails, strict=True) if bad}
+    bed.driver.inner = Flawed(bed.driver.inner, failing)
+    for name in names:
+        bed.standalone(name)
+    bed.do(
+        StartRollout(
+            rollout="r",
+            scopes=tuple(names),
+            kind=ImpactKind.REBOOT,
+            batch=batch,
+            halt_percent=halt,
+        )
+    )
+
+
+@pytest.mark.spec("E7")
+@settings(max_examples=60)
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=12),
+    st.one_of(st.none(), st.integers(0, 100)),
+)
+def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: int | None) -> None:
+    """`failed * 100 > halt_percent * machines`, at each, also the last; told to, it goes on."""
+    with Bed() as bed:
+        begin(bed, fails, halt)
+        failed = 0
+        for number, bad in enumerate(fails):
+            assert bed.rollout("r").status is RolloutStatus.RUNNING
+            bed.advance(60)
+            failed += bad
+            rollout = bed.rollout("r")
+            assert (rollout.done, rollout.failed) == (number + 1 - failed, failed)
+            too_many = bad and halt is not None and failed * 100 > halt * len(fails)
+            last = number + 1 == len(fails)
+            goes_on = RolloutStatus.DONE if last else RolloutStatus.RUNNING
+            assert rollout.status is (RolloutStatus.PAUSED if too_many else goes_on)
+            why = f"{failed} of {len(fails)} machines failed, more than {halt} %"
+            assert rollout.why == (why if too_many else "")
+            if too_many:
+                bed.advance(3600)
+                assert bed.rollout("r") == rollout
+                bed.do(ResumeRollout(rollout="r"))
+        assert bed.rollout("r").status is RolloutStatus.DONE
+
+
+@pytest.mark.spec("E7")
+def test_what_is_under_way_goes_on_when_it_pauses() -> None:
+    """Lanes side by side end what they began; nothing new begins; abort ends it."""
+    with Bed() as bed:
+        begin(bed, [True, False, True, False, False, False], 0, batch=3)
+        bed.advance(60)
+        paused = bed.rollout("r")
+        assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
+        assert len(bed.driver.given) == 3
+        bed.advance(3600)
+        assert len(bed.driver.given) == 3
+        bed.do(AbortRollout(rollout="r"))
+        assert bed.rollout("r").status is RolloutStatus.ABORTED
+        why = [e.line.fact.why for e in bed.journal() if e.line.fact.did is Did.ROLLOUT_PAUSED]
+        assert why == ["1 of 6 machines failed, more than 0 %"]
+
+
+@pytest.mark.spec("E7", "E9")
+def test_a_pause_of_its_own_outlives_a_restart() -> None:
+    """With its reason; resumed after it, the rollout ends."""
+    with Bed() as bed:
+        begin(bed, [True, False], 0)
+        bed.advance(60)
+        bed.restart()
+        kept = bed.rollout("r")
+        assert (kept.status, kept.why) == (
+            RolloutStatus.PAUSED,
+            "1 of 2 machines failed, more than 0 %",
+        )
+        bed.do(ResumeRollout(rollout="r"))
+        bed.advance(60)
+        assert bed.rollout("r").status is RolloutStatus.DONE
+        assert bed.rollout("r").why == ""

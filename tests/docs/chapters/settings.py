@@ -1,0 +1,186 @@
+"""What may be set, from the readers of the fleet file and of the agent's configuration."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
+from datetime import timedelta
+from enum import StrEnum
+from functools import partial
+
+from fairwarning.core import limits
+from fairwarning.core.commands import CreateSet
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import Machine, Rules
+from fairwarning.guest.agent import config
+from fairwarning.service import fleetvalues as values
+from fairwarning.service.settings import Cloud, Console, ControlPlane, Settings
+from tests.docs.chapters.page import page, seconds, table
+from tests.docs.pages import ROOT
+
+# No key takes the first two, and few the third; what a reader says then is what it takes.
+_WRONG = (-1, object(), "A")
+_OTHER = {  # where a reader takes more than it says
+    "machines": "a whole number from 1 to 200, or an array of names and of tables with a machine's "
+    "keys",
+    "rules": "a table with keys of [`[rules]`](#rules)",
+    "approve": "one of when done, at once, never, user events only; or a table of these by type of "
+    "event, and `default`",
+    "[group]": "a table with one key of [`[group]`](#group)",
+    "[[hook]]": "tables, each with the keys of [`[[hook]]`](#hook)",
+    "on": "types of event: an array",
+    "command": "an array: a program and its words",
+    "state": "the path of a folder",
+    "folder": "the path of a folder",
+}
+_LEFT_OUT = {  # where what is taken then is not a constant
+    "requests_per_second": "0 in a local run, 5 in a host run",
+    "hosts": "none but the usual ones",
+    "host_name": "its `name`",
+    "prefix": "its `name`",
+    "host": "a host of its own",
+    "rules": "those of `[rules]`",
+    "count": "one machine, called `name`",
+    "terminate_notice": "no notice",
+    "update_domains": str(limits.UPDATE_DOMAINS),
+    "fault_domains": str(limits.FAULT_DOMAINS),
+}
+_OF_ENTRY = {"group": "that of `[cloud]`", "size": "that of `[cloud]`"}
+_OF_AGENT = {
+    "endpoint": "`FAIRWARNING_ENDPOINT`, else 169.254.169.254",
+    "name": "it asks the endpoint",
+    "state": "a folder of the system's",
+    "approve": "`when done`",
+    "listen": "nobody can ask",
+    "on": "all",
+    "source": "both",
+}
+_NEEDED = {"capacity", "machines", "roles"}
+
+Read = Callable[[object], object]
+
+
+def write() -> str:
+    """The page."""
+    return page(
+        "Settings and limits",
+        "Every key of the two files that people write, with what it may hold. The readers "
+        "themselves say it, so it is what they take. What each key is for stands in [the fleet "
+        "file](../fleet-file.md) and in [the agent](../agent.md).",
+        "## The fleet file",
+        *_fleet(),
+        "## The agent's configuration",
+        *_agent(),
+        "## Limits that are no settings",
+        "From `core/limits.py`, where each has its reason. Some are the bounds and defaults of the "
+        "settings above.",
+        table(["limit", "value", ""], _limits()),
+    )
+
+
+def _fleet() -> Iterator[str]:
+    own: Mapping[str, object] = _defaults(Machine)
+    ours: list[tuple[str, Mapping[str, Read], Mapping[str, object]]] = [
+        ("[cloud]", values.CLOUD, _defaults(Cloud)),
+        ("[metadata]", values.ENDPOINT, _defaults(Settings)),
+        ("[arm]", values.CONTROL_PLANE, _defaults(ControlPlane)),
+        ("[console]", values.CONSOLE, _defaults(Console)),
+        ("[rules]", values._RULES, _defaults(Rules)),
+        ("[[machine]]", {**values.ENTRY, **values.MACHINE, **values.COUNT}, own),
+        ("[[availability_set]]", _entry(values.DOMAINS, machines=values.members), own),
+        ("[[cloud_service]]", _entry(values.DOMAINS, roles=values.roles), own),
+        (
+            "[[scale_set]]",
+            _entry({**values.SCALE_SET, **values.KIND, **values.DOMAINS}),
+            _defaults(CreateSet),
+        ),
+    ]
+    for heading, keys, defaults in ours:
+        entry = heading.startswith("[[")
+        left_out = _LEFT_OUT | (_OF_ENTRY if entry else {})
+        needed = _NEEDED | ({"name"} if entry else set())
+        rows = [
+            [f"`{key}`", _allowed(key, read), _left_out(key, needed, left_out, defaults)]
+            for key, read in keys.items()
+        ]
+        yield f"### `{heading}`"
+        yield table(["key", "may be", "if left out"], rows)
+
+
+def _entry(more: Mapping[str, Read], **own: Read) -> dict[str, Read]:
+    return {**values.ENTRY, **own, **more}
+
+
+def _agent() -> Iterator[str]:
+    parts: list[tuple[str, dict[str, tuple[str, config.Read]], type, set[str]]] = [
+        ("The file", config._CONFIG, config.Config, set()),
+        ("`[[hook]]`", config._HOOK, config.Hook, {"name", "phase"}),
+        ("`[group]`", config._GROUP, config.Group, set()),
+    ]
+    for heading, keys, kind, needed in parts:
+        rows = []
+        for key, (name, read) in keys.items():
+            shown = {"hook": "[[hook]]", "group": "[group]"}.get(key, key)
+            default = {key: _defaults(kind).get(name)}
+            rows.append(
+                [
+                    f"`{shown}`",
+                    _allowed(shown, partial(_read_at, read)),
+                    _left_out(key, needed, _OF_AGENT, default),
+                ]
+            )
+        yield f"### {heading}"
+        yield table(["key", "may be", "if left out"], rows)
+
+
+def _read_at(read: config.Read, value: object) -> object:
+    return read(value, "here")
+
+
+def _defaults(kind: type) -> dict[str, object]:
+    return {one.name: one.default for one in fields(kind)}
+
+
+def _allowed(key: str, read: Read) -> str:
+    """What the reader says that a value must be; what stands there in quotes is code."""
+    if key in _OTHER:
+        return _OTHER[key]
+    said = [text for wrong in _WRONG if (text := _refusal(read, wrong))]
+    best = max(said, key=len) if said else ""
+    return re.sub(r"'([^']*)'", r"`\1`", best).replace("one of False, True", "true or false")
+
+
+def _refusal(read: Read, wrong: object) -> str:
+    try:
+        read(wrong)
+    except (Refused, ValueError) as error:
+        text = re.sub(r"^.*?must be ", "", str(getattr(error, "what", error)))
+        return re.sub(r", not (a fraction or a date|-1|'A')$", "", text)
+    return ""
+
+
+def _left_out(
+    key: str, needed: set[str], known: Mapping[str, str], defaults: Mapping[str, object]
+) -> str:
+    if key in needed:
+        return "*needed*"
+    return known.get(key) or _value(defaults.get(key))
+
+
+def _value(one: object) -> str:
+    if one is None or one is MISSING or one in ("", (), frozenset()):
+        return "none"
+    if isinstance(one, bool):
+        return str(one).lower()
+    if isinstance(one, timedelta):
+        return f"{one.total_seconds():g}"
+    return f"`{one}`" if isinstance(one, str | StrEnum) else str(one)
+
+
+def _limits() -> Iterator[list[str]]:
+    source = (ROOT / "src/fairwarning/core/limits.py").read_text("utf-8")
+    for name, note in re.findall(r"^([A-Z_]+) = .*?(?:  # (.*))?$", source, re.MULTILINE):
+        value = getattr(limits, name)
+        shown = f"{value:,}"
+        if name.endswith("_SECONDS") and seconds(value) != f"{value:g} seconds":
+            shown += f" ({seconds(value)})"
+        yield [name.lower().replace("_", " "), shown, note]

@@ -1,0 +1,34 @@
+"""The reference pages say what the program does; and the site builds without a complaint."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+from tests.docs.pages import GENERATED, ROOT
+from tests.docs.reference import ANEW, PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_is_up_to_date(name: str) -> None:
+    """As it would be written now."""
+    path = GENERATED / name
+    assert path.exists(), f"{path.name} is missing: {ANEW}"
+    same = path.read_text("utf-8") == PAGES[name]()
+    assert same, f"docs/reference/{name} is out of date: {ANEW}"
+
+
+def test_no_page_is_left_over() -> None:
+    """What is no longer generated is no longer there."""
+    assert sorted(path.name for path in GENERATED.iterdir()) == sorted(PAGES)
+
+
+@pytest.mark.skipif(find_spec("zensical") is None, reason="zensical is not installed (`make docs`)")
+def test_the_site_builds() -> None:
+    """Without a warning."""
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

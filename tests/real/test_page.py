@@ -1,0 +1,241 @@
+"""The web page, in a real browser."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.cli.stage import QUERY
+from tests.real.browser import PHONE, Scheme, barriers, event_of, overflow, press, stage
+
+PATHS = (
+    "/",
+    "/machines/web_1",
+    "/machines/new",
+    "/sets/web",
+    "/sets/new",
+    "/rollouts",
+    "/rollouts/new",
+    "/rollouts/patches",
+    "/scenarios",
+    "/journal",
+    "/faults",
+    "/login",
+    "/machines/nobody",
+)
+
+
+@pytest.mark.spec("O8", "T8")
+def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path: Path) -> None:
+    """Termination notice is on: Terminate appears by itself, is approved, and carried out."""
+    with stage(tmp_path / "data") as it:
+        page = it.tab("/sets/new")
+        page.get_by_label("Name").fill("shop")
+        page.get_by_label("Instances").fill("2")
+        page.get_by_role("tab", name="Management").click()
+        page.get_by_label("On: an instance").check()
+        page.get_by_label("Termination delay").fill("7")
+        page.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
+        expect(page.locator("#notice")).to_contain_text("with termination notice")
+        expect(page.locator("#facts")).to_contain_text("7 min")
+        it.poll("shop_0")
+
+        fleet = it.open(page.context)  # looks on, and is never touched
+        page.get_by_label("Scale to").fill("1")
+        press(page, "Scale")
+        expect(page.locator("#notice")).to_contain_text("Terminate is announced for shop_1")
+        row = fleet.locator("#timeline .row", has_text="shop_1")
+        expect(row).to_contain_text("in 7:00")
+        assert it.poll("shop_0") == ["Terminate"]
+
+        page.goto(event_of(page, "shop_1"))
+        press(page, "Approve")
+        expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+        page.get_by_role("button", name="+1 min").click()
+        expect(page.locator("#state")).to_contain_text("Over")
+        expect(row).to_contain_text("over")
+        expect(fleet.locator("#machines")).to_contain_text("shop_0")
+        expect(fleet.locator("#machines")).not_to_contain_text("shop_1")
+        assert it.poll("shop_0") == []
+
+
+@pytest.mark.spec("O8", "O5")
+def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Path) -> None:
+    """At once where nobody polls; with notice where somebody does, until time is advanced."""
+    with stage(tmp_path / "data") as it:
+        page = it.tab("/machines/web_0")
+        deed = page.locator(".deed", has=page.get_by_role("button", name="Restart"))
+        expect(deed).to_contain_text("At once, as nobody polls in its scope: web_0 reboots.")
+        it.poll("web_0")
+        expect(deed).to_contain_text("Reboot with 15 min notice")  # by itself: the page follows
+        press(page, "Restart")
+        expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
+        expect(deed).to_contain_text("Not now:")
+        expect(page.get_by_role("button", name="Restart")).to_be_disabled()
+        page.get_by_role("button", name="+5 min").click()
+        expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
+        page.get_by_label("Advance by so many minutes").fill("11.5")
+        page.get_by_role("button", name="Advance", exact=True).click()
+        expect(page.locator("#state")).not_to_contain_text("Reboot")
+        expect(page.locator("#story")).to_contain_text("because NotBefore was reached")
+        assert it.poll("web_0") == []
+
+
+@pytest.mark.spec("O5")
+def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
+    """At a multiple of real time the clock and every countdown go on by themselves."""
+    with stage(tmp_path / "data") as it:
+        it.poll("web_0")
+        page = it.tab("/machines/web_0")
+        press(page, "Restart")
+        page.get_by_role("button", name="60").click()
+        expect(page.locator("#clock")).to_contain_text("runs")
+        expect(page.get_by_role("button", name="60")).to_have_attribute("aria-pressed", "true")
+        expect(page.locator("#state")).not_to_contain_text("Reboot in 15:00")
+        page.get_by_role("button", name="Freeze time").click()
+        expect(page.locator("#clock")).to_contain_text("frozen")
+
+
+@pytest.mark.spec("O8")
+def test_two_tabs_agree(tmp_path: Path) -> None:
+    """What one does shows in the other, and neither loses what its reader was at."""
+    with stage(tmp_path / "data") as it:
+        it.poll("web_0")
+        one, other = it.tab("/"), it.tab("/")
+        page = it.tab("/machines/web_1")
+        press(page, "Restart")
+        for tab in (one, other):
+            expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("in 15:00")
+        other.get_by_text("As a table").click()
+        other.get_by_label("Filter by name").fill("half a wo")
+        page.goto(event_of(page, "web_1"))
+        press(page, "Cancel")
+        for tab in (one, other):
+            expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("cancelled")
+        expect(other.get_by_role("table")).to_contain_text("cancelled")  # still open
+        expect(other.get_by_label("Filter by name")).to_have_value("half a wo")
+        expect(other.get_by_label("Filter by name")).to_be_focused()
+
+
+def reach(page: Page, name: str) -> None:
+    """Go on with Tab until what is called so has the focus."""
+    said = "document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if str(page.evaluate(said)).strip().startswith(name):
+            assert page.evaluate("document.activeElement.matches(':focus-visible')")
+            return
+    raise AssertionError(f"{name!r} cannot be reached by Tab")
+
+
+@pytest.mark.spec("O8")
+def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
+    """From the fleet to the new set: Tab, Enter, Space, arrows and letters."""
+    with stage(tmp_path / "data") as it:
+        page = it.tab("/")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")  # the first thing there is skips to the content
+        assert page.evaluate("document.activeElement.id") == "main"
+        reach(page, "New scale set")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/sets/new")
+        reach(page, "Name")
+        page.keyboard.type("shop")
+        reach(page, "Instances")
+        page.keyboard.press("Control+A")
+        page.keyboard.type("1")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("ArrowRight")  # to the tab Management
+        expect(page.get_by_role("tab", name="Management")).to_be_focused()
+        reach(page, "Off:")
+        page.keyboard.press("ArrowUp")
+        expect(page.get_by_label("On: an instance")).to_be_checked()
+        reach(page, "Create")
+        page.keyboard.press("Space")
+        expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
+        expect(page.locator("#facts")).to_contain_text("5 min")
+
+
+@pytest.mark.spec("O8")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nobody_is_kept_out_and_nothing_runs_off_a_phone(tmp_path: Path, scheme: Scheme) -> None:
+    """Axe finds nothing serious on any page, wide or narrow, and none scrolls sideways."""
+    with stage(tmp_path / "data") as it:
+        event = event_of(it.lively(), "web_2")
+        wide, narrow = it.context(scheme=scheme), it.context(PHONE, scheme)
+        for path in (*PATHS, event):
+            page = it.open(wide, path)
+            assert (path, barriers(page)) == (path, [])
+            page.close()
+            page = it.open(narrow, path)
+            assert (path, overflow(page)) == (path, 0)
+            page.close()
+        assert barriers(it.open(narrow, "/")) == []
+
+
+@pytest.mark.spec("O8")
+def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
+    """Pages say all, forms redirect and say what was done, and a refusal keeps what was typed."""
+    with stage(tmp_path / "data") as it:
+        it.lively().context.close()
+        page = it.open(it.context(script=False), "/")
+        expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
+        expect(page.locator("#machines")).to_contain_text("web_2")
+
+        page.goto("/sets/new")
+        page.get_by_label("Name").fill("shop")
+        page.get_by_label("On: an instance").check()
+        page.get_by_label("Termination delay").fill("20")
+        page.get_by_role("button", name="Create").click()
+        expect(page.locator("main [data-error]")).to_contain_text("'PT5M' to 'PT15M'")
+        expect(page.get_by_label("Name")).to_have_value("shop")
+        expect(page.get_by_label("On: an instance")).to_be_checked()
+        page.get_by_label("Termination delay").fill("15")
+        page.get_by_role("button", name="Create").click()
+        expect(page.locator("#notice")).to_contain_text("shop is there")
+        page.reload()
+        expect(page.locator("#notice")).to_have_text("")  # it is said once
+
+        page.goto(event_of(page, "web_2"))
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("#notice")).to_contain_text("Approved")
+        page.get_by_role("button", name="+15 min").click()
+        expect(page.locator("#state")).to_contain_text("Over")
+
+
+@pytest.mark.spec("O8")
+def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
+    """Who logs in with a reader's token is shown what operators are, and can change nothing."""
+    with stage(tmp_path / "data") as it:
+        event = event_of(it.lively(), "web_2")
+        made = it.service.run("token", "looker", "--role", "reader")
+        context = it.browser.new_context(base_url=it.service.ready["console"])
+        page = it.open(context, "/machines/web_1")  # leads to the login
+        page.get_by_label("Token").fill(made.stdout.strip())
+        page.get_by_role("button", name="Log in").click()
+        expect(page.locator("#machines")).to_contain_text("web_2")
+        for path in ("/", "/machines/web_2", "/sets/web", "/rollouts/patches", "/faults", event):
+            page.goto(path)
+            labels = page.get_by_role("button").all_inner_texts()
+            assert set(labels) <= {"Filter", "Log out"}, path
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+@pytest.mark.spec("O8")
+def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
+    """A verdict is told on the page; a fault is met by the next poll, until it is cleared."""
+    with stage(tmp_path / "data") as it:
+        page = it.tab("/scenarios")
+        press(page, "Run spot-eviction")
+        expect(page.locator("#notice")).to_contain_text("spot-eviction passed")
+        page.goto("/faults")
+        page.get_by_label("What goes wrong").select_option("410")
+        press(page, "Set")
+        expect(page.locator("#faults")).to_contain_text("410 Gone for every machine")
+        assert it.service.get(it.service.ready["machines"]["web_0"], QUERY)[0] == 410
+        press(page, "Clear all")
+        expect(page.locator("#faults")).to_contain_text("None")
+        assert it.poll("web_0") == []
