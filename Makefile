@@ -29,8 +29,9 @@ az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
+# One worker more than there are cores, as many tests wait for something.
 test: .venv ## run the tests
-	$(py) -m pytest -n auto --dist worksteal $(ARGS)
+	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
 
 check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check

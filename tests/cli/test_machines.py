@@ -164,7 +164,7 @@ def test_a_big_list_says_that_there_is_more(tmp_path: Path) -> None:
 WRONG = [
     (("machine", "show", "nobody"), 3, "there is no machine 'nobody'"),
     (("machine", "explain", "nobody"), 3, "there is no machine 'nobody'"),
-    (("machine", "create", "web_0"), 4, "web_0"),
+    (("machine", "create", "batch_0"), 4, "batch_0"),
     (("machine", "create", "x", "--tag", "novalue"), 2, "is not K=V, such as env=prod"),
     (("machine", "create", "x", "--priority", "low"), 2, "spot"),
     (("machine", "freeze", "db_0", "--seconds", "soon"), 2, "write 90, 90s, 15m"),

@@ -95,7 +95,7 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
     [
         (("machine", "restart", "nobody"), 3, "there is no machine 'nobody'"),
         (("machine", "restart"), 2, "Missing argument"),
-        (("machine", "evict", "db_0"), 4, "only Spot machines are evicted"),
+        (("machine", "evict", "db_0"), 4, "this is for Spot machines"),
         (("machine", "explode", "db_0"), 2, "No such command"),
         (("fault", "set", "418"), 2, "'410'"),
         (("fault", "set", "404", "--machine", "nobody"), 3, "there is no machine"),

@@ -149,7 +149,7 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
         with pytest.raises(ResourceExistsError) as regular:
             machines.simulate_eviction(GROUP, "vm")
         assert code_of(regular.value) == "OperationNotAllowed"
-        assert "only Spot machines are evicted" in regular.value.message
+        assert "this is for Spot machines" in regular.value.message
         with pytest.raises(HttpResponseError) as unknown:
             sets.begin_delete_instances(GROUP, "web", some(7))
         assert code_of(unknown.value) == "InvalidParameter"

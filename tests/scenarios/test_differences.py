@@ -85,7 +85,7 @@ def test_it_stops_there() -> None:
         ('expect = { operation = "it", status = "Succeeded" }', "expect, status",
          "operation it: status 'Succeeded'", "'InProgress'"),
         ('do = "evict"\nmachine = "db_0"', "do", "evict is accepted",
-         "refused: NotSpot, 'db_0' has priority Regular; only Spot machines are evicted"),
+         "refused: NotSpot, 'db_0' has priority Regular; this is for Spot machines"),
         ('do = "evict"\nmachine = "spot"\nrefused = "NotSpot"', "do",
          "evict is refused: NotSpot", "accepted"),
         ('do = "scale"\nset = "web"\ncapacity = 0\nrefused = "Whatever"', "do",

@@ -38,6 +38,11 @@ _DAYS = click.option(
     type=click.FloatRange(0, min_open=True),
     help="How many days ahead it is announced.",
 )
+_KIND = click.option(
+    "--kind",
+    type=click.Choice(["freeze", "reboot", "redeploy"]),
+    help="What it does to them.  [default: freeze]",
+)
 
 _ACTIONS = {
     "restart": _Action("A user restarts machines. Reboot, 15 minutes' notice."),
@@ -49,6 +54,11 @@ _ACTIONS = {
         "The platform moves machines while they run. Freeze, 15 minutes' notice.",
         _SECONDS,
         " --seconds 5",
+    ),
+    "maintain": _Action(
+        "The platform works on the hosts of machines. 10 or 15 minutes' notice.",
+        _KIND,
+        " --kind reboot",
     ),
     "degrade": _Action(
         "The hardware of machines is about to fail. Redeploy, with days of notice.",
@@ -231,7 +241,7 @@ def _add(name: str, action: _Action) -> None:
     @show.waits
     @show.as_json
     def act(
-        *, data: Path, machines: tuple[str, ...], wait: bool, as_json: bool, **given: float | None
+        *, data: Path, machines: tuple[str, ...], wait: bool, as_json: bool, **given: object
     ) -> None:
         body = {key: value for key, value in given.items() if value is not None}
         answers: list[Json] = []

@@ -114,7 +114,9 @@ class Machines(Part):
         except Conflict as conflict:
             if conflict.code != "Changed":
                 raise
-            text = "there is one of this name already; pick another"
+            one = wanted[0]
+            name = one.set if isinstance(one, commands.CreateSet) else one.scope
+            text = f"there is a {name!r} already; pick another name"
             raise Conflict("NameTaken", text) from conflict
 
     async def act(

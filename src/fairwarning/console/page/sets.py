@@ -21,15 +21,9 @@ async def show(visit: Visit) -> Shown:
     found = await visit.api.set(name)
     everyone = (await visit.api.machines(set_=name)).machines
     machines, following = _page(everyone, visit.whole("after"))
-    staying = sum(not _leaves(one) for one in everyone)
     data: dict[str, Any] = {"set": found, "machines": machines, "next": following}
-    data |= {"staying": staying, "leaving": len(everyone) - staying}
-    data |= await _foreseen(visit, found, staying) if visit.may else {}
+    data |= await _foreseen(visit, found) if visit.may else {}
     return Shown("set.html", data)
-
-
-def _leaves(machine: Machine) -> bool:
-    return machine.doing == "delete" or any(one.type == "Terminate" for one in machine.events)
 
 
 def _page(machines: list[Machine], after: int | None) -> tuple[list[Machine], int | None]:
@@ -39,7 +33,7 @@ def _page(machines: list[Machine], after: int | None) -> tuple[list[Machine], in
     return shown, shown[-1].instance if len(later) > _INSTANCES else None
 
 
-async def _foreseen(visit: Visit, found: Set, staying: int) -> dict[str, Any]:
+async def _foreseen(visit: Visit, found: Set) -> dict[str, Any]:
     capacity = visit.whole("capacity")
     preview = None
     if capacity is not None:
@@ -47,7 +41,7 @@ async def _foreseen(visit: Visit, found: Set, staying: int) -> dict[str, Any]:
     outdated = words.count(len(found.outdated), "instance")
     return {
         "preview": preview,
-        "fewer": await _scaled(visit, found, max(staying - 1, 0)),
+        "fewer": await _scaled(visit, found, max(found.capacity - 1, 0)),
         "upgrade": Foreseen(
             f"{outdated} will follow model {found.model}; nothing restarts."
             if found.outdated

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from fairwarning.console.api.shapes import Accepted
+from fairwarning.core.times import spoken
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -39,13 +40,7 @@ def span(seconds: float | None) -> str:
     """How long something takes, in at most two units: `4 min 30 s`."""
     if seconds is None:
         return "not known"
-    left = max(round(seconds), 0)
-    parts = []
-    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (1, "s")):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return " ".join(parts[:2]) or "0 s"
+    return spoken(round(seconds))
 
 
 def countdown(until: str, now: str) -> str:
