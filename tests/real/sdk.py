@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from azure.core.credentials import AccessToken, TokenCredential
 from azure.core.exceptions import HttpResponseError
@@ -76,13 +76,13 @@ class Service:
 
     def address(self, machine: str) -> str:
         """Where a machine asks, also one that came after the start."""
-        listed = self._console("GET", "/api/machines")["machines"]
-        (number,) = (one["number"] for one in listed if one["name"] == machine)
+        number = self._console("GET", f"/api/machines/{quote(machine)}")["number"]
         return f"http://{loopback_address(number)}:{urlsplit(self.up.ready['metadata']).port}"
 
     def names(self) -> list[str]:
         """Every machine there is."""
-        return [one["name"] for one in self._console("GET", "/api/machines")["machines"]]
+        listed = self._console("GET", "/api/machines?limit=1000")["machines"]
+        return [one["name"] for one in listed]
 
     def events(self, machine: str) -> list[dict[str, Any]]:
         """What a machine reads; as any GET it enables the feature."""

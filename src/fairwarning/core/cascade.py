@@ -188,10 +188,10 @@ class _Desk:
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
         decision: Decision = engine.decide(scope, command, self.now)
+        self.note(Scope, command.scope, decision.facts)
         if decision.scope is scope:
             return
         self.put(Scope, command.scope, decision.scope)
-        self.note(Scope, command.scope, decision.facts)
         self.outcome.impacts.extend(decision.impacts)
         self.outcome.settled.extend(decision.settled)
         self.waiting.extend(decision.sends)

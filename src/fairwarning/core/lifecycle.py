@@ -360,8 +360,10 @@ class Draft:
 
     def decision(self) -> Decision:
         """Close the draft: incarnation (M11), and the whole bundle."""
-        if not self.facts and self.polled_at == self.scope.polled_at:
-            return Decision(self.scope)
+        if self.polled_at == self.scope.polled_at and all(
+            fact.did is Did.TOLD for fact in self.facts
+        ):
+            return Decision(self.scope, tuple(self.facts))
         if self.incarnation and not self.enabled_anew and self._visible_change():
             self.incarnation += 1
         scope: Scope | None = changed(

@@ -330,7 +330,7 @@ class Fleet(Reads):
     # --- A round's end ---
 
     async def _commit(self, waiting: Sequence[Waiting], work: Work) -> bool:
-        if not work.changes:
+        if not work.changes and not work.lines:
             return True
         failpoints.hit("commit.before")
         try:
