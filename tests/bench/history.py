@@ -17,7 +17,6 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.settings import TENANT
 from fairwarning.service.timeline import timeline
 from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
-from fairwarning.service.webhooks.targets import Targets
 from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
@@ -202,6 +201,10 @@ async def _timeline(fleet: Fleet, seconds: str) -> object:
     return await timeline(fleet, float(seconds))
 
 
+async def _no_webhooks() -> Webhooks:
+    raise AssertionError
+
+
 class Console:
     """The operator's API in this process: all of it but the network."""
 
@@ -217,7 +220,7 @@ class Console:
                 fleet=fleet,
                 figures=fleet.metrics,
                 tokens=tokens,
-                webhooks=Webhooks(fleet, Targets(())),
+                webhooks=_no_webhooks,
                 closing=Closing(fleet),
                 key=secrets.token_hex(),
             )

@@ -169,13 +169,16 @@ class Console(Endpoint):
                 fleet=self.fleet,
                 figures=lambda: [*self.fleet.metrics(), *self.server.metrics()],
                 tokens=self.tokens,
-                webhooks=self.webhooks,
+                webhooks=self._hooks,
                 closing=self.closing,
                 key=KEY,
                 settings=Names(hosts=self._hosts),
                 theatre=self._theatre,
             )
         )
+
+    async def _hooks(self) -> Webhooks:
+        return self.webhooks
 
     async def _down(self) -> None:
         self.closing.begin()

@@ -39,15 +39,17 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.fleetfile import Applied, FleetFile
 from fairwarning.service.lookup import machine_called
 from fairwarning.service.metrics import Metric
+from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.settings import TENANT, Settings
 from fairwarning.service.tokens import Tokens, key_of
 from fairwarning.service.webhooks.targets import Targets
-from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Place, Store
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from fairwarning.service.webhooks.webhooks import Webhooks
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,9 @@ class Local:
         driver = self.programs if _LINUX else simulated
         self.fleet = Fleet(_store(options), self.clock, driver)
         self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
-        self.webhooks = Webhooks(self.fleet, Targets(options.fleet.console.webhook_hosts))
+        self._targets = Targets(options.fleet.console.webhook_hosts)
+        self._webhooks: Webhooks | None = None
+        self._starting = asyncio.Lock()
         self._closing = Closing(self.fleet)
         self._key = secrets.token_urlsafe(_KEY_BYTES)
         names = (options.arm[0], *options.fleet.control_plane.hosts)
@@ -128,12 +132,29 @@ class Local:
             )
             for bell in bells:
                 stack.push_async_callback(bell.close)
-            await self.webhooks.start()
-            stack.push_async_callback(self.webhooks.stop)
+            if await self.fleet.resources(WEBHOOKS, WEBHOOKS, 1):
+                await self.webhooks()
+            stack.push_async_callback(self._stop_webhooks)
             stack.callback(self._closing.begin)
             renewing = asyncio.create_task(self._renew(), name="certificates")
             stack.callback(renewing.cancel)
             yield self
+
+    async def webhooks(self) -> "Webhooks":
+        """Loaded when there is one, or somebody asks for them."""
+        async with self._starting:
+            if self._webhooks is None:
+                from fairwarning.service.webhooks.webhooks import (  # noqa: PLC0415  (see above)
+                    Webhooks,
+                )
+
+                self._webhooks = Webhooks(self.fleet, self._targets)
+                await self._webhooks.start()
+            return self._webhooks
+
+    async def _stop_webhooks(self) -> None:
+        if self._webhooks:
+            await self._webhooks.stop()
 
     def _load_console(self) -> "ASGIApp":
         from fairwarning.cli.theatre import Theatre  # noqa: PLC0415  (see Doorbell)
@@ -169,7 +190,8 @@ class Local:
                 log.error("the certificate could not be renewed: %s", refused)  # noqa: TRY400
 
     def _figures(self) -> list[Metric]:
-        return [*self.fleet.metrics(), *self.server.metrics(), *self.webhooks.metrics()]
+        sent = self._webhooks.metrics() if self._webhooks else []
+        return [*self.fleet.metrics(), *self.server.metrics(), *sent]
 
     # --- Where things are ---
 

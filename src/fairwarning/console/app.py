@@ -11,7 +11,7 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
-from fairwarning.console.api.outward import Theatre
+from fairwarning.console.api.outward import Hooks, Theatre
 from fairwarning.console.api.routes import Routes
 from fairwarning.console.closing import Closing
 from fairwarning.console.guard import Guard
@@ -21,7 +21,6 @@ from fairwarning.console.page.page import Page
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.settings import Cloud, Console
 from fairwarning.service.tokens import Tokens
-from fairwarning.service.webhooks.webhooks import Webhooks
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Parts:
     fleet: Fleet
     figures: Figures
     tokens: Tokens
-    webhooks: Webhooks
+    webhooks: Hooks
     closing: Closing
     key: str  # of the link that leads to the page
     cloud: Cloud = field(default_factory=Cloud)

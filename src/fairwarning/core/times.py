@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from time import gmtime
 
 from fairwarning.core.errors import Refused
@@ -29,6 +30,7 @@ def rfc1123(epoch_seconds: int) -> str:
     )
 
 
+@lru_cache(maxsize=1024)  # many are asked for within one second
 def iso(epoch_seconds: int) -> str:
     """The date as ISO 8601 writes it: `2016-09-19T18:29:47Z`."""
     t = gmtime(epoch_seconds)

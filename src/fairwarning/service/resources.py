@@ -12,9 +12,11 @@ SCALE_SET = "Microsoft.Compute/virtualMachineScaleSets"
 INSTANCE = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines"
 AVAILABILITY_SET = "Microsoft.Compute/availabilitySets"
 CLOUD_SERVICE = "Microsoft.Compute/cloudServices"
+WEBHOOKS = "webhook:"
+"""What the ids of all webhooks begin with."""
 
 __all__ = [
-    "AVAILABILITY_SET", "CLOUD_SERVICE", "GROUP", "INSTANCE", "MACHINE", "SCALE_SET",
+    "AVAILABILITY_SET", "CLOUD_SERVICE", "GROUP", "INSTANCE", "MACHINE", "SCALE_SET", "WEBHOOKS",
     "Resource", "create", "create_group", "group_id", "resource_id", "vm_id", "within",
 ]  # fmt: skip
 

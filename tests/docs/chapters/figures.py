@@ -1,6 +1,5 @@
 """Exit codes and metrics, from the program and from a service that was made for it."""
 
-import inspect
 import re
 import tempfile
 from pathlib import Path
@@ -10,6 +9,8 @@ from fairwarning.cli.local import Local, Options
 from fairwarning.guest.agent import agent
 from fairwarning.service.fleetfile import FleetFile
 from fairwarning.service.metrics import Metric
+from fairwarning.service.webhooks.targets import Targets
+from fairwarning.service.webhooks.webhooks import Webhooks
 from tests.docs.chapters.cli import helps
 from tests.docs.chapters.page import page, table
 
@@ -50,7 +51,7 @@ def metrics() -> str:
     """The page of what Prometheus reads."""
     with tempfile.TemporaryDirectory() as folder:
         local = Local(Options(data=Path(folder), fleet=FleetFile(), memory=True))
-        figures = local._figures()
+        figures = [*local._figures(), *Webhooks(local.fleet, Targets()).metrics()]
     return page(
         "Metrics",
         "What `/metrics` on the console's address (`--console`, 127.0.0.1:8170) gives Prometheus. "
@@ -71,7 +72,5 @@ def _row(one: Metric) -> list[str]:
 
 
 def _agent() -> list[str]:
-    """What the agent counts: it has no list of it."""
-    lines = [line for line in inspect.getsource(agent).splitlines() if "_figures[" in line]
-    counted = {name for line in lines for name in re.findall(r'"(\w+)"', line)}
-    return sorted({*counted, "seconds_since_reading"})
+    """What the agent counts, and what it measures."""
+    return sorted({*agent.FIGURES, "seconds_since_reading"})

@@ -1,14 +1,21 @@
 """What is not the fleet's own: scenarios, which run beside it, and webhooks, which leave it."""
 
 import asyncio
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
 
 from fairwarning.console.api import bodies, shapes
 from fairwarning.console.api.part import OPERATOR, Part, Settings, read
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.settings import Cloud
-from fairwarning.service.webhooks.webhooks import Webhooks
+
+if TYPE_CHECKING:
+    from fairwarning.service.webhooks.webhooks import Webhooks
+
+
+Hooks = Callable[[], Awaitable["Webhooks"]]
+"""Who has none need not load what sends to them."""
 
 
 class Theatre(Protocol):
@@ -25,7 +32,7 @@ class Outward(Part):
     """Scenarios and webhooks."""
 
     def __init__(
-        self, fleet: Fleet, cloud: Cloud, webhooks: Webhooks, theatre: Theatre | None = None
+        self, fleet: Fleet, cloud: Cloud, webhooks: Hooks, theatre: Theatre | None = None
     ) -> None:
         super().__init__(fleet, cloud)
         self._theatre = theatre
@@ -67,7 +74,7 @@ class Outward(Part):
                 given_up=one.given_up,
                 last_error=one.last_error,
             )
-            for one in await self._webhooks.list()
+            for one in await (await self._webhooks()).list()
         ]
         return shapes.Webhooks(webhooks=shown)
 
@@ -76,15 +83,15 @@ class Outward(Part):
     ) -> shapes.CreatedWebhook:
         """From now on, send every change of an event there."""
         given = bodies.given(read(bodies.NewWebhook, settings))
-        made = await self._webhooks.create(**given, actor=actor)
+        made = await (await self._webhooks()).create(**given, actor=actor)
         return shapes.CreatedWebhook(
             name=made.name, url=made.url, form=made.form.value, secret=made.secret
         )
 
     async def remove_webhook(self, name: str, actor: str = OPERATOR) -> None:
         """Send nothing more there."""
-        await self._webhooks.remove(name, actor=actor)
+        await (await self._webhooks()).remove(name, actor=actor)
 
     async def test_webhook(self, name: str) -> shapes.Sent:
         """Send a message that is about nothing."""
-        return shapes.Sent(status=await self._webhooks.test(name))
+        return shapes.Sent(status=await (await self._webhooks()).test(name))

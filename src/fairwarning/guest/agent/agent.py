@@ -75,10 +75,11 @@ class _Looked:
 _Message = _Read | _Ended | _Approved | _Looked
 
 
-_FIGURES = (
+FIGURES = (
     *("readings", "readings_failed", "events_seen"),
     *("hooks_done", "hooks_failed", "approvals"),
 )
+"""What it counts."""
 
 
 class Agent:
@@ -90,7 +91,7 @@ class Agent:
         self._dry = dry
         self._messages: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._figures = Counter(dict.fromkeys(_FIGURES, 0))  # seen from the first look on
+        self._figures = Counter(dict.fromkeys(FIGURES, 0))  # seen from the first look on
         self._read_at = time.monotonic()
         self._shared: list[Event] = []
         self._approving: set[str] = set()

@@ -9,10 +9,8 @@ import msgspec
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Resource
 from fairwarning.core.record import record
+from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
-
-PREFIX = "webhook:"
-"""What the ids of all of them begin with."""
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{limits.NAME_CHARACTERS}}}", re.ASCII)
 _SECRET = re.compile(
@@ -60,7 +58,7 @@ class _Body(msgspec.Struct):
 
 def resource_id(name: str) -> str:
     """The id of the subscription of this name."""
-    return f"{PREFIX}:{name.lower()}"
+    return f"{WEBHOOKS}:{name.lower()}"
 
 
 def read(resource: Resource) -> Subscription:

@@ -13,6 +13,7 @@ from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.record import record
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counters
+from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.changes import Changes
 from fairwarning.service.webhooks.cursors import Cursors
@@ -23,7 +24,6 @@ from fairwarning.service.webhooks.outside import Outside
 from fairwarning.service.webhooks.posting import Failed, Poster
 from fairwarning.service.webhooks.sending import Sender, trouble
 from fairwarning.service.webhooks.subscription import (
-    PREFIX,
     Form,
     Subscription,
     check_form,
@@ -90,7 +90,7 @@ class Webhooks:
     async def start(self) -> None:
         """Take up every subscription where it was."""
         self._fleet.readers.append(self._wake)
-        for resource in await self._fleet.resources(PREFIX, PREFIX, limits.SUBSCRIPTIONS):
+        for resource in await self._fleet.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS):
             try:
                 self._begin(read(resource))
             except msgspec.DecodeError:
