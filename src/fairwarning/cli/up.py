@@ -214,7 +214,8 @@ def _hints(name: str, url: str) -> list[str]:
     return [
         "",
         f"Ask as {name} does:",
-        f'  curl -H Metadata:true "{url}/{query}"',
+        "  curl -H Metadata:true \\",
+        f'    "{url}/{query}"',
         f"Run a program inside {name}, where the endpoint is where Azure has it:",
         f"  {program} exec {name} -- curl -H Metadata:true \\",
         f'    "http://169.254.169.254/{query}"',

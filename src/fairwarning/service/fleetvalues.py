@@ -221,6 +221,10 @@ SCALE_SET = {
     "upgrade": _word(UpgradeMode),
     "scale_in": _word(ScaleInRule),
 }
+MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
+    key: SCALE_SET[key] for key in ("upgrade", "scale_in")
+}
+"""What of a scale set may be changed later."""
 COUNT = {"count": _of(checks.whole(1, limits.SET_INSTANCES))}
 ENDPOINT: dict[str, Read] = {
     "preview": _of(checks.boolean),

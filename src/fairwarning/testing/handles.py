@@ -18,17 +18,14 @@ from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.times import format_duration
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.guest.events import Event
-from fairwarning.service.fleetvalues import ENTRY, KIND, SCALE_SET, table
+from fairwarning.service.fleetvalues import ENTRY, MODEL, table
 from fairwarning.store.store import Place
 from fairwarning.testing.service import Service, ask
 
 NEWEST = "2020-07-01"
 _DAY_SECONDS = 24 * 3600
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")  # none leads to a machine
-_MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
-    key: SCALE_SET[key] for key in ("upgrade", "scale_in")
-}
-_MODEL["rules"] = ENTRY["rules"]
+_MODEL = MODEL | {"rules": ENTRY["rules"]}
 
 # What is the set's business when it happens to one of its instances.
 _OF_A_SET = frozenset(

@@ -7,11 +7,7 @@ from fairwarning.core import commands
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.service import fleetfile
-from fairwarning.service.fleetvalues import KIND, SCALE_SET, Wrong, table
-
-_MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
-    key: SCALE_SET[key] for key in ("upgrade", "scale_in")
-}
+from fairwarning.service.fleetvalues import MODEL, Wrong, table
 
 
 class Sets(Machines):
@@ -61,7 +57,7 @@ class Sets(Machines):
         given = bodies.given(read(bodies.SetChanges, settings))
         none = given.get("terminate_notice", "") is None
         try:
-            model = table({key: value for key, value in given.items() if value is not None}, _MODEL)
+            model = table({key: value for key, value in given.items() if value is not None}, MODEL)
         except Wrong as wrong:
             raise Refused("BadBody", wrong.message) from None
         notice = 0 if none else model.pop("terminate_notice", None)

@@ -8,7 +8,7 @@ from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event
 from fairwarning.service.faults import DELAY_MAX_SECONDS, FaultKind
-from fairwarning.service.fleetvalues import KIND, SCALE_SET, Given, Read, Wrong
+from fairwarning.service.fleetvalues import MODEL, SCALE_SET, Given, Read, Wrong
 from fairwarning.testing.cloud import Machine, Operation, ScaleSet
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
@@ -54,9 +54,6 @@ def _as_written(read: Read) -> Read:
 
 _LASTS: dict[str, Read] = {"lasts": _at_most(limits.DURATION_MAX_SECONDS)}
 _WORK = values.one_of((ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY))
-_MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
-    key: SCALE_SET[key] for key in ("upgrade", "scale_in")
-}
 _ONE: dict[str, Read] = {"set": values.name}
 _NAMED: dict[str, Read] = {"rollout": values.name}
 
@@ -129,7 +126,7 @@ def _of_set(do: Callable[[ScaleSet, Given], None], *needs: str, **more: Read) ->
 
 
 def _update(scale_set: ScaleSet, given: Given) -> None:
-    scale_set.update(**{key: value for key, value in given.items() if key in _MODEL})
+    scale_set.update(**{key: value for key, value in given.items() if key in MODEL})
 
 
 def _upgrade(scale_set: ScaleSet, given: Given) -> None:
@@ -202,7 +199,7 @@ ACTIONS: dict[str, Action] = {
         needs=("set", "capacity"),
         begins=True,
     ),
-    "update": _of_set(_update, **{key: _as_written(read) for key, read in _MODEL.items()}),
+    "update": _of_set(_update, **{key: _as_written(read) for key, read in MODEL.items()}),
     "upgrade": _of_set(_upgrade, instances=values.instances),
     "protect": _of_set(_protect, "instances", instances=values.instances, protected=values.flag),
     # What the platform does.
