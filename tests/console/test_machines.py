@@ -14,7 +14,6 @@ from fairwarning.store.store import Store
 from tests.console.rig import HOST, Console, bare, request
 from tests.console.rig import ask as send
 
-SILENT = {"start", "deallocate", "stop", "reimage", "delete"}  # they announce nothing here
 STORES = ("memory", "sqlite")
 
 

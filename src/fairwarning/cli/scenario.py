@@ -144,9 +144,9 @@ def _shown() -> Iterator[_SHOWN]:
     """A bar with the virtual clock and the present step; only verdicts if nobody looks on."""
     from rich.console import Console  # noqa: PLC0415  (takes its time)
     from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  (so does this)
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-    from rich.table import Column  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.progress import Progress as Bar  # noqa: PLC0415  (as well)
+    from rich.table import Column  # noqa: PLC0415  (as well)
+    from rich.text import Text  # noqa: PLC0415  (as well)
 
     console = Console(highlight=False, soft_wrap=True)
     columns = (

@@ -288,13 +288,15 @@ class Scale(SetOperation):
     capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
 
 
+OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
+"""What goes through the set when it is to happen to one of its instances."""
+
+
 @record
 class OperateInstances(SetOperation):
     """What `Restart`, `Delete` and the like do, for instances of a set; None is all."""
 
-    action: type[Operate] = must(
-        checks.one_of(Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
-    )
+    action: type[Operate] = must(checks.one_of(*OF_A_SET))
     instances: tuple[int, ...] | None = must(checks.or_none(checks.instances), default=None)
 
 

@@ -27,20 +27,6 @@ _DAY_SECONDS = 24 * 3600
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")  # none leads to a machine
 _MODEL = MODEL | {"rules": ENTRY["rules"]}
 
-# What is the set's business when it happens to one of its instances.
-_OF_A_SET = frozenset(
-    {
-        commands.Restart,
-        commands.Redeploy,
-        commands.Reimage,
-        commands.Stop,
-        commands.Deallocate,
-        commands.Start,
-        commands.Delete,
-        commands.Evict,
-    }
-)
-
 
 def with_notice(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The same, a terminate notice in seconds written as the fleet file has it."""
@@ -262,7 +248,7 @@ class Machine:
     def _operate(self, action: type[Operate], **how: Any) -> Operation:  # noqa: ANN401  (fields)
         state, name = self.state, self._service.name()
         scope = self._service.run(self._service.fleet.read(Scope, self.scope))
-        if scope and scope.owner and action in _OF_A_SET:
+        if scope and scope.owner and action in commands.OF_A_SET:
             command: commands.Command = commands.OperateInstances(
                 set=scope.owner, operation=name, action=action, instances=(state.instance,)
             )

@@ -42,8 +42,8 @@ ACTIONS: Mapping[str, type[Operate]] = {
 }
 """What happens to a machine, by the words of the API."""
 
-OF_A_SET = ("restart", "redeploy", "reimage", "stop", "deallocate", "start", "delete", "evict")
-"""What is the set's business when it happens to one of its instances."""
+OF_A_SET = tuple(word for word, kind in ACTIONS.items() if kind in commands.OF_A_SET)
+"""Those that go through the set when they happen to one of its instances."""
 
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "freeze": ("duration_seconds",),

@@ -12,7 +12,6 @@ from fairwarning.core.commands import DeleteSet, Scale
 from fairwarning.core.errors import Refused
 
 _INSTANCES = 100  # on a page
-_MINUTE_SECONDS = 60
 
 
 async def show(visit: Visit) -> Shown:

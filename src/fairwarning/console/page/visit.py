@@ -12,6 +12,7 @@ from fairwarning.core.errors import Refused
 from fairwarning.service.fleet import Fleet
 
 _LONGEST = 250  # of what a query may say
+_DIGITS = 18  # of a number in it
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Visit:
         text = self.query(name)
         if not text:
             return None
-        if len(text) > 18 or not (text.isascii() and text.isdecimal()):  # noqa: PLR2004
-            raise Refused("BadQuery", f"{name} must be a whole number of at most 18 digits")
+        if len(text) > _DIGITS or not (text.isascii() and text.isdecimal()):
+            raise Refused("BadQuery", f"{name} must be a whole number of at most {_DIGITS} digits")
         return int(text)
 
 

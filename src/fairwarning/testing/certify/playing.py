@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 from fairwarning.core import limits
 from fairwarning.core.commands import (
+    OF_A_SET,
     Approve,
     Cancel,
     Command,
-    Delete,
-    Evict,
     Maintain,
     OperateInstances,
     Poll,
-    Redeploy,
-    Restart,
 )
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import ImpactKind
@@ -43,8 +40,6 @@ from fairwarning.testing.certify.steps import (
     Step,
     Vanishes,
 )
-
-_OF_A_SET = frozenset({Restart, Redeploy, Delete, Evict})  # what users do to instances
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +268,7 @@ def _silence(refused: Counter[str], seconds: float) -> str:
 
 
 def _command(step: Announce, operation: str) -> Command:
-    if step.action in _OF_A_SET:
+    if step.action in OF_A_SET:
         ids = tuple(int(name.rpartition("_")[2]) for name in step.machines)
         return OperateInstances(
             set=SET, operation=operation, action=step.action, instances=ids, actor="user"
