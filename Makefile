@@ -62,7 +62,7 @@ clean: ## remove whatever these commands made
 	@touch $@
 
 .venv/.ready: .venv/.pinned pyproject.toml
-	@$(pip_install) --build-constraint constraints.txt --group dev --editable '.[server]'
+	@$(pip_install) --build-constraint constraints.txt --group dev --editable '.[server,postgres]'
 	@touch $@
 
 .venv/.docs: .venv/.ready
