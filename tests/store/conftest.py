@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from fairwarning.store.memory import MemoryStore
+from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
+from tests.postgres.fixtures import database_or_skip
 
 Story = Callable[[Store], Coroutine[None, None, None]]
 Kept = Callable[[Story], None]
@@ -16,6 +18,7 @@ Kept = Callable[[Story], None]
 STORES: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(),
     "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", ballast_bytes=4096),
+    "postgresql": lambda _: PostgresStore(database_or_skip()),
 }
 
 

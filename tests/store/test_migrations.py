@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.core.errors import Broken, FairwarningError, Unavailable
 from fairwarning.store import schema
-from fairwarning.store.schema import Migration
+from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.store.author import Author

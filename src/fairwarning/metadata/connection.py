@@ -10,6 +10,7 @@ import socket
 import struct
 from collections import deque
 from functools import partial
+from time import monotonic
 from typing import cast
 
 from fairwarning.core import limits
@@ -76,7 +77,12 @@ class Connection(Stream):
         published = caller.published
         answer = published.answers.get(ask.key)
         polls = caller.polls
-        if answer is None or caller.checked is not published.scope or polls >= caller.allowed:
+        if (
+            answer is None
+            or caller.checked is not published.scope
+            or polls >= caller.allowed
+            or monotonic() > self._desk.documents.fresh_until
+        ):
             self._serve(Request(ask, None, b"", ask.close))
             return
         caller.polls = polls + 1

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
+from time import monotonic
 from typing import Protocol
 
 from fairwarning.core import limits
@@ -22,6 +23,7 @@ Work = Callable[[], Awaitable[bytes | None]]
 """What takes time: it brings the answer, or None if there is none, or none yet."""
 
 CROWDED = Refusal(429, "connections", "Too many connections of this machine.", "Retry-After: 1\r\n")
+_STALE = Refusal(503, "stale", "What is known may be too old; ask again.", "Retry-After: 1\r\n")
 _FULL = Refusal(503, "connections", "Too many connections in all.", "Retry-After: 1\r\n")
 
 
@@ -49,6 +51,7 @@ class Desk:
         self.gate = Gate(self.settings)
         self.memo = Memo(self.gate)
         self.events = Events(fleet, self.counts)
+        self.documents = fleet.documents
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
@@ -92,6 +95,8 @@ class Desk:
 
     def answer(self, caller: Caller, ask: Ask, body: bytes) -> bytes | Work:
         """The answer to a request, or the work that brings it."""
+        if monotonic() > self.documents.fresh_until:
+            raise _STALE  # IK3
         if ask.path == EVENTS and ask.method == b"GET":
             return self.events.ready(caller, ask) or partial(self.events.fetch, caller, ask)
         if ask.path == EVENTS:

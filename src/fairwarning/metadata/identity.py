@@ -102,9 +102,9 @@ class Callers:
         self.known: dict[Key, Caller] = {}
         self._unknown: set[Key] = set()  # until the fleet changes: strangers cost no look-up
         self._changes = 0
-        fleet.followers.append(self._changed)
+        fleet.watchers.append(self._changed)
 
-    def _changed(self, *_: object) -> None:
+    def _changed(self) -> None:
         """Who was unknown may have come to be."""
         self._changes += 1
         self._unknown.clear()

@@ -19,16 +19,22 @@ def is_loopback(host: str) -> bool:
     return host.startswith(_LOOPBACK) or host == "localhost"
 
 
-def open_tcp(host: str, port: int, *, exact: bool = False) -> socket.socket:
+def open_tcp(
+    host: str, port: int, *, exact: bool = False, shared: bool = False, listening: bool = True
+) -> socket.socket:
     """A listener on a host's address; on a loopback address, unless `exact`, for all of 127/8.
 
     There is no address that means "all of loopback", so that one takes every address but hears only
     the loopback device; a caller from elsewhere is not even answered.
+
+    If it is `shared`, others of ours may listen there too, and the system shares callers out.
     """
     everywhere = is_loopback(host) and not exact
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         # Whoever is more than one hop away is not on this host's own network.
         if listener.family == socket.AF_INET:
             listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
@@ -41,7 +47,8 @@ def open_tcp(host: str, port: int, *, exact: bool = False) -> socket.socket:
         if _LINUX:
             # Who opens a connection for each poll speaks at once: no need to look before that.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 1)
-        listener.listen(BACKLOG)
+        if listening:
+            listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         why = error.strerror or error

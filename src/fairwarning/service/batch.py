@@ -33,9 +33,14 @@ class Waiting:
 class Work:
     """The outcomes of one batch, laid over each other; nothing of it is visible yet."""
 
-    __slots__ = ("changes", "impacts", "lines", "loaded", "settled")
+    __slots__ = (
+        "changes", "committed", "impacts", "lines", "loaded", "loads", "next_due", "settled",
+    )  # fmt: skip
 
     def __init__(self) -> None:
+        self.committed = False
+        self.next_due: float | None = None  # of all entities, once it is committed
+        self.loads = 0  # how often something was loaded
         self.loaded: dict[Ref, Entity | None] = {}
         self.changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
         self.lines: list[Line] = []
@@ -61,4 +66,5 @@ class Work:
 
     def batch(self, at: float, notes: dict[str, str]) -> Batch:
         """What the store is to commit."""
-        return Batch(at, self.changes, self.lines, self.impacts, self.settled, notes)
+        read = {ref: one for ref, one in self.loaded.items() if ref not in self.changes}
+        return Batch(at, self.changes, self.lines, self.impacts, self.settled, notes, read)

@@ -49,6 +49,9 @@ class Clock(Protocol):
     def restore(self, state: str) -> None:
         """Take up where a process before this one stopped."""
 
+    def agree(self, now: float) -> None:
+        """Go by the time that all processes of a fleet go by. Only before anything has begun."""
+
 
 class RealClock:
     """Wall time, taken once and carried on by a clock that nobody sets.
@@ -86,6 +89,10 @@ class RealClock:
 
     def restore(self, state: str) -> None:
         """Nothing to take up."""
+
+    def agree(self, now: float) -> None:
+        """Hosts' clocks differ; a notice must not be shorter for that."""
+        self._ahead = now - _steady()
 
 
 _LONGEST_WAIT_SECONDS = 3600.0
@@ -166,6 +173,13 @@ class VirtualClock:
         now, rate = map(float, state.split())
         self._rate = rate
         self._set(max(self._base, now))
+
+    def agree(self, now: float) -> None:  # noqa: ARG002  (no process knows the others' time)
+        """Nobody else can follow it."""
+        raise Refused(
+            "VirtualTime",
+            "virtual time is for one process; use a data folder or --memory, or a real clock",
+        )
 
     def _set(self, now: float) -> None:
         self._base = now

@@ -5,7 +5,8 @@ then (durable before visible).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from math import inf
 
 from fairwarning.core.document import document
 from fairwarning.core.errors import NotFound
@@ -64,6 +65,13 @@ class Documents:
     def __init__(self, load: Callable[[str], Awaitable[Scope | None]]) -> None:
         self._load = load
         self._published: dict[str, Published] = {}
+        self._loading: dict[str, asyncio.Future[Scope | None]] = {}
+        self.fresh_until = inf
+        """By `time.monotonic`: past it nothing of this may be told, for it may be too old (IK3)."""
+
+    def scopes(self) -> Iterable[str]:
+        """Those that somebody reads."""
+        return self._published
 
     def get(self, scope: str) -> Published | None:
         """What is ready to be sent, if anybody asked before. A dictionary look-up, nothing more."""
@@ -75,7 +83,7 @@ class Documents:
         if published is None or published.scope is None:
             # On record before loading, so that a commit in the meantime is not missed.
             published = self._published.setdefault(scope, Published())
-            loaded = await self._load(scope)
+            loaded = await self._load_once(scope)
             newest = _newer(published.scope, loaded)
             if self._published.get(scope) is not published:
                 newest = None  # removed in the meantime
@@ -85,6 +93,19 @@ class Documents:
                 raise NotFound("UnknownScope", f"there is no scope {scope!r}")
             published.replace(newest)
         return published
+
+    async def _load_once(self, scope: str) -> Scope | None:
+        """Machines of a scope that ask at the same moment are answered from one load."""
+        loading = self._loading.get(scope)
+        if loading is None:
+            loading = self._loading[scope] = asyncio.ensure_future(self._load(scope))
+            loading.add_done_callback(lambda done: self._loaded(scope, done))
+        return await asyncio.shield(loading)
+
+    def _loaded(self, scope: str, done: "asyncio.Future[Scope | None]") -> None:
+        del self._loading[scope]
+        if not done.cancelled():
+            done.exception()  # those who asked may all be gone
 
     def publish(self, scope: str, state: Scope | None) -> None:
         """A change is durable."""

@@ -60,8 +60,9 @@ _CHECKS: dict[str, Check] = {
 class Faults:
     """The faults in force."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], *, shared: bool = False) -> None:
         self._now = now
+        self._shared = shared  # by several processes, which know nothing of each other's faults
         self._set: dict[tuple[str, str], tuple[Fault, int, float]] = {}
         self.followers: list[Callable[[], None]] = []
         """Called when faults have come or gone."""
@@ -71,6 +72,9 @@ class Faults:
 
     def put(self, fault: Fault) -> None:
         """From now on; in place of another for the same machines."""
+        if self._shared:
+            text = "faults are for a service of one process; run one with a folder or --memory"
+            raise Refused("SharedFleet", text)
         for name, check in _CHECKS.items():
             if allowed := check(getattr(fault, name)):
                 raise Refused("BadFault", f"{name} must be {allowed}")

@@ -9,16 +9,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from time import monotonic
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Missing, Outcome
 from fairwarning.core.commands import (
     Command,
     Elapse,
+    Finish,
     Poll,
-    ResourceCommand,
     RetryLane,
-    operation_of,
     validate,
 )
 from fairwarning.core.errors import Broken, Conflict, FairwarningError, Refused, Unavailable
@@ -33,12 +32,13 @@ from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 from fairwarning.service.batch import Waiting, Work
 from fairwarning.service.clock import Clock, VirtualClock
-from fairwarning.service.documents import Documents, Published
+from fairwarning.service.documents import Published
 from fairwarning.service.faults import Faults
+from fairwarning.service.following import Following
 from fairwarning.service.impacts import Impacts
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import Polls
-from fairwarning.service.reads import Reads
+from fairwarning.service.rounds import CACHED_ENTITIES, Rounds, target
 from fairwarning.service.timers import Timers
 from fairwarning.service.told import Told
 from fairwarning.store.store import Batch, Store
@@ -46,37 +46,41 @@ from fairwarning.store.store import Batch, Store
 log = logging.getLogger(__name__)
 
 BATCH_COMMANDS = 256  # decided and committed together at most
-CACHED_ENTITIES = 4096
 RETRY_SECONDS = 1.0  # real seconds until what nobody waits for is tried again
+_ATTEMPTS = 10  # to decide on what other processes change meanwhile
+_CONTENDED_SECONDS = 0.02
 
 
-class Fleet(Reads):
+class Fleet(Rounds):
     """A fleet of machines: submit commands, read documents; time and drivers do the rest."""
 
     def __init__(
         self, store: Store, clock: Clock, driver: Driver, *, cached: int = CACHED_ENTITIES
     ) -> None:
-        super().__init__(store)
-        self.clock = clock
-        self.documents = Documents(self._load_scope)
+        super().__init__(store, clock, cached)
         self.polls = Polls(self.post)
         self.told = Told(self.post, self._rate)
         self._advancing = asyncio.Lock()
-        self.faults = Faults(clock.now)
-        self.broken: Broken | None = None
+        self.faults = Faults(clock.now, shared=bool(self._shared))
         self.followers: list[Callable[[str, Scope | None], None]] = [self.told.follow]
-        """Called with each scope that has changed, once that is durable; None: it is gone."""
+        """Called with each scope that has changed, once that is durable; None: it is gone.
+
+        Of those that other processes changed, with the ones that somebody reads here."""
+        self.watchers: list[Callable[[], None]] = []
+        """Called when any scope has changed, here or elsewhere."""
         self.readers: list[Callable[[], None]] = []
         """Called when the journal has new lines, or the clock was moved."""
-        self._decided = self._commits = self._refused = 0
+        self._decided = self._refused = 0
         self._impacts = Impacts(driver, self.post)
         self._timers = Timers(clock, self._wake)
-        self._cached = cached
+        self.following = (
+            Following(store, self._shared, self.documents, self._wake) if self._shared else None
+        )
         self._queue: list[Waiting] = []
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._writer: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
 
@@ -85,23 +89,31 @@ class Fleet(Reads):
     async def start(self) -> None:
         """Open the store and take up whatever was under way: time, impacts, timers (E9)."""
         await self.open()
-        self._writer = asyncio.create_task(self._write(), name="fleet writer")
+        self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
+        if self.following:
+            self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
+            await self.following.begun.wait()
 
     async def open(self) -> None:
-        """All of `start` but the writer."""
+        """All of `start` but what runs on by itself."""
         await self.store.open()
         failpoints.hit("start.opened")
-        if kept := await self.store.note("clock"):
+        if self._shared:
+            self.clock.agree(await self._shared.time())
+        elif kept := await self.store.note("clock"):
             self.clock.restore(kept)
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
+        await self._take_up_impacts()
+        self._timers.arm(await self.store.next_due())
+        failpoints.hit("start.recovered")
+
+    async def _take_up_impacts(self) -> None:
         last = ""
         while impacts := await self.store.unfinished(last, BATCH_COMMANDS):
             for impact in impacts:
                 self._impacts.hand_over(impact)
             last = impacts[-1].id
-        self._timers.arm(await self.store.next_due())
-        failpoints.hit("start.recovered")
 
     async def stop(self) -> None:
         """Finish what was accepted, write what was kept back, and let go of the store."""
@@ -112,10 +124,10 @@ class Fleet(Reads):
         await self.settled()
         failpoints.hit("stop.drained")
         self._timers.disarm()
-        if self._writer:
-            self._writer.cancel()
+        for task in self._tasks:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._writer
+                await task
         await self.store.close()
 
     async def settled(self) -> None:
@@ -178,6 +190,7 @@ class Fleet(Reads):
             self.polls.seen(scope, self.clock.now())
         else:
             await self.submit(Poll(scope=scope, actor="machine"))
+            self.polls.written(scope, self.clock.now())
         await self._ready(published)
         return published
 
@@ -192,6 +205,11 @@ class Fleet(Reads):
             finally:
                 alarm.cancel()
 
+    @property
+    def stale(self) -> bool:
+        """Whether what is known here may be too old to be told (IK3)."""
+        return monotonic() > self.documents.fresh_until
+
     def metrics(self) -> list[Metric]:
         """Figures about the commands so far."""
         return [
@@ -200,16 +218,10 @@ class Fleet(Reads):
             counter("fairwarning_commits", "Transactions committed.", self._commits),
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
             gauge("fairwarning_writing", "1 while commands are taken.", self.broken is None),
+            gauge("fairwarning_stale", "1 while polls are refused as too old.", self.stale),
         ]
 
-    async def _load_scope(self, scope: str) -> Scope | None:
-        return await self.read(Scope, scope)
-
     # --- The writer ---
-
-    def _check_writing(self) -> None:
-        if self.broken:
-            raise Unavailable("WritesStopped", f"writes have stopped; reads go on ({self.broken})")
 
     def _wake(self) -> None:
         self._idle.clear()
@@ -224,7 +236,8 @@ class Fleet(Reads):
 
     async def work_off(self) -> None:
         """Round after round, until nothing waits and nothing is due."""
-        while self._queue or self._timers.due:
+        while self._queue or self._timers.due or (self.following and self.following.has_news):
+            await self._catch_up()
             waiting = self._queue[:BATCH_COMMANDS]
             del self._queue[:BATCH_COMMANDS]
             try:
@@ -236,75 +249,69 @@ class Fleet(Reads):
                     one.error = self.broken
                     one.answer()
 
+    async def _catch_up(self) -> None:
+        """Take in what other processes did, and take over what they leave."""
+        beat = await self.following.catch_up(self._publish) if self.following else None
+        if beat is None or self.following is None:
+            return
+        if self.following.has_lines(beat):
+            self._tell_watchers()
+            self._tell_readers()
+        if self.broken:
+            return
+        self._timers.arm(beat.due)
+        self.polls.write_late(self.clock.now())
+        if beat.loose:
+            with suppress(Unavailable):  # the next beat says so again
+                await self._take_up_impacts()
+
     async def carry(self, waiting: Sequence[Waiting]) -> None:
         """One round: everything that waits, and everything that is due, in one transaction."""
         failpoints.hit("batch.taken")
         elapsed = await self._elapsed() if self._timers.due else []
         waiting = [*waiting, *elapsed]
-        work = Work()
-        await self._decide_all(waiting, work)
-        if elapsed and not work.changes and not any(_may_pass(one.error) for one in elapsed):
-            self._stop_writing(Broken("Stuck", f"{elapsed[0].command} is due but changes nothing"))
-        if await self._commit(waiting, work):
+        try:
+            work = await self._decide(waiting)
+        except Conflict as conflict:
+            if len(waiting) > 1:  # one of them spoils it for all
+                for one in waiting:
+                    await self.carry([one])
+                return
+            work = Work()
+            waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
+        for one in waiting:
+            if one.error:
+                self._refuse(one, one.error)
+        if elapsed and not work.changes:
+            self._check_time(elapsed, work)
+        if work.committed:
+            self._timers.arm(work.next_due)
             self._make_visible(work)
             self._carry_out(work)
         failpoints.hit("ack.before")
         for one in waiting:
             one.answer()
+            if isinstance(one.command, Finish) and not isinstance(one.error, Unavailable):
+                self._impacts.forget(one.command.impact)
             self._decided += 1
             self._refused += one.error is not None
         failpoints.hit("ack.after")
 
-    async def _decide_all(self, waiting: Sequence[Waiting], work: Work) -> None:
-        try:
-            await self._prefetch(waiting, work)
-        except Unavailable as error:
-            for one in waiting:
-                self._refuse(one, error)
+    def _check_time(self, elapsed: Sequence[Waiting], work: Work) -> None:
+        """What is due must change; unless somebody else has seen to it meanwhile."""
+        if any(isinstance(one.error, Unavailable) for one in elapsed):
+            return  # a store that cannot be reached is no reason to think that time stands still
+        stuck = [one for one in elapsed if self._is_due(target(one.command), work)]
+        if stuck:
+            self._stop_writing(Broken("Stuck", f"{stuck[0].command} is due but changes nothing"))
             return
-        for one in waiting:
-            try:
-                outcome = await self._decide(one.command, work)
-            except FairwarningError as error:
-                self._refuse(one, error)
-            else:
-                work.add(outcome)
-                one.operation = outcome.operation
+        self._timers.ring()
 
-    async def _prefetch(self, waiting: Sequence[Waiting], work: Work) -> None:
-        """Load in one go what the commands name themselves."""
-        wanted: dict[Ref, None] = {}
-        for one in waiting:
-            _name(one.command, wanted)
-            if operation := operation_of(one.command):
-                wanted[Operation, operation] = None
-        missing = [ref for ref in wanted if ref not in self._cache]
-        if missing:
-            work.loaded.update(await self.store.load(missing))
-
-    async def _decide(self, command: Command, work: Work) -> Outcome:
-        def get(ref: Ref) -> Entity | None:
-            change = work.changes.get(ref)
-            if change:
-                return change[1]
-            entity = self._cache.get(ref)
-            if entity is None:
-                try:
-                    return work.loaded[ref]
-                except KeyError:
-                    raise Missing(ref) from None
-            return entity
-
-        self._check_writing()
-        while True:
-            try:
-                return cascade.run(command, self.clock.now(), get)
-            except Missing as missing:
-                work.loaded.update(await self.store.load([missing.ref]))
-            except FairwarningError:
-                raise
-            except Exception as bug:
-                raise Broken("Bug", f"{type(command).__name__} could not be decided") from bug
+    def _is_due(self, ref: Ref, work: Work) -> bool:
+        entity = work.loaded.get(ref)
+        moment = cascade.due(entity) if entity else None
+        # What nobody else can have changed is what the store has said is due.
+        return not self._shared or (moment is not None and moment <= self.clock.now())
 
     async def _elapsed(self) -> list[Waiting]:
         """The commands that time itself gives."""
@@ -312,11 +319,18 @@ class Fleet(Reads):
         try:
             refs = await self.store.due(self.clock.now(), BATCH_COMMANDS)
             if not refs:
-                self._timers.arm(await self.store.next_due())
+                self._arm(await self.store.next_due())
         except Unavailable:
             self.retry_later(self._timers.ring)
             return []
         return [Waiting(command, None) for ref in refs for command in self._elapse(*ref)]
+
+    def _arm(self, moment: float | None) -> None:
+        """Nothing was due for us. If it seems so all the same, somebody is about to write it."""
+        if moment is not None and moment <= self.clock.now():
+            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.ring)
+        else:
+            self._timers.arm(moment)
 
     def _elapse(self, kind: type[Entity], name: str) -> list[Command]:
         if kind is Lane:
@@ -329,57 +343,24 @@ class Fleet(Reads):
 
     # --- A round's end ---
 
-    async def _commit(self, waiting: Sequence[Waiting], work: Work) -> bool:
-        if not work.changes and not work.lines:
-            return True
-        failpoints.hit("commit.before")
-        try:
-            next_due = await self.store.commit(work.batch(self.clock.now(), self._notes()))
-        except Conflict as conflict:
-            await self._one_by_one(waiting, work, conflict)
-            return False
-        except Unavailable as error:
-            for one in waiting:
-                self._refuse(one, error)
-            return False
-        failpoints.hit("commit.after")
-        self._commits += 1
-        self._keep(work)
-        self._timers.arm(next_due)
-        return True
-
-    async def _one_by_one(self, waiting: Sequence[Waiting], work: Work, conflict: Conflict) -> None:
-        """One command spoils the batch (a stale entity, an address taken): find out which."""
-        for ref in work.changes:
-            self._cache.pop(ref, None)
-        if len(waiting) == 1:
-            self._refuse(waiting[0], conflict)
-            return
-        for one in waiting:
-            one.error = None  # it may have been refused only because of a mate that is thrown out
-            await self.carry([one])
-
-    def _keep(self, work: Work) -> None:
-        for ref, entity in work.loaded.items():
-            if entity is not None:
-                self._cache.setdefault(ref, entity)
-        for ref, (_, after) in work.changes.items():
-            self._cache.pop(ref, None)
-            if after is not None:
-                self._cache[ref] = after
-        while len(self._cache) > self._cached:
-            self._cache.popitem(last=False)
-
     def _make_visible(self, work: Work) -> None:
         for name, scope in work.scopes():
-            self.documents.publish(name, scope)
-            if scope is None or not scope.enabled:
-                self.polls.forget(name)
-            for follower in self.followers:
-                follower(name, scope)
+            self._publish(name, scope)
+        self._tell_watchers()
         if work.lines:
             self._tell_readers()
         failpoints.hit("publish.after")
+
+    def _publish(self, name: str, scope: Scope | None) -> None:
+        self.documents.publish(name, scope)
+        if scope is None or not scope.enabled:
+            self.polls.forget(name)
+        for follower in self.followers:
+            follower(name, scope)
+
+    def _tell_watchers(self) -> None:
+        for watcher in self.watchers:
+            watcher()
 
     def _tell_readers(self) -> None:
         for reader in tuple(self.readers):
@@ -392,7 +373,6 @@ class Fleet(Reads):
             self._impacts.forget(settled)
 
     def _refuse(self, one: Waiting, error: FairwarningError) -> None:
-        one.error = error
         if isinstance(error, Broken):
             self._stop_writing(error)
         elif one.future is None and isinstance(error, Unavailable) and not self.broken:
@@ -409,22 +389,13 @@ class Fleet(Reads):
         log.critical("writes stop: %s", error)
         self.broken = error
         self._timers.disarm()
-
-    def _notes(self) -> dict[str, str]:
-        state = self.clock.state()
-        return {"clock": state} if state else {}
+        if self._shared:
+            self._tasks.append(asyncio.create_task(self._shared.retire(), name="fleet retires"))
 
 
-def _name(command: Command, wanted: dict[Ref, None]) -> None:
-    wanted[command.on, getattr(command, command.target)] = None
-    if isinstance(command, ResourceCommand):
-        for one in command.follow:
-            _name(one, wanted)
-
-
-def _may_pass(error: FairwarningError | None) -> bool:
-    """A store that cannot be reached is no reason to think that time stands still."""
-    return isinstance(error, Unavailable)
+def _contended(conflict: Conflict) -> Unavailable:
+    """Only other processes can have made it stale, each time it was decided anew."""
+    return Unavailable("Contended", f"too many want to change it at once; try again ({conflict})")
 
 
 def _in_real_time(callback: Callable[[], None]) -> None:

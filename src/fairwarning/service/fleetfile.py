@@ -19,12 +19,15 @@ from fairwarning.core.record import changed, record
 from fairwarning.service import resources
 from fairwarning.service.fleetvalues import (
     CLOUD,
+    CLUSTER,
     CONSOLE,
     CONTROL_PLANE,
     COUNT,
     DOMAINS,
+    DRIVER,
     ENDPOINT,
     ENTRY,
+    JOURNAL,
     KIND,
     MACHINE,
     SCALE_SET,
@@ -40,7 +43,16 @@ from fairwarning.service.fleetvalues import (
     table,
     tables,
 )
-from fairwarning.service.settings import Cloud, Console, ControlPlane, Settings
+from fairwarning.service.settings import (
+    Cloud,
+    Cluster,
+    Console,
+    ControlPlane,
+    DriverKind,
+    Driving,
+    Journal,
+    Settings,
+)
 
 Create = CreateScope | CreateSet
 
@@ -55,6 +67,9 @@ class FleetFile:
     endpoint: Settings = field(default_factory=Settings)
     control_plane: ControlPlane = field(default_factory=ControlPlane)
     console: Console = field(default_factory=Console)
+    driver: Driving = field(default_factory=Driving)
+    cluster: Cluster = field(default_factory=Cluster)
+    journal: Journal = field(default_factory=Journal)
     commands: tuple[Create, ...] = ()
 
 
@@ -85,6 +100,9 @@ def _file(raw: object) -> FleetFile:
         endpoint=given.get("metadata", Settings()),
         control_plane=ControlPlane(rules=Rules(**given.get("rules", {})), **given.get("arm", {})),
         console=Console(**given.get("console", {})),
+        driver=given.get("driver", Driving()),
+        cluster=given.get("cluster", Cluster()),
+        journal=given.get("journal", Journal()),
         commands=commands,
     )
 
@@ -131,6 +149,13 @@ async def _create(
         elif isinstance(result, BaseException):
             raise result
     return len(results) - kept
+
+
+def _driver(given: Given) -> Driving:
+    driving = Driving(**given)
+    if driving.kind is DriverKind.COMMAND and not driving.program:
+        raise Wrong("program is missing: the command driver runs it for each impact")
+    return driving
 
 
 # --- Entries ------------------------------------------------------------------------------------
@@ -201,6 +226,9 @@ _FILE: dict[str, Read] = {
     "metadata": lambda value: Settings(**table(value, ENDPOINT)),
     "arm": lambda value: table(value, CONTROL_PLANE),
     "console": lambda value: table(value, CONSOLE),
+    "driver": lambda value: _driver(table(value, DRIVER)),
+    "cluster": lambda value: Cluster(**table(value, CLUSTER)),
+    "journal": lambda value: Journal(**table(value, JOURNAL)),
     "rules": ENTRY["rules"],
     **dict.fromkeys(_ENTRIES, tables),
 }

@@ -17,7 +17,7 @@ from fairwarning.core.model import (
     UpgradeMode,
 )
 from fairwarning.core.record import Check
-from fairwarning.service.settings import HOSTS, Cloud
+from fairwarning.service.settings import HOSTS, Cloud, DriverKind
 
 Given = dict[str, Any]
 """The keys of one table, with their values as read."""
@@ -190,7 +190,17 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(name.lower() for name in names)
 
 
+def _words(value: object) -> tuple[str, ...]:
+    """A program and its arguments."""
+    words = tuple(value) if isinstance(value, list) else ()
+    if not words or not all(isinstance(one, str) and "\0" not in one for one in words):
+        raise Wrong(f'must be a program and its arguments, ["/bin/x", "-y"], not {_shown(value)}')
+    return words
+
+
 _MOST_REQUESTS = 1000
+_DAY_SECONDS = 24 * 3600
+_MOST_DAYS = 36_500
 _MOST_CONNECTIONS = 1_000_000
 _NAME = _of(checks.name)
 _PLAIN = _of(checks.plain)  # placement groups are `web/0`, which nothing else may be
@@ -238,4 +248,17 @@ CONTROL_PLANE: dict[str, Read] = {
     "hosts": _names,
 }
 CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names}
+DRIVER: dict[str, Read] = {
+    "kind": _word(DriverKind),
+    "program": _words,
+    "check": _words,
+    "timeout_seconds": _of(checks.whole(1, _DAY_SECONDS)),
+    "uri": _NAME,
+    "destination": _NAME,
+}
+CLUSTER: dict[str, Read] = {
+    "staleness_seconds": _of(checks.whole(1, _DAY_SECONDS)),
+    "lease_seconds": _of(checks.whole(1, 60)),
+}
+JOURNAL: dict[str, Read] = {"keep_days": _of(checks.whole(0, _MOST_DAYS))}
 CLOUD = {one.name: _PLAIN for one in fields(Cloud)}

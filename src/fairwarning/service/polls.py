@@ -15,6 +15,7 @@ class Polls:
         """Called before it matters who asked: they tell what they have counted by themselves."""
         self._last: dict[str, float] = {}
         self._written: dict[str, float] = {}
+        self._looked = 0.0  # when the last of late ones was written
 
     def seen(self, scope: str, now: float) -> None:
         """A machine of this enabled scope asked."""
@@ -22,6 +23,18 @@ class Polls:
         if now - self._written.get(scope, 0.0) >= limits.POLL_WRITE_SECONDS:
             self._written[scope] = now
             self._post(Poll(scope=scope, at=now, actor="machine"))
+
+    def written(self, scope: str, now: float) -> None:
+        """It was asked for, and that is on record."""
+        self._last[scope] = self._written[scope] = now
+
+    def write_late(self, now: float) -> None:
+        """Now and then, all that is not written yet: other processes may decide by it (M14)."""
+        if now - self._looked >= limits.POLL_WRITE_SECONDS:
+            self._looked = now
+            for poll in self.unwritten():
+                self._written[poll.scope] = self._last[poll.scope]
+                self._post(poll)
 
     def collect(self) -> None:
         """Up to now, everybody who asked is on record."""

@@ -1,6 +1,7 @@
 """What an operator may set, beside the rules of each scope."""
 
 from dataclasses import field
+from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.model import Rules
@@ -50,3 +51,38 @@ class Console:
 
     hosts: tuple[str, ...] = ()  # names a Host header may hold, beside the address itself
     webhook_hosts: tuple[str, ...] = ()  # hosts that webhooks may be sent to
+
+
+class DriverKind(StrEnum):
+    """Who carries impacts out."""
+
+    SIMULATED = "simulated"
+    COMMAND = "command"
+    LIBVIRT = "libvirt"
+
+
+@record
+class Driving:
+    """What happens to real machines, and by whose hand."""
+
+    kind: DriverKind = DriverKind.SIMULATED
+    program: tuple[str, ...] = ()  # of the command driver, with its arguments
+    check: tuple[str, ...] = ()  # tells whether an impact was carried out already
+    timeout_seconds: int = 600
+    uri: str = "qemu:///system"  # of libvirt
+    destination: str = ""  # where libvirt moves machines to; empty: they are started again
+
+
+@record
+class Cluster:
+    """How processes that share a database get on."""
+
+    staleness_seconds: int = 30  # for which polls are answered without the database (IK3)
+    lease_seconds: int = 3  # after which what a silent process has is anybody's
+
+
+@record
+class Journal:
+    """How long it is known what happened."""
+
+    keep_days: int = 0  # 0: for ever

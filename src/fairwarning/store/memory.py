@@ -29,6 +29,8 @@ _SLACK = 256  # dead entries allowed beyond as many as live ones, before a sweep
 class MemoryStore:
     """Keeps a fleet as long as the object lives; `close` and `open` again is a restart."""
 
+    shared = None
+
     def __init__(self) -> None:
         self._open = False
         self._entities: dict[Ref, Entity] = {}
@@ -170,6 +172,13 @@ class MemoryStore:
     async def note(self, name: str) -> str | None:
         self._ready()
         return self._notes.get(name)
+
+    async def keep_first(self, name: str, value: str) -> str:
+        self._ready()
+        return self._notes.setdefault(name, value)
+
+    async def own(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+        return True
 
     def _ready(self) -> None:
         if not self._open:

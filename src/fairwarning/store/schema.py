@@ -1,18 +1,14 @@
-"""The .sql files: statements by name, and migrations by number."""
+"""The steps of the SQLite schema, taken on a connection."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import sha256
-from importlib.resources import files
 from time import time
 
-from fairwarning.core.errors import Broken, Unavailable
+from fairwarning.core.errors import Unavailable
+from fairwarning.store import scripts
 from fairwarning.store.files import Connection
+from fairwarning.store.scripts import Migration
 
-_FOLDER = files(__package__) / "sql"
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _KNOWN = """
 CREATE TABLE IF NOT EXISTS migration (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
@@ -20,30 +16,14 @@ CREATE TABLE IF NOT EXISTS migration (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """A step of the schema. Once released its text never changes; a change is a new step."""
-
-    number: int
-    name: str
-    text: str
-
-    @property
-    def checksum(self) -> str:
-        """Tells whether the text is the one that a database was made with."""
-        return sha256(self.text.encode()).hexdigest()
-
-
 def queries() -> dict[str, str]:
-    """The statements of queries.sql by their names."""
-    _, *parts = _NAME.split((_FOLDER / "queries.sql").read_text("utf-8"))
-    return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    """The statements by their names."""
+    return scripts.queries(__package__)
 
 
 def migrations() -> list[Migration]:
     """All steps of the schema, in order."""
-    found = sorted(file.name for file in _FOLDER.iterdir() if file.name[:4].isdigit())
-    return [Migration(int(name[:4]), name, (_FOLDER / name).read_text("utf-8")) for name in found]
+    return scripts.migrations(__package__)
 
 
 def migrate(connection: Connection, steps: list[Migration]) -> None:
@@ -53,20 +33,8 @@ def migrate(connection: Connection, steps: list[Migration]) -> None:
     with other steps than these.
     """
     done = _done(connection)
-    known = {step.number: step for step in steps}
-    for number, name, checksum in done:
-        if number not in known:
-            raise Unavailable(
-                "StoreNewer",
-                f"the database has step {name} of a newer version of Fairwarning; "
-                "install that version, or use another database",
-            )
-        if known[number].checksum != checksum:
-            raise Broken(
-                "StoreChanged",
-                f"the database was made with another text of step {name} than this version has; "
-                "install the version that made it",
-            )
+    # A file has one program at a time: each step needs itself.
+    scripts.check(((*step, step[0]) for step in done), steps)
     for step in steps[len(done) :]:
         for statement in _statements(step.text):
             connection.execute(statement)

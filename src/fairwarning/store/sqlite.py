@@ -14,6 +14,7 @@ from fairwarning.core.errors import Broken, Conflict, FairwarningError, Unavaila
 from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import files, schema, tables
 from fairwarning.store.files import Ballast, Connection
+from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Change, Entry, Place
 from fairwarning.store.worker import Worker
 
@@ -36,6 +37,7 @@ _BATCH_PAGES = 4  # that a batch writes beside a page for each row: indexes, the
 class SQLiteStore:
     """Keeps a fleet in one file."""
 
+    shared = None
     sqlite_version = sqlite3.sqlite_version
 
     def __init__(
@@ -44,7 +46,7 @@ class SQLiteStore:
         *,
         ballast_bytes: int = BALLAST_BYTES,
         connect: Callable[[Path], Connection] = files.connect,
-        migrations: list[schema.Migration] | None = None,
+        migrations: list[Migration] | None = None,
     ) -> None:
         self.path = Path(path)
         self._connect = connect
@@ -285,6 +287,12 @@ class SQLiteStore:
 
     async def note(self, name: str) -> str | None:
         return await self._read(tables.note, name)
+
+    async def keep_first(self, name: str, value: str) -> str:
+        return await self._read(tables.keep_first, name, value)
+
+    async def own(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+        return True
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -5,7 +5,7 @@ name and address; impacts under way; the journal; and which scopes changed, in o
 one transaction: all of a batch or none of it, durable when `commit` returns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -23,6 +23,8 @@ class Batch:
     impacts: Sequence[Impact] = ()  # begun
     settled: Sequence[str] = ()  # ids of impacts that are over
     notes: Mapping[str, str] = field(default_factory=dict)  # small values kept beside, by name
+    read: Mapping[Ref, Entity | None] = field(default_factory=dict)
+    """What was decided on and stays as it is; a shared store makes sure that it has stayed so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,39 @@ class Entry:
     line: Line
 
 
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How far a store is that several processes share."""
+
+    asked: float  # when, by `time.monotonic`: nothing older than that was told
+    position: int  # the last of the change feed
+    line: int  # the last of the journal
+    due: float | None  # as `next_due`
+    loose: bool  # whether `unfinished` has something for us
+
+
+class Shared(Protocol):
+    """What a store can do that several processes use at once."""
+
+    def beats(self) -> AsyncIterator[Beat]:
+        """Beats for ever: one at once when somebody commits, and one a second or so.
+
+        Raises `Unavailable` when the store cannot be reached; then begin again.
+        """
+
+    async def time(self) -> float:
+        """The store's clock: seconds since the epoch."""
+
+    async def retire(self) -> None:
+        """Leave timers, impacts and duties to the others from now on."""
+
+
 class Store(Protocol):
     """Where a fleet is kept. Methods raise `Unavailable` when they cannot be served just now."""
+
+    @property
+    def shared(self) -> Shared | None:
+        """Whether other processes may have the store open too: then what is loaded may be old."""
 
     async def open(self) -> None:
         """Make ready; raises `Unavailable` when another process has the data."""
@@ -70,10 +103,13 @@ class Store(Protocol):
         """
 
     async def due(self, now: float, limit: int) -> list[Ref]:
-        """Entities whose due time is `now` or earlier, the longest due first."""
+        """Entities whose due time is `now` or earlier, the longest due first.
+
+        A shared store gives each to one process only, until it is written or that process is gone.
+        """
 
     async def next_due(self) -> float | None:
-        """The earliest due time of all entities."""
+        """The earliest due time of all entities, but for those that another process was given."""
 
     async def find(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
@@ -90,7 +126,10 @@ class Store(Protocol):
         """Ids of scopes that have events, in order, from the first past `after`."""
 
     async def unfinished(self, after: str, limit: int) -> list[Impact]:
-        """Impacts begun and not settled, in order of id, from the first past `after`."""
+        """Impacts begun and not settled, in order of id, from the first past `after`.
+
+        A shared store gives those of this process, and from now on those that nobody has any more.
+        """
 
     async def changed(self, after: int, limit: int) -> list[Change]:
         """The change feed: scopes that changed past a position, in order."""
@@ -113,3 +152,9 @@ class Store(Protocol):
 
     async def note(self, name: str) -> str | None:
         """A small value kept beside the fleet."""
+
+    async def keep_first(self, name: str, value: str) -> str:
+        """The note of this name; this value if there was none yet."""
+
+    async def own(self, duty: str) -> bool:
+        """Whether it falls to this process; once it does, for as long as the process is alive."""

@@ -303,3 +303,9 @@ def note(connection: Connection, name: str) -> str | None:
     """A small value."""
     row = connection.execute(_SQL["note"], (name,)).fetchone()
     return row[0] if row else None
+
+
+def keep_first(connection: Connection, name: str, value: str) -> str:
+    """The note, made if it is not there."""
+    connection.execute(_SQL["keep_first"], (name, value))
+    return cast("str", connection.execute(_SQL["note"], (name,)).fetchone()[0])

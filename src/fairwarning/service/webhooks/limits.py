@@ -26,3 +26,5 @@ PAGE_LINES = 1000  # of the journal, read at once; also how far a cursor may lag
 REMEMBERED_EVENTS = 4096  # whose type and NotBefore need not be looked up; under 1 MB
 DEAD_LETTERS = 20  # shown of those given up
 ERROR_CHARACTERS = 300
+
+LOOK_SECONDS = 1.0  # until it is seen what other processes have done to subscriptions

@@ -9,7 +9,7 @@ from dataclasses import field
 import msgspec
 
 from fairwarning.core.commands import Remove, Write
-from fairwarning.core.errors import Conflict, NotFound, Refused
+from fairwarning.core.errors import Conflict, NotFound, Refused, Unavailable
 from fairwarning.core.record import record
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counters
@@ -86,21 +86,23 @@ class Webhooks:
         self._deliveries: dict[str, Delivery] = {}  # by resource id
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changing = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take up every subscription where it was."""
         self._fleet.readers.append(self._wake)
-        for resource in await self._fleet.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS):
-            try:
-                self._begin(read(resource))
-            except msgspec.DecodeError:
-                log.exception("webhook %s cannot be read; remove it", resource.name)
+        await self._look()
+        if self._fleet.store.shared:
+            self._looking = asyncio.create_task(self._keep_looking(), name="webhooks")
 
     async def stop(self) -> None:
         """Send nothing more; what was not sent is sent after the next start."""
         with suppress(ValueError):
             self._fleet.readers.remove(self._wake)
-        for name in list(self._tasks):
+        if self._looking:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        for name in list(self._deliveries):
             await self._end(name)
         self._poster.close()
 
@@ -108,25 +110,55 @@ class Webhooks:
         for delivery in self._deliveries.values():
             delivery.wake()
 
-    def _begin(self, subscription: Subscription) -> None:
-        delivery = Delivery(
-            subscription,
-            self._cursors,
-            self._changes,
-            self._sender,
-            self._outside,
-            give_up_seconds=self._give_up_seconds,
-        )
-        self._deliveries[subscription.id] = delivery
-        self._tasks[subscription.id] = asyncio.create_task(
-            delivery.run(), name=f"webhook {subscription.name}"
-        )
+    async def _keep_looking(self) -> None:
+        """Other processes subscribe, and end; what they leave is taken over."""
+        while True:
+            await asyncio.sleep(limits.LOOK_SECONDS)
+            try:
+                async with self._changing:
+                    await self._look()
+            except Unavailable:
+                continue  # the store is away
+
+    async def _look(self) -> None:
+        """Have a delivery for each subscription there is."""
+        found = await self._fleet.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
+        for name in set(self._deliveries) - {resource.id for resource in found}:
+            await self._end(name)
+        for resource in found:
+            try:
+                await self._begin(read(resource))
+            except msgspec.DecodeError:
+                log.exception("webhook %s cannot be read; remove it", resource.name)
+
+    async def _begin(self, subscription: Subscription) -> None:
+        """Deliver; of several processes, one does."""
+        name = subscription.id
+        if name not in self._deliveries:
+            self._deliveries[name] = Delivery(
+                subscription,
+                self._cursors,
+                self._changes,
+                self._sender,
+                self._outside,
+                give_up_seconds=self._give_up_seconds,
+            )
+        if not await self._fleet.store.own(name):
+            await self._rest(name)
+        elif name not in self._tasks:
+            self._tasks[name] = asyncio.create_task(
+                self._deliveries[name].run(), name=f"webhook {subscription.name}"
+            )
+
+    async def _rest(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _end(self, name: str) -> None:
         del self._deliveries[name]
-        task = self._tasks.pop(name)
-        task.cancel()
-        await asyncio.wait([task])
+        await self._rest(name)
 
     # --- What an operator may do ---
 
@@ -170,7 +202,7 @@ class Webhooks:
                 await self._fleet.submit(write)
             except Conflict:
                 raise _exists(one.name) from None
-            self._begin(one)
+            await self._begin(one)
 
     async def remove(self, name: str, *, actor: str = "operator") -> None:
         """End a subscription; a message that is on its way is cut off."""
@@ -185,7 +217,7 @@ class Webhooks:
                 await self._fleet.submit(Remove(resource=found, operation=operation, actor=actor))
             except NotFound:
                 raise _unknown(name) from None
-            if found in self._tasks:
+            if found in self._deliveries:
                 await self._end(found)
 
     async def test(self, name: str) -> int:

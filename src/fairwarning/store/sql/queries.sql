@@ -194,5 +194,8 @@ INSERT INTO note (name, value)
 VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
+-- name: keep_first
+INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
+
 -- name: note
 SELECT value FROM note WHERE name = ?;

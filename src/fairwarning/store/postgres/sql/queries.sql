@@ -1,0 +1,154 @@
+-- Every statement by its name.
+
+-- name: join
+-- A claim that a crash of the server loses is only made again: no need to wait for the disk.
+WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+INSERT INTO process (id, until)
+SELECT %(process)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM quick
+ON CONFLICT (id) DO UPDATE SET until = excluded.until;
+
+-- name: leave
+DELETE FROM process WHERE id = %(process)s;
+
+-- name: sweep
+-- What processes leave behind that ended long ago.
+WITH old AS (
+    DELETE FROM process WHERE until < clock_timestamp() - interval '1 day' RETURNING id
+)
+DELETE FROM writer WHERE process IN (SELECT id FROM old);
+
+-- name: news
+SELECT
+    position, line, first_due(%(process)s),
+    EXISTS (SELECT FROM impact WHERE holder <> %(process)s AND NOT alive(holder))
+FROM head;
+
+-- name: time
+SELECT extract(epoch FROM clock_timestamp())::double precision;
+
+-- name: commit
+SELECT base, next_due FROM commit_batch(%(process)s, %(batch)s::json);
+
+-- name: last_batch
+-- Waits for one that is still being committed.
+SELECT batch FROM writer WHERE process = %(process)s FOR UPDATE;
+
+-- name: load
+-- One statement, so that a scope and its machines are of one moment. What is known already by its
+-- position comes without a body.
+SELECT
+    wanted.n, entity.changed,
+    CASE WHEN entity.changed <> wanted.known THEN entity.body END,
+    CASE WHEN entity.changed <> wanted.known AND entity.kind = 'Scope' THEN
+        (SELECT array_agg(body ORDER BY number) FROM machine WHERE scope = entity.id)
+    END
+FROM unnest(%(kinds)s::text [], %(ids)s::text [], %(known)s::bigint [])
+WITH ORDINALITY AS wanted (kind, id, known, n)
+INNER JOIN entity USING (kind, id)
+WHERE entity.body IS NOT NULL;
+
+-- name: take_due
+-- Each is handed to one process, until it is written or that process is gone.
+WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+free AS (
+    SELECT kind, id FROM entity, quick
+    WHERE due <= %(now)s
+        AND (holder IS NULL OR holder = %(process)s OR NOT alive(holder))
+    ORDER BY due, number LIMIT %(limit)s
+    FOR UPDATE OF entity SKIP LOCKED
+)
+UPDATE entity SET holder = %(process)s FROM free
+WHERE entity.kind = free.kind AND entity.id = free.id
+RETURNING entity.due, entity.number, entity.kind, entity.id;
+
+-- name: next_due
+SELECT first_due(%(process)s);
+
+-- name: take_impacts
+WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+free AS (
+    SELECT id FROM impact, quick
+    WHERE id > %(after)s AND (holder = %(process)s OR NOT alive(holder))
+    ORDER BY id LIMIT %(limit)s
+    FOR UPDATE OF impact SKIP LOCKED
+)
+UPDATE impact SET holder = %(process)s FROM free
+WHERE impact.id = free.id
+RETURNING impact.id, impact.body;
+
+-- name: take_duty
+INSERT INTO duty (name, holder) VALUES (%(name)s, %(process)s)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder
+WHERE duty.holder = excluded.holder OR NOT alive(duty.holder)
+RETURNING name;
+
+-- name: machines_named
+SELECT number, scope, body FROM machine WHERE name = %(name)s ORDER BY scope;
+
+-- name: machines_at
+SELECT number, scope, body FROM machine WHERE address = %(address)s AND address <> '';
+
+-- name: machines_of
+SELECT number, scope, body FROM machine WHERE scope = %(scope)s ORDER BY number;
+
+-- name: machine_numbered
+SELECT number, scope, body FROM machine WHERE number = %(number)s;
+
+-- name: places
+SELECT number, scope, body FROM machine
+WHERE number > %(after)s ORDER BY number LIMIT %(limit)s;
+
+-- name: names
+SELECT id FROM entity
+WHERE kind = %(kind)s AND id > %(after)s AND body IS NOT NULL ORDER BY id LIMIT %(limit)s;
+
+-- name: busy
+SELECT id FROM entity
+WHERE kind = 'Scope' AND position('"events":{"' IN body) > 0 AND id > %(after)s
+ORDER BY id LIMIT %(limit)s;
+
+-- name: changed
+SELECT changed, id FROM entity
+WHERE kind = 'Scope' AND changed > %(after)s ORDER BY changed LIMIT %(limit)s;
+
+-- name: lines
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE number > %(after)s ORDER BY number LIMIT %(limit)s;
+
+-- name: lines_of_entity
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal
+WHERE kind = %(kind)s AND id = %(id)s AND number > %(after)s AND %(event)s IN ('', event)
+ORDER BY number LIMIT %(limit)s;
+
+-- name: lines_of_event
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE event = %(event)s AND event <> '' AND number > %(after)s
+ORDER BY number LIMIT %(limit)s;
+
+-- name: lines_of_operation
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal
+WHERE number > %(after)s AND number < %(before)s AND operation = %(operation)s
+ORDER BY number LIMIT %(limit)s;
+
+-- name: latest
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE number < %(before)s ORDER BY number DESC LIMIT %(limit)s;
+
+-- name: latest_of_entity
+SELECT number, at, actor, kind, id, did, event, machine, operation, why
+FROM journal WHERE kind = %(kind)s AND id = %(id)s AND number < %(before)s
+ORDER BY number DESC LIMIT %(limit)s;
+
+-- name: parts
+-- The parts of the journal, the oldest first.
+SELECT child.relname FROM pg_inherits
+INNER JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
+WHERE pg_inherits.inhparent = 'journal'::regclass ORDER BY length(child.relname), child.relname;
+
+-- name: keep_first
+INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;
+
+-- name: note
+SELECT value FROM note WHERE name = %(name)s;
