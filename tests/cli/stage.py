@@ -155,13 +155,20 @@ def run(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:  # noq
 
 
 @contextmanager
-def up(data: Path, *words: str, fleet: str = "", metadata: str = "127.0.0.1:0") -> Iterator[Up]:
+def up(
+    data: Path,
+    *words: str,
+    fleet: str = "",
+    metadata: str = "127.0.0.1:0",
+    database: str = "",
+) -> Iterator[Up]:
     """`fairwarning up --json` on ports that are free, with a fleet file of this text."""
     if fleet:
         path = data.with_suffix(".toml")
         path.write_text(fleet)
         words = (str(path), *words)
-    command = [*PROGRAM, "up", "--json", "--data", str(data), *words]
+    where = ["--data", database, "--run", str(data)] if database else ["--data", str(data)]
+    command = [*PROGRAM, "up", "--json", *where, *words]
     command += ["--metadata", metadata, "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)

@@ -158,6 +158,11 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         (["--metadata", "127.0.0.1:99999"], 2, "is not HOST:PORT"),
         (["--clock", "fast"], 2, "'real', 'virtual'"),
         (["--nonsense"], 2, "No such option"),
+        (["--workers", "2"], 2, "--workers needs a database they share: --data postgresql://..."),
+        (["--workers", "0"], 2, "range 1<=x<=256"),
+        (["--data", "postgresql://x", "--memory"], 2, "leave --memory or --data out"),
+        (["--data", "postgresql://x", "--clock", "virtual"], 2, "virtual time is for one process"),
+        (["--data", "postgresql://%zz"], 1, "this is not a postgresql:// URL"),
     ],
 )
 def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> None:

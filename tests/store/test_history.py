@@ -167,3 +167,35 @@ def test_notes_are_kept_by_name(kept: Kept) -> None:
         assert await store.changed(0, 9) == []
 
     kept(story)
+
+
+def test_old_lines_are_dropped_and_newer_ones_stay(kept: Kept) -> None:
+    """At the latest when a store drops them: one in memory ends with its process anyway."""
+
+    async def story(store: Store) -> None:
+        for first in range(0, 2500, 100):
+            lines_of = [
+                Line(float(n), "x", A if n % 2 else B, Fact(Did.STARTED, f"e{n}"))
+                for n in range(first, first + 100)
+            ]
+            await store.commit(Batch(float(first), lines=lines_of))
+        whole = await store.journal(limit=9999)
+        assert await store.forget(0.0) == 0
+        dropped = 0
+        while lines := await store.forget(1700.0):
+            dropped += lines
+        left = [entry for entry in whole if entry.number > dropped]
+        assert dropped in {0, 1700}
+        assert await store.journal(limit=9999) == left
+        for ref in (A, B):
+            own = [entry for entry in left if entry.line.entity == ref]
+            assert await store.journal(limit=9999, entity=ref) == own
+            assert await store.latest(9999, entity=ref) == own[::-1]
+        assert await store.journal(event="e1800") == [whole[1800]]
+        if dropped:
+            assert await store.journal(event="e3") == []
+        await restart(store)
+        await store.commit(Batch(1.0, lines=[told(A)]))
+        assert [entry.number for entry in await store.latest(1)] == [2501]
+
+    kept(story)

@@ -1,30 +1,28 @@
 """A whole service in this process: store, fleet, drivers, endpoints, consoles. `up` runs one."""
 
 import asyncio
-import fcntl
 import logging
-import os
 import secrets
-import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairwarning.arm.certificates import Authority
+from fairwarning.cli import folder, keys
 from fairwarning.cli.doorbell import Doorbell
-from fairwarning.cli.ready import OPERATOR, READY, Ready
+from fairwarning.cli.drivers import Closeable, driver_for
+from fairwarning.cli.ready import OPERATOR, Ready
 from fairwarning.cli.sockets import Sockets
 from fairwarning.console.closing import Closing
 from fairwarning.core import limits
-from fairwarning.core.errors import Refused, Unavailable
+from fairwarning.core.errors import Refused
 from fairwarning.core.model import Machine
 from fairwarning.core.record import changed
 from fairwarning.machines.process import ProcessDriver
-from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.metadata.identity import (
     always,
     by_local_address,
@@ -40,6 +38,7 @@ from fairwarning.service.fleetfile import Applied, FleetFile
 from fairwarning.service.lookup import machine_called
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
+from fairwarning.service.retention import keep_short
 from fairwarning.service.settings import TENANT, Settings
 from fairwarning.service.tokens import Tokens, key_of
 from fairwarning.service.webhooks.targets import Targets
@@ -58,9 +57,9 @@ Address = tuple[str, int]
 _LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
 _PAGE = 1000  # machines read at once
 _KEY_BYTES = 16
-_OWNER_ONLY = 0o700
 _TOKEN_SECONDS = 30 * 24 * 3600  # of the token that a script is given at the start
 _DAY_SECONDS = 24 * 3600
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (no address to connect to)
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,15 @@ class Options:
 
     data: Path
     fleet: FleetFile
+    database: str = ""  # a PostgreSQL's URL; the folder is then for what is this host's alone
     memory: bool = False
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
     arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
     sockets: Path | None = None  # a folder for a Unix socket a machine
+    key: str = ""  # to the page; one of several workers has it from the others
+    worker: bool = False  # whether others listen on the same ports
 
 
 class Local:
@@ -86,16 +88,23 @@ class Local:
         self.options = options
         now = float(int(RealClock().now()))  # whole seconds, as NotBefore has them
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
-        simulated = SimulatedDriver(lambda s, call: self.clock.call_at(self.clock.now() + s, call))
-        self.programs = ProcessDriver(simulated, self._find, self._open_door, options.data)
-        driver = self.programs if _LINUX else simulated
-        self.fleet = Fleet(_store(options), self.clock, driver)
+        self.driver = driver_for(options.fleet.driver, self.clock, options.data)
+        # A program belongs to the process that it is attached to: impacts must happen there.
+        self.programs = (
+            ProcessDriver(self.driver, self._find, self._open_door, options.data)
+            if _LINUX and not options.database
+            else None
+        )
+        self.fleet = Fleet(_store(options), self.clock, self.programs or self.driver)
+        if self.fleet.following:
+            self.fleet.following.staleness_seconds = options.fleet.cluster.staleness_seconds
+            self.fleet.following.all_scopes = options.sockets is not None
         self.server = Server(self.fleet, options.fleet.cloud, _settings(options))
         self._targets = Targets(options.fleet.console.webhook_hosts)
         self._webhooks: Webhooks | None = None
         self._starting = asyncio.Lock()
         self._closing = Closing(self.fleet)
-        self._key = secrets.token_urlsafe(_KEY_BYTES)
+        self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
         names = (options.arm[0], *options.fleet.control_plane.hosts)
         self.authority = Authority(options.data, names)
 
@@ -104,22 +113,26 @@ class Local:
         """Up inside, down after."""
         options = self.options
         async with AsyncExitStack() as stack:
-            stack.enter_context(_folder(options))
-            metadata = stack.enter_context(open_tcp(*options.metadata))
-            console = stack.enter_context(open_tcp(*options.console, exact=True))
-            arm = stack.enter_context(open_tcp(*options.arm, exact=True))
+            shared = options.worker
+            if not shared:
+                stack.enter_context(folder.held(options.data, memory=options.memory))
+            metadata = stack.enter_context(open_tcp(*options.metadata, shared=shared))
+            console = stack.enter_context(open_tcp(*options.console, exact=True, shared=shared))
+            arm = stack.enter_context(open_tcp(*options.arm, exact=True, shared=shared))
             self.metadata_port: int = metadata.getsockname()[1]
             self.console_port: int = console.getsockname()[1]
             self.arm_port: int = arm.getsockname()[1]
-            self.tokens = Tokens(key_of(options.data), TENANT)
             await self.fleet.start()
             stack.push_async_callback(self.fleet.stop)
+            if isinstance(self.driver, Closeable):
+                stack.push_async_callback(self.driver.close)
             self.applied = await fleetfile.apply(options.fleet, self.fleet.submit)
             stack.push_async_callback(self.server.stop)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
-            await asyncio.to_thread(self.authority.prepare)
-            if _LINUX:
+            await keys.prepare(options.data, self.authority, self.fleet.store)
+            self.tokens = Tokens(key_of(options.data), TENANT)
+            if self.programs:
                 await self.programs.listen()
                 stack.push_async_callback(self.programs.close)
             if options.sockets:
@@ -132,12 +145,13 @@ class Local:
             )
             for bell in bells:
                 stack.push_async_callback(bell.close)
-            if await self.fleet.resources(WEBHOOKS, WEBHOOKS, 1):
+            # With other processes about, there may be one at any time.
+            if options.database or await self.fleet.resources(WEBHOOKS, WEBHOOKS, 1):
                 await self.webhooks()
             stack.push_async_callback(self._stop_webhooks)
             stack.callback(self._closing.begin)
-            renewing = asyncio.create_task(self._renew(), name="certificates")
-            stack.callback(renewing.cancel)
+            for work in (self._renew(), keep_short(self.fleet, options.fleet.journal)):
+                stack.callback(asyncio.create_task(work).cancel)
             yield self
 
     async def webhooks(self) -> "Webhooks":
@@ -239,6 +253,10 @@ class Local:
 def _store(options: Options) -> Store:
     if options.memory:
         return MemoryStore()
+    if options.database:
+        from fairwarning.cli.database import store_at  # noqa: PLC0415  (an extra)
+
+        return store_at(options.database, options.fleet.cluster)
     from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not in memory: no SQLite)
 
     return SQLiteStore(options.data / "fleet.db")
@@ -252,45 +270,6 @@ def _settings(options: Options) -> Settings:
 
 
 def _url(host: str, port: int, scheme: str = "http") -> str:
+    """Where to connect from this host, on which all addresses are ours too."""
+    host = _EVERYWHERE.get(host, host)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-# --- The data folder --------------------------------------------------------------------------
-
-
-@contextmanager
-def _folder(options: Options) -> Iterator[None]:
-    """Ours alone while we run; a service in memory that made it leaves nothing of its own."""
-    folder = options.data
-    made = not folder.exists()
-    try:
-        folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise Refused("CannotUseFolder", f"cannot use the folder {folder}: {error}") from error
-    try:
-        _take(lock, folder)
-        yield
-    finally:
-        (folder / READY).unlink(missing_ok=True)
-        if options.memory and made:
-            _clear(folder)
-        os.close(lock)
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a service puts there, and the folder if nothing else is in it."""
-    for name in ("lock", "signing.key", "ca.pem", "ca.key", "server.pem"):
-        (folder / name).unlink(missing_ok=True)
-    for name in ("attached", "machines", "azure-cli"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _take(lock: int, folder: Path) -> None:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        text = f"a service is up in {folder} already; stop it, or name another folder with --data"
-        raise Unavailable("AlreadyUp", text) from error

@@ -1,4 +1,4 @@
-"""`fairwarning up`: the whole service in one process (O1, O2)."""
+"""`fairwarning up`: the whole service in one process (O1, O2), or in several equal ones (X1)."""
 
 import asyncio
 import gc
@@ -15,8 +15,11 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import logs, options
+from fairwarning.cli.database import is_database
 from fairwarning.cli.local import Local, Options
 from fairwarning.cli.ready import write_ready
+from fairwarning.cli.workers import Worker, this_worker
+from fairwarning.cli.workers import run as run_workers
 from fairwarning.core.errors import Refused
 from fairwarning.service import fleetfile
 from fairwarning.service.fleetfile import FleetFile
@@ -35,6 +38,7 @@ Examples:
   fairwarning up fleet.toml --data /var/lib/fairwarning
   fairwarning up fleet.toml --memory --json
   fairwarning up fleet.toml --metadata 10.0.0.1:80   (guests are told apart by their addresses)
+  fairwarning up fleet.toml --data postgresql://db1,db2/fleet --workers 2
 
 Stop it with Ctrl-C; whatever was accepted is finished and kept.
 """
@@ -43,7 +47,30 @@ Stop it with Ctrl-C; whatever was accepted is finished and kept.
 @click.command("up", epilog=_EPILOG)
 @click.argument("fleet", metavar="[FLEET.toml]", required=False, type=click.Path(path_type=Path))
 @click.option("--demo", is_flag=True, help="Begin with a small fleet that has one of everything.")
-@options.data
+@click.option(
+    "--data",
+    metavar="PATH|URL",
+    default=options.DATA,
+    show_default=True,
+    envvar="FAIRWARNING_DATA",
+    help="A folder to keep the fleet in, or the postgresql:// URL of a database that any number of"
+    " services may share. [env: FAIRWARNING_DATA]",
+)
+@click.option(
+    "--run",
+    metavar="PATH",
+    default=options.DATA,
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With a database: the folder of this host, where other commands find the service.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes on the same ports; more than one needs a database.",
+)
 @click.option("--memory", is_flag=True, help="Keep nothing.")
 @click.option(
     "--metadata",
@@ -84,7 +111,9 @@ def command(
     *,
     fleet: Path | None,
     demo: bool,
-    data: Path,
+    data: str,
+    run: Path,
+    workers: int,
     memory: bool,
     metadata: tuple[str, int],
     console: tuple[str, int],
@@ -95,10 +124,13 @@ def command(
 ) -> None:
     """Run a fleet: its metadata endpoint, its control plane, and what happens to its machines."""
     logs.to_stderr(as_json=as_json)
+    database = data if is_database(data) else ""
+    _check(database, workers, memory=memory, virtual=clock == "virtual")
     with options.told(service=False):
         chosen = Options(
-            data=data,
+            data=run if database else Path(data),
             fleet=_fleet(fleet, demo=demo),
+            database=database,
             memory=memory,
             metadata=metadata,
             console=console,
@@ -106,7 +138,22 @@ def command(
             virtual=clock == "virtual",
             sockets=sockets,
         )
-        _loop_runner()(_serve(chosen, as_json=as_json))
+        worker = this_worker()
+        if worker is None and workers > 1:
+            if not asyncio.run(run_workers(chosen, workers)):
+                raise SystemExit(options.FAILED)
+        else:
+            _loop_runner()(_serve(chosen, worker, as_json=as_json))
+
+
+def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
+    """What does not go together."""
+    if database and memory:
+        raise click.UsageError("a database keeps everything; leave --memory or --data out")
+    if database and virtual:
+        raise click.UsageError("virtual time is for one process; use a folder, or --memory")
+    if workers > 1 and not database:
+        raise click.UsageError("--workers needs a database they share: --data postgresql://...")
 
 
 def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
@@ -130,24 +177,29 @@ def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
     return uvloop.run
 
 
-async def _serve(chosen: Options, *, as_json: bool) -> None:
+async def _serve(given: Options, worker: Worker | None, *, as_json: bool) -> None:
+    chosen = worker.options(given) if worker else given
     _allow_connections(chosen.fleet.endpoint.connections)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(one, stopped.set)
+    if worker:
+        worker.at_the_end(stopped.set)
     async with Local(chosen).running() as local:
-        write_ready(chosen.data, local.ready())
-        await (_tell_scripts(local) if as_json else _tell_people(local))
+        if worker:
+            worker.say_ready()
+        if worker is None or worker.tells:
+            write_ready(chosen.data, local.ready())
+            await (_tell_scripts(local) if as_json else _tell_people(local))
         # What is there now stays: no use in looking through it again and again for garbage.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GARBAGE)
         await stopped.wait()
     if not as_json:
-        click.echo(
-            "Stopped. " + ("Nothing is kept." if chosen.memory else f"{chosen.data} is kept.")
-        )
+        kept = "The database" if chosen.database else chosen.data
+        click.echo("Stopped. " + ("Nothing is kept." if chosen.memory else f"{kept} is kept."))
 
 
 def _allow_connections(connections: int) -> None:
@@ -195,7 +247,7 @@ async def _tell_people(local: Local) -> None:
     lines += [f"  {name:<{width}}  {url}" for name, url in shown]
     if len(shown) == _SHOWN:
         lines.append("  and perhaps more; `fairwarning machine list` shows all")
-    lines += _hints(*shown[0]) if shown else [_EMPTY]
+    lines += _hints(*shown[0], programs=local.programs is not None) if shown else [_EMPTY]
     lines += [
         "",
         f"Azure's own tools manage it ({ready['arm']}):",
@@ -208,17 +260,20 @@ async def _tell_people(local: Local) -> None:
     click.echo("\n".join(lines))
 
 
-def _hints(name: str, url: str) -> list[str]:
+def _hints(name: str, url: str, *, programs: bool) -> list[str]:
     query = "metadata/scheduledevents?api-version=2020-07-01"
     program = _program()
+    inside = [
+        f"Run a program inside {name}, where the endpoint is where Azure has it:",
+        f"  {program} exec {name} -- curl -H Metadata:true \\",
+        f'    "http://169.254.169.254/{query}"',
+    ]
     return [
         "",
         f"Ask as {name} does:",
         "  curl -H Metadata:true \\",
         f'    "{url}/{query}"',
-        f"Run a program inside {name}, where the endpoint is where Azure has it:",
-        f"  {program} exec {name} -- curl -H Metadata:true \\",
-        f'    "http://169.254.169.254/{query}"',
+        *(inside if programs else ()),
         "Let something happen to it, once it has asked:",
         f"  {program} machine restart {name}",
     ]

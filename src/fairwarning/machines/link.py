@@ -36,7 +36,10 @@ def check_service(folder: Path) -> None:
         text = f"the service in {folder} belongs to another user; run one of your own"
         raise Refused("NotAllowed", text) from error
     except OSError as error:
-        text = f"no service runs in {folder}; start one with `fairwarning up`, or name its --data"
+        text = (
+            f"no service runs in {folder} that programs can be inside of (one on a database is none);"
+            " start one with `fairwarning up`, or name its --data"
+        )
         raise Unavailable("NoService", text) from error
 
 

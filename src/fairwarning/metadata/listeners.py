@@ -22,7 +22,9 @@ def is_loopback(host: str) -> bool:
 def open_tcp(
     host: str, port: int, *, exact: bool = False, shared: bool = False, listening: bool = True
 ) -> socket.socket:
-    """A listener on a host's address; on a loopback address, unless `exact`, for all of 127/8.
+    """A listener for machines on a host's address; on a loopback one, for all of 127/8.
+
+    If it is `exact`, it is for people: on that address alone, and however far away they are.
 
     There is no address that means "all of loopback", so that one takes every address but hears only
     the loopback device; a caller from elsewhere is not even answered.
@@ -35,11 +37,8 @@ def open_tcp(
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        # Whoever is more than one hop away is not on this host's own network.
-        if listener.family == socket.AF_INET:
-            listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
-        else:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 1)
+        if not exact:
+            _one_hop(listener)
         if everywhere and _LINUX:
             with suppress(OSError):  # an old kernel: the address is checked in any case
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
@@ -54,6 +53,14 @@ def open_tcp(
         why = error.strerror or error
         raise Refused("CannotListen", f"cannot listen on {host}:{port}: {why}") from error
     return listener
+
+
+def _one_hop(listener: socket.socket) -> None:
+    """A machine that is more than one hop away is not on this host's own network."""
+    if listener.family == socket.AF_INET:
+        listener.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+    else:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 1)
 
 
 def open_unix(path: Path) -> socket.socket:

@@ -253,6 +253,7 @@ DRIVER: dict[str, Read] = {
     "program": _words,
     "check": _words,
     "timeout_seconds": _of(checks.whole(1, _DAY_SECONDS)),
+    "grace_seconds": _of(checks.whole(0, _DAY_SECONDS)),
     "uri": _NAME,
     "destination": _NAME,
 }

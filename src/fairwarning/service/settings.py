@@ -69,6 +69,7 @@ class Driving:
     program: tuple[str, ...] = ()  # of the command driver, with its arguments
     check: tuple[str, ...] = ()  # tells whether an impact was carried out already
     timeout_seconds: int = 600
+    grace_seconds: int = 60  # for which libvirt's machines may shut down by themselves
     uri: str = "qemu:///system"  # of libvirt
     destination: str = ""  # where libvirt moves machines to; empty: they are started again
 

@@ -285,6 +285,16 @@ class SQLiteStore:
     ) -> list[Entry]:
         return await self._read(tables.latest, limit, before, entity)
 
+    async def forget(self, before: float) -> int:
+        return await self._thread().do(lambda: self._forget(before), self._shorten_log)
+
+    def _forget(self, before: float) -> int:
+        try:
+            return tables.forget(self._ready(), before)
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise self._failed(error) from error
+
     async def note(self, name: str) -> str | None:
         return await self._read(tables.note, name)
 

@@ -150,6 +150,12 @@ class Store(Protocol):
         From the first before a number, if given: with an entity, that of one of its lines.
         """
 
+    async def forget(self, before: float) -> int:
+        """Drop some of the journal's oldest lines, if they are older than that; how many.
+
+        Ask again until it is 0. A store may drop a part of the journal only when all of it is old.
+        """
+
     async def note(self, name: str) -> str | None:
         """A small value kept beside the fleet."""
 

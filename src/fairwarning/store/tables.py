@@ -299,6 +299,18 @@ def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str)
     return Entry(number, Line(at, actor, (KINDS[kind], name), told))
 
 
+def forget(connection: Connection, before: float) -> int:
+    """Drop the oldest lines, few enough to keep nobody waiting. Chains of lines end there then."""
+    oldest = connection.execute(_SQL["oldest"]).fetchall()
+    old = [number for number, at in oldest if at < before]
+    if old:
+        connection.execute("BEGIN")
+        connection.execute(_SQL["forget_events"], (old[-1], old[-1]))
+        connection.execute(_SQL["forget_lines"], (old[-1],))
+        connection.execute("COMMIT")
+    return len(old)
+
+
 def note(connection: Connection, name: str) -> str | None:
     """A small value."""
     row = connection.execute(_SQL["note"], (name,)).fetchone()

@@ -51,16 +51,17 @@ class PostgresStore:
         migrations: Sequence[Migration] | None = None,
     ) -> None:
         self.shared = self
-        self.process = str(uuid.uuid4())
+        self.process = ""
         self._connections = Connections(url, CONNECTIONS)
         self._lease = lease_seconds
         self._migrations = schema.migrations() if migrations is None else migrations
         self._cached = cached
         self._cache: OrderedDict[Ref, tuple[int, Entity]] = OrderedDict()  # by position
         self._retired = False
-        self._unsure = True  # whether impacts of ours may be there that we do not know of
+        self._unsure = False  # whether impacts of ours may be there that we do not know of
 
     async def open(self) -> None:
+        self.process = str(uuid.uuid4())
         self._connections.open()
         try:
             async with self._connections.one() as connection:
@@ -313,6 +314,9 @@ class PostgresStore:
                 "latest_of_entity", kind=entity[0].__name__, id=entity[1], before=past, limit=limit
             )
         return [rows.entry(*row) for row in found]
+
+    async def forget(self, before: float) -> int:
+        return int((await self._run("forget", before=before))[0][0])
 
 
 _NOWHERE = -1  # no position

@@ -189,6 +189,17 @@ FROM event CROSS JOIN journal ON journal.story = event.line
 WHERE event.id = :event AND journal.story > 0 AND journal.number > :after
 ORDER BY journal.number LIMIT :limit;
 
+-- name: oldest
+SELECT number, at FROM journal WHERE number > 0 ORDER BY number LIMIT 1000;
+
+-- name: forget_events
+DELETE FROM event WHERE id IN (
+    SELECT event FROM journal WHERE number <= ? AND event <> ''
+) AND line <= ?;
+
+-- name: forget_lines
+DELETE FROM journal WHERE number <= ?;
+
 -- name: put_notes
 INSERT INTO note (name, value)
 VALUES (?, ?)

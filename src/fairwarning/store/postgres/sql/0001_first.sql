@@ -103,6 +103,30 @@ END
 $$;
 SELECT add_part(0);
 
+-- Drop the oldest part of the journal if all of it is older than that; how many lines it had. The
+-- part that lines are added to stays.
+CREATE FUNCTION drop_part(before double precision) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    part regclass;
+    newest double precision;
+    lines bigint;
+BEGIN
+    SELECT inhrelid::regclass INTO part FROM pg_inherits
+    WHERE inhparent = 'journal'::regclass
+    ORDER BY substring(inhrelid::regclass::text FROM '[0-9]+$')::bigint LIMIT 1;
+    IF part = format('journal_%s', (SELECT line FROM head) / 1000000)::regclass THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('SELECT at FROM %s ORDER BY number DESC LIMIT 1', part) INTO newest;
+    IF newest >= before THEN
+        RETURN 0;
+    END IF;
+    EXECUTE format('SELECT count(*) FROM %s', part) INTO lines;
+    EXECUTE format('DROP TABLE %s', part);
+    RETURN lines;
+END
+$$;
+
 -- Commit a batch whole. It is one call, so that a process that stops in its middle holds no lock.
 -- Raises FW001 where an entity is not at the version that was decided on; its message names it.
 CREATE FUNCTION commit_batch(

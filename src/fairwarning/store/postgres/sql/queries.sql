@@ -141,11 +141,8 @@ SELECT number, at, actor, kind, id, did, event, machine, operation, why
 FROM journal WHERE kind = %(kind)s AND id = %(id)s AND number < %(before)s
 ORDER BY number DESC LIMIT %(limit)s;
 
--- name: parts
--- The parts of the journal, the oldest first.
-SELECT child.relname FROM pg_inherits
-INNER JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
-WHERE pg_inherits.inhparent = 'journal'::regclass ORDER BY length(child.relname), child.relname;
+-- name: forget
+SELECT drop_part(%(before)s);
 
 -- name: keep_first
 INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;

@@ -1,0 +1,155 @@
+"""What each impact is to a domain.
+
+Each can be begun again after a crash at any moment, and goes on where it was (E9).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from fairwarning.core import limits
+from fairwarning.core.model import Impact, ImpactKind
+from fairwarning.core.record import record
+from fairwarning.machines.libvirt_claim import Claim
+from fairwarning.machines.libvirt_host import Again, Declined, Gone, Host
+from fairwarning.machines.libvirt_record import Record, Step
+
+_PARTING_SECONDS = 5.0
+
+
+@record
+class Ways:
+    """What an operator chose."""
+
+    grace_seconds: float
+    hosts: tuple[Host, ...]  # one, or two between which domains may move
+
+    def other_than(self, host: Host) -> Host | None:
+        """Where a domain of this host may move to."""
+        return next((one for one in self.hosts if one is not host), None)
+
+
+Act = Callable[[Claim, Ways], Awaitable[None]]
+
+
+async def freeze(claim: Claim, _: Ways) -> None:
+    """Suspended for its duration, then resumed. What does not run cannot be frozen."""
+    domain = claim.domain
+    if (await claim.hold()).step is Step.CLAIMED and await domain.paused():
+        return  # by its owner, whose pause is not ours to end
+    began = await claim.begin()
+    if await domain.off():
+        return
+    suspending = asyncio.ensure_future(_suspend(claim, began.step))
+    try:
+        await asyncio.shield(suspending)
+        await claim.wait(_left(_duration(claim.impact), began.began_at), domain.not_paused)
+    except asyncio.CancelledError:
+        await asyncio.shield(_cut_short(claim, suspending))
+        raise
+    await domain.resume()
+
+
+async def _suspend(claim: Claim, step: Step) -> None:
+    if step is Step.BEGUN:
+        await claim.domain.suspend()
+        await claim.note(Step.FROZEN)
+
+
+async def _cut_short(claim: Claim, suspending: Awaitable[None]) -> None:
+    """The service ends, and perhaps no other comes: the domain must not stand for ever."""
+    with suppress(Again, Declined, Gone, TimeoutError):
+        async with asyncio.timeout(_PARTING_SECONDS):
+            await suspending
+            await claim.domain.resume()
+
+
+async def reboot(claim: Claim, ways: Ways) -> None:
+    """An orderly shutdown, then power off and on. Of a mere reset nobody could tell later."""
+    await _end(claim, ways.grace_seconds)
+    await claim.domain.start(afresh=True)
+
+
+async def reimage(claim: Claim, _: Ways) -> None:
+    """Power off and on. What is on its disks is not ours to know."""
+    await _end(claim)
+    await claim.domain.start(afresh=True)
+
+
+async def redeploy(claim: Claim, ways: Ways) -> None:
+    """To the other host, if there is one; else power off and on."""
+    other = ways.other_than(claim.domain.host)
+    if other is None:
+        return await reimage(claim, ways)
+    began = await claim.begin()
+    if began.home == await claim.domain.host.name():
+        await claim.domain.migrate(other)
+        raise Again(f"the domain {claim.domain.name} is on its way to {other.uri}")
+    return None
+
+
+async def stop(claim: Claim, ways: Ways) -> None:
+    """An orderly shutdown, then power off."""
+    await _end(claim, ways.grace_seconds)
+
+
+async def evict(claim: Claim, _: Ways) -> None:
+    """Power off. A transient domain is gone then."""
+    await _end(claim, for_good=True)
+
+
+async def start(claim: Claim, _: Ways) -> None:
+    """Power on; a domain that was saved goes on where it was."""
+    await claim.begin()
+    await claim.domain.start(afresh=False)
+
+
+async def delete(claim: Claim, _: Ways) -> None:
+    """Power off, and forgotten by libvirt."""
+    await claim.begin()
+    persistent = await claim.domain.persistent()
+    await claim.domain.power_off(lambda _: True)
+    if persistent:
+        await claim.domain.undefine()
+
+
+async def _end(claim: Claim, grace_seconds: float = 0, *, for_good: bool = False) -> None:
+    domain = claim.domain
+    if not for_good and not await domain.persistent():
+        text = f"the domain {domain.name} is transient: powered off, it would be lost"
+        raise Declined(f"{text}; make it persistent with `virsh define`")
+    began = await claim.begin()
+    if grace_seconds and began.before and await domain.not_paused():
+        await domain.press_power_button(_as_before)
+        await claim.wait(_left(grace_seconds, began.began_at), domain.off)
+    await domain.power_off(_as_before)
+
+
+def _as_before(record: Record) -> bool:
+    """Whether the domain has not been off since the impact began."""
+    return record.before
+
+
+def _duration(impact: Impact) -> float:
+    if impact.duration_seconds == limits.UNKNOWN_DURATION:
+        return limits.FREEZE_DURATION_SECONDS
+    return impact.duration_seconds
+
+
+def _left(seconds: float, since: float) -> float:
+    """Of so many seconds; the wall clock may have been set meanwhile."""
+    return min(max(seconds - (time.time() - since), 0), seconds)
+
+
+ACTS: Mapping[ImpactKind, Act] = {
+    ImpactKind.FREEZE: freeze,
+    ImpactKind.REBOOT: reboot,
+    ImpactKind.REDEPLOY: redeploy,
+    ImpactKind.REIMAGE: reimage,
+    ImpactKind.EVICT: evict,
+    ImpactKind.DELETE: delete,
+    ImpactKind.STOP: stop,
+    ImpactKind.DEALLOCATE: stop,
+    ImpactKind.START: start,
+}

@@ -1,0 +1,106 @@
+"""docs/upgrade-and-backup.md: its copies are made as it says, and what is restored is the fleet."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.commands import Poll
+from fairwarning.core.model import Entity, Scope
+from fairwarning.store.postgres.store import PostgresStore
+from tests.bench.fleets import Never, serving
+from tests.cli.stage import up
+from tests.docs.pages import DOCS, blocks
+from tests.postgres import programs
+from tests.service.rig import in_loop, restart, standalone
+
+PAGE = DOCS / "upgrade-and-backup.md"
+SAVE, DUMP, RESTORE, LOAD = (
+    block.text for block in blocks(PAGE) if block.mark.endswith(Path(__file__).name)
+)
+LIBRARY = "/var/lib/private"  # where systemd keeps the data of users that come and go
+FLEET = '[[machine]]\nname = "web"\n'
+
+
+def shell(text: str, folder: Path, **environment: str) -> None:
+    """Do what the page says in this folder; the service is the test's own to stop and start."""
+    programs_of_ours = folder / "bin"
+    programs_of_ours.mkdir(exist_ok=True)
+    systemctl = programs_of_ours / "systemctl"
+    systemctl.write_text("#!/bin/sh\n")
+    systemctl.chmod(0o755)
+    path = f"{programs_of_ours}:{environment.pop('PATH', '')}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-eu", "-c", text.replace(LIBRARY, str(folder))],
+        cwd=folder,
+        env={"PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="tar is not installed")
+def test_a_folder_is_back_as_it_was(tmp_path: Path) -> None:
+    """With its events, its tokens and its certificates; what came after the copy is gone."""
+    data = tmp_path / "fairwarning"
+    with up(data, fleet=FLEET) as service:
+        service.poll("web")
+        assert service.run("machine", "restart", "web").returncode == 0
+        copied, ca = service.poll("web"), (data / "ca.pem").read_bytes()
+        token = service.ready["token"]
+        assert service.stop()[0] == 0
+    shell(SAVE, tmp_path)
+    with up(data, fleet=FLEET) as service:
+        event = copied["Events"][0]["EventId"]
+        assert service.run("event", "cancel", event).returncode == 0
+        assert service.poll("web")["Events"] == []
+        assert service.stop()[0] == 0
+    shell(RESTORE, tmp_path)
+    with up(data, fleet=FLEET) as service:
+        assert service.poll("web") == copied
+        assert (data / "ca.pem").read_bytes() == ca
+        again = service.post(service.ready["console"], "/api/machines/web/restart", token)
+        assert again[0] == 409, again  # it is known who asks, and that web has its event
+
+
+def test_a_folder_cannot_be_read_meanwhile(tmp_path: Path) -> None:
+    """So nobody takes what another connection shows for a copy."""
+    with up(tmp_path / "fairwarning", fleet=FLEET) as service:
+        other = sqlite3.connect(service.data / "fleet.db", timeout=0)
+        with pytest.raises(sqlite3.OperationalError, match="database is locked"):
+            other.execute("SELECT count(*) FROM sqlite_master")
+        other.close()
+
+
+async def _read(store: PostgresStore, name: str) -> Entity | None:
+    return (await store.load([(Scope, name)]))[Scope, name]
+
+
+@in_loop
+async def test_a_database_is_back_as_it_was(database_url: str, tmp_path: Path) -> None:
+    """Scopes, journal and keys, and the service goes on from there."""
+    there = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}
+    store = PostgresStore(database_url)
+    async with serving(store, Never()) as fleet:
+        await store.keep_first("key", "of the first start")
+        await fleet.submit(standalone("vm"))
+        await fleet.submit(Poll(scope="vm", actor="vm"))
+        await fleet.submit(restart("vm"))
+        copied, lines = await _read(store, "vm"), await store.journal()
+        shell(DUMP, tmp_path, **there)
+        await fleet.submit(standalone("later"))
+    shell(LOAD, tmp_path, **there)
+    store = PostgresStore(database_url)
+    async with serving(store, Never()) as fleet:
+        assert await _read(store, "vm") == copied
+        assert await store.journal() == lines
+        assert await store.keep_first("key", "of the second") == "of the first start"
+        assert await _read(store, "later") is None
+        await fleet.submit(standalone("later"))
+        assert await _read(store, "later") is not None

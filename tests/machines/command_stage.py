@@ -1,0 +1,135 @@
+"""A command driver, shell scripts that it runs for impacts, and what they wrote down."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from fairwarning.core.model import Impact, ImpactKind
+from fairwarning.machines.command import CommandDriver
+from tests.machines.stage import until
+from tests.service.rig import LONGEST_SECONDS
+
+MakeLoop = Callable[[], asyncio.AbstractEventLoop]
+Test = Callable[[Path], Coroutine[Any, Any, None]]
+
+# $0 is the test's folder. Each run says that it began, and that it ended, in one file.
+NOTES = 'echo "begun $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT $$ $PPID" >> "$0/log"\n'
+ENDS = 'echo "ended $FAIRWARNING_IMPACT" >> "$0/log"\n'
+QUICK = NOTES + ENDS
+WAITS = NOTES + 'while [ ! -e "$0/go" ]; do sleep 0.02; done\n' + ENDS
+"""Goes on when the test lets it."""
+
+
+def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
+    """Run a test on asyncio's own loop and on the one that the service uses; fail if it hangs."""
+
+    def run(make_loop: MakeLoop, tmp_path: Path) -> None:
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(asyncio.wait_for(test(tmp_path), LONGEST_SECONDS))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    loops = [asyncio.new_event_loop, uvloop.new_event_loop]
+    return pytest.mark.parametrize("make_loop", loops, ids=["asyncio", "uvloop"])(run)
+
+
+class Stage:
+    """One driver after another, all with the same memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.reports: dict[str, list[str]] = {}
+        self.drivers: list[CommandDriver] = []
+
+    def begin(
+        self,
+        script: str,
+        *,
+        check: str = "",
+        seconds: float = 20.0,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> CommandDriver:
+        """A service begins, with this script for its impacts."""
+        driver = CommandDriver(
+            self.command(script),
+            check=self.command(check) if check else (),
+            timeout_seconds=seconds,
+            grace_seconds=0.3,
+            state=self.state,
+            now=now,
+        )
+        self.drivers.append(driver)
+        return driver
+
+    def command(self, script: str) -> list[str]:
+        return ["sh", "-c", script, str(self.folder)]
+
+    def hit(self, name: str = "one", machine: str = "web_0", deadline: float | None = None) -> None:
+        """Let an impact happen by the newest driver."""
+        impact = Impact(
+            id=name,
+            scope="web",
+            machine=machine,
+            kind=ImpactKind.REBOOT,
+            operation="restart",
+            event="event",
+            deadline=deadline,
+        )
+        self.drivers[-1].carry_out(impact, self._report)
+
+    def _report(self, impact: Impact, error: str) -> None:
+        self.reports.setdefault(impact.id, []).append(error)
+
+    async def over(self, name: str = "one", times: int = 1) -> str:
+        """How an impact went, once it is over."""
+        await until(lambda: len(self.reports.get(name, [])) == times, f"{name} is over")
+        return self.reports[name][-1]
+
+    async def outcome(self, script: str, *, check: str = "", seconds: float = 20.0) -> str:
+        """How one impact goes with this script."""
+        self.begin(script, check=check, seconds=seconds)
+        self.hit()
+        return await self.over()
+
+    def log(self) -> list[list[str]]:
+        """What the scripts wrote down: a list of words for each line."""
+        path = self.folder / "log"
+        return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+    def words(self) -> list[str]:
+        """The first word of each line."""
+        return [line[0] for line in self.log()]
+
+    async def begun(self, runs: int = 1) -> None:
+        """So many runs have begun."""
+        await until(lambda: self.words().count("begun") == runs, f"{runs} have begun")
+
+    def go(self) -> None:
+        """Let scripts that wait go on."""
+        (self.folder / "go").touch()
+
+    async def end(self) -> None:
+        """Close all; nothing of a script is left running."""
+        self.go()
+        for driver in self.drivers:
+            await driver.close()
+        for begun in [line for line in self.log() if line[0] == "begun"]:
+            with suppress(ProcessLookupError):
+                os.killpg(int(begun[3]), signal.SIGKILL)
+
+
+@asynccontextmanager
+async def stage(folder: Path) -> AsyncIterator[Stage]:
+    """Cleaned up after."""
+    made = Stage(folder)
+    try:
+        yield made
+    finally:
+        await made.end()

@@ -1,0 +1,94 @@
+"""A libvirtd of the test's own: no root, no network, nothing outside a folder that goes again."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+DEADLINE_SECONDS = 30.0
+LIBVIRTD = shutil.which("libvirtd", path=f"{os.environ['PATH']}:/usr/sbin")
+SETPRIV = shutil.which("setpriv")
+
+needs_libvirtd = pytest.mark.skipif(
+    LIBVIRTD is None or SETPRIV is None,
+    reason="needs libvirtd: on Debian and its like, apt-get install libvirt-daemon",
+)
+
+
+class Daemon:
+    """One that runs, as a user's own (a session), never as the system's."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder = folder
+        self.process = process
+        self.socket = folder / "run" / "libvirt" / "libvirt-sock"
+
+    def uri(self, driver: str, path: str, socket: Path | None = None) -> str:
+        """How it is reached."""
+        return f"{driver}+unix:///{path}?socket={socket or self.socket}"
+
+
+@contextmanager
+def daemon(settings: str = "") -> Iterator[Daemon]:
+    """It runs inside, with these settings for QEMU. Root's runs as nobody: it is no system's."""
+    with tempfile.TemporaryDirectory(prefix="fw-") as name:
+        found = Daemon(Path(name), _start(Path(name), settings))
+        try:
+            _await(found)
+            yield found
+        except BaseException as error:
+            error.add_note(f"libvirtd ({found.process.poll()}) said:\n{_said(found)}")
+            raise
+        finally:
+            found.process.kill()
+            found.process.wait()
+
+
+def _start(folder: Path, settings: str) -> subprocess.Popen[bytes]:
+    assert LIBVIRTD
+    assert SETPRIV
+    configuration = folder / "config" / "libvirt"
+    configuration.mkdir(parents=True)
+    (configuration / "qemu.conf").write_text(settings)
+    words = [SETPRIV, "--pdeathsig", "KILL"]
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        for path in (folder, configuration.parent, configuration):
+            os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        user, group = str(nobody.pw_uid), str(nobody.pw_gid)
+        words += ["--reuid", user, "--regid", group, "--clear-groups"]
+    environment = {
+        "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
+        "HOME": str(folder),
+        "XDG_RUNTIME_DIR": str(folder / "run"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [*words, LIBVIRTD],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def _said(found: Daemon) -> str:
+    return (found.folder / "log").read_text()
+
+
+def _await(found: Daemon) -> None:
+    ends = time.monotonic() + DEADLINE_SECONDS
+    while not found.socket.exists():
+        assert found.process.poll() is None, "it ended"
+        assert time.monotonic() < ends, "it does not listen"
+        time.sleep(0.05)

@@ -1,0 +1,214 @@
+"""An impact happens to a domain once, whoever is handed it, and however often (IL5)."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+import pytest
+
+from fairwarning.core.commands import Approve
+from fairwarning.machines.libvirt import LibvirtDriver
+from fairwarning.machines.libvirt_claim import Claim
+from fairwarning.machines.libvirt_record import Record
+from fairwarning.service.clock import RealClock
+from fairwarning.service.fleet import Fleet
+from fairwarning.store.memory import MemoryStore
+from tests.machines.libvirt_stage import Hands, hands, hypervisor, impact, needs_libvirt
+from tests.machines.stage import until
+from tests.service.rig import in_loop, restart, standalone
+
+pytestmark = needs_libvirt
+
+T = TypeVar("T")
+
+KINDS = {
+    "reboot": "stopped started",
+    "redeploy": "stopped started",
+    "freeze": "suspended resumed",
+    "stop": "stopped",
+    "evict": "stopped",
+    "delete": "stopped undefined",
+}
+
+
+class Stall:
+    """Holds a driver up at one of its calls, as if its process had been stopped right there."""
+
+    def __init__(self, driver: LibvirtDriver, at: int = 0) -> None:
+        (host,) = driver._ways.hosts
+        self.calls = 0
+        self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
+        call = host.call
+
+        async def stalled(connection: object, function: Callable[[], T]) -> T:
+            self.calls += 1
+            if self.calls == at:
+                self.reached.set()
+                await self.go_on.wait()
+            return await call(connection, function)
+
+        host.call = stalled  # type: ignore[method-assign]
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("kind", KINDS)
+@in_loop
+async def test_what_was_done_is_not_done_again(kind: str) -> None:
+    """Not by this driver, nor by a later one, nor after other impacts, nor at the same time."""
+    with hypervisor() as it:
+        it.define("web_0")
+        async with hands() as driver:
+            assert await driver.over(impact(kind, seconds=1), impact(kind, seconds=1)) == ""
+        async with hands() as later:
+            if kind != "delete":
+                assert await later.over(impact("start", number=2)) == ""
+                before = await it.history()
+            assert await later.over(impact(kind, seconds=1)) == ""
+        if kind != "delete":
+            assert await it.history() == before
+        assert (await it.history()).startswith(KINDS[kind])
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("kind", KINDS)
+@in_loop
+async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
+    """Another goes on where it was. If the first only slept and wakes up, it finds it done."""
+    with hypervisor() as it:
+        calls = await _calls_of(kind)
+        assert calls > 5
+        async with AsyncExitStack() as stack:
+            first: list[tuple[Hands, Stall]] = []
+            for number in range(1, calls + 1):
+                it.define(f"web_{number}")
+                stopped = await stack.enter_async_context(hands(claim_seconds=1))
+                first.append((stopped, Stall(stopped.driver, number)))
+                stopped.give(impact(kind, f"web_{number}", seconds=1))
+            await asyncio.gather(*(stall.reached.wait() for _, stall in first))
+            second = await stack.enter_async_context(hands(claim_seconds=1))
+            every = [impact(kind, f"web_{number}", seconds=1) for number in range(1, calls + 1)]
+            assert await second.over(*every) == ""
+            for _, stall in first:
+                stall.go_on.set()
+            await until(lambda: all(one.reports for one, _ in first), "all have woken up")
+            assert {error for one, _ in first for _, error in one.reports} == {""}
+        for number in range(1, calls + 1):
+            assert await it.history(f"web_{number}") == KINDS[kind], f"stopped at call {number}"
+
+
+async def _calls_of(kind: str) -> int:
+    """How many calls to libvirt an impact takes, when nothing happens."""
+    with hypervisor() as it:
+        it.define("web_0")
+        async with hands(claim_seconds=1) as driver:
+            stall = Stall(driver.driver)
+            assert await driver.over(impact(kind, seconds=0)) == ""
+    return stall.calls
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("kind", ["reboot", "freeze"])
+@in_loop
+async def test_two_drivers_at_once(kind: str) -> None:
+    """Both are handed the same impacts at the same time: one acts, both report."""
+    with hypervisor() as it:
+        names = [f"web_{number}" for number in range(5)]
+        for name in names:
+            it.define(name)
+        every = [impact(kind, name, seconds=1) for name in names]
+        async with hands(claim_seconds=10) as one, hands(claim_seconds=10) as other:
+            errors = await asyncio.gather(one.over(*every), other.over(*every))
+            assert set(errors) == {""}
+        for name in names:
+            assert await it.history(name) == KINDS[kind]
+
+
+@pytest.mark.spec("E9")
+@in_loop
+async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is held up between looking and writing, and meanwhile another claims: one acts."""
+    looked = threading.Event()
+    claimed = Claim._claimed
+
+    def slow(claim: Claim, record: Record) -> Record | None:
+        new = claimed(claim, record)
+        if not looked.is_set():
+            looked.set()
+            time.sleep(0.5)  # much less than what a claim has to stand for
+        return new
+
+    with hypervisor() as it:
+        it.define("web_0")
+        monkeypatch.setattr(Claim, "_claimed", slow)
+        async with hands(claim_seconds=40) as late, hands(claim_seconds=40) as other:
+            late.give(impact("reboot"))
+            await until(looked.is_set, "it looks")
+            other.give(impact("reboot"))
+            await until(lambda: late.reports == other.reports != [], "both report")
+        assert await it.history() == "stopped started"
+
+
+@in_loop
+async def test_two_drivers_with_different_impacts() -> None:
+    """They follow one another."""
+    with hypervisor() as it:
+        it.define("web_0")
+        async with hands(claim_seconds=10) as one, hands(claim_seconds=10) as other:
+            both = (one.over(impact("reboot")), other.over(impact("reboot", number=2)))
+            assert set(await asyncio.gather(*both)) == {""}
+        assert await it.history() == "stopped started stopped started"
+        assert len(it.record().done) == 2
+
+
+@in_loop
+async def test_a_service_that_ends_during_a_freeze() -> None:
+    """The domain does not stand still until another comes; the one that comes finds it done."""
+    with hypervisor() as it:
+        it.define("web_0")
+        async with hands() as driver:
+            driver.give(impact("freeze", seconds=1000))
+            await until(lambda: it.state() == "paused", "it is frozen")
+        assert it.state() == "running"
+        async with hands() as driver:
+            assert await driver.over(impact("freeze", seconds=1000)) == ""
+        assert await it.history() == "suspended resumed"
+
+
+@in_loop
+async def test_what_takes_too_long_has_failed() -> None:
+    """When libvirt hangs, the impact is reported as failed, and the next one is carried out."""
+    with hypervisor() as it:
+        it.define("web_0")
+        async with hands(timeout_seconds=1) as driver:
+            stall = Stall(driver.driver, at=8)
+            assert "not done within 1 s" in await driver.over(impact("stop"))
+            stall.go_on.set()
+            assert await driver.over(impact("stop", number=2)) == ""
+        assert it.state() == "off"
+
+
+@pytest.mark.spec("E2", "E9")
+@in_loop
+async def test_a_restart_from_the_order_to_the_reboot() -> None:
+    """One event by the user; the power goes off when it has started, and no earlier (IC3)."""
+    with hypervisor() as it:
+        it.define("vm")
+        async with hands() as driver:
+            fleet = Fleet(MemoryStore(), RealClock(), driver.driver)
+            await fleet.start()
+            await fleet.submit(standalone())
+            published = await fleet.poll("vm")
+            await fleet.submit(restart())
+            (event,) = json.loads(published.body("2020-07-01"))["Events"]
+            assert (event["EventType"], event["EventSource"]) == ("Reboot", "User")
+            assert await it.history("vm") == ""
+            await fleet.submit(Approve(scope="vm", events=(event["EventId"],)))
+            await until(lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over")
+            assert await it.history("vm") == "stopped started"
+            assert it.record("vm").done == (f"{event['EventId']}:vm",)
+            await fleet.stop()
