@@ -20,7 +20,7 @@ from fairwarning.core.model import (
     UpgradeMode,
 )
 from fairwarning.service.fleetfile import Applied, FleetFile, apply, demo, read
-from fairwarning.service.settings import Cloud
+from fairwarning.service.settings import Cloud, Cluster, DriverKind, Driving, Journal
 from tests.bed import Bed
 
 PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
@@ -205,7 +205,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         ("a = 1" + "0" * 5000, "", "thousands"),
         # Keys
         ('[[machin]]\nname = "vm"', "", "'machin'; did you mean machine?"),
-        ("[elsewhere]", "", "known here: cloud, metadata, arm, console, rules, machine"),
+        ("[elsewhere]", "", "known here: cloud, metadata, arm, console, driver, cluster, journal"),
         ("[cloud]\nregion = 'x'", "cloud", "known here: subscription, location, group, size"),
         ("[rules]\nreboot_secs = 1", "rules", "did you mean reboot_seconds?"),
         (WEB + WEB + "capcity = 1", 'scale_set 2 ("web")', "did you mean capacity?"),
@@ -218,12 +218,19 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (DB + "machines = {}", 'availability_set 1 ("db"), machines', "not a table"),
         (OLD + "roles = 2", 'cloud_service 1 ("old"), roles', "{ FrontEnd = 2 }"),
         # What is missing
+        ("[driver]\nkind = 'command'", "driver", "program is missing"),
         ("[[machine]]", "machine 1", "name is missing"),
         ('[[scale_set]]\nname = "web"', 'scale_set 1 ("web")', "capacity is missing"),
         (DB, 'availability_set 1 ("db")', "machines is missing"),
         (OLD, 'cloud_service 1 ("old")', "roles is missing"),
         (DB + "machines = [{}]", "machine 1", "name is missing"),
         # Values
+        ("[driver]\nkind = 'vmware'", "driver, kind", "simulated, command, libvirt, not 'vmware'"),
+        ("[driver]\nprogram = 'x'", "driver, program", '["/bin/x", "-y"], not \'x\''),
+        ("[driver]\nprogram = []", "driver, program", '["/bin/x", "-y"], not an array'),
+        ("[driver]\ntimeout_seconds = 0", "driver, timeout_seconds", "from 1 to 86400"),
+        ("[cluster]\nlease_seconds = 0", "cluster, lease_seconds", "from 1 to 60"),
+        ("[journal]\nkeep_days = -1", "journal, keep_days", "from 0 to 36500"),
         ('[[machine]]\nname = ""', "machine 1, name", "a name of 1 to 200"),
         ('[[machine]]\nname = "web/0"', 'machine 1 ("web/0"), name', "without '/', not 'web/0'"),
         (
@@ -393,3 +400,17 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     """Even when it is not TOML at all."""
     said = outcome(text)
     assert said == "" or said.startswith("BadFleetFile: ")
+
+
+def test_who_drives_who_shares_and_how_long_is_kept() -> None:
+    """Settings of real machines and of several processes; without them, nothing is driven."""
+    file = read(
+        "[driver]\nkind = 'command'\nprogram = ['/bin/x', '-y']\ntimeout_seconds = 9\n"
+        "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n"
+    )
+    assert file.driver == Driving(
+        kind=DriverKind.COMMAND, program=("/bin/x", "-y"), timeout_seconds=9
+    )
+    assert file.cluster == Cluster(staleness_seconds=7, lease_seconds=3)
+    assert file.journal == Journal(keep_days=90)
+    assert read("").driver.kind is DriverKind.SIMULATED

@@ -23,7 +23,7 @@ from fairwarning.core.commands import Approve, Restart
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
-from fairwarning.service.clock import VirtualClock
+from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.webhooks.outside import Outside
 from fairwarning.service.webhooks.targets import Targets
@@ -256,7 +256,7 @@ class Town:
     async def restart(self, name: str = "vm") -> str:
         """Give notice of a reboot; the event's id."""
         self._count += 1
-        operation = f"restart {self._count}"
+        operation = f"restart {name} {self._count}"
         await self.fleet.submit(Restart(scope=name, operation=operation, machines=(name,)))
         scope = await self.fleet.read(Scope, name)
         assert scope is not None
@@ -318,7 +318,9 @@ async def town(
     **settings: Any,  # noqa: ANN401  (any setting)
 ) -> AsyncIterator[Town]:
     """A running fleet with webhooks."""
-    fleet = Fleet(store or MemoryStore(), VirtualClock(NOON), QuickDriver())
+    store = store or MemoryStore()
+    clock = RealClock() if store.shared else VirtualClock(NOON)
+    fleet = Fleet(store, clock, QuickDriver())
     await fleet.start()
     webhooks = Webhooks(fleet, Targets(allow), outside=outside or Naps().outside(), **settings)
     await webhooks.start()

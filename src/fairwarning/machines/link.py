@@ -37,8 +37,8 @@ def check_service(folder: Path) -> None:
         raise Refused("NotAllowed", text) from error
     except OSError as error:
         text = (
-            f"no service runs in {folder} that programs can be inside of (one on a database is none);"
-            " start one with `fairwarning up`, or name its --data"
+            f"no service that programs can be inside of runs in {folder}; start one with"
+            " `fairwarning up` (one on a database is none), or name its --data"
         )
         raise Unavailable("NoService", text) from error
 

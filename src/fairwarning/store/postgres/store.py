@@ -64,13 +64,21 @@ class PostgresStore:
         self.process = str(uuid.uuid4())
         self._connections.open()
         try:
-            async with self._connections.one() as connection:
-                await schema.migrate(connection, self._migrations)
+            await self._migrate()
             await self._run("join", lease=self._lease)
             await self._run("sweep")
         except BaseException:
             await self._connections.close()
             raise
+
+    async def _migrate(self) -> None:
+        connection = await self._connections.connect()
+        try:
+            await schema.migrate(connection, self._migrations)  # however long that takes
+        except psycopg.Error as error:
+            raise translated(error) from error
+        finally:
+            await connection.close()
 
     async def close(self) -> None:
         with suppress(Unavailable):
