@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az run test check bench conformance docs clean
+.PHONY: help .venv az run test test-qemu check bench conformance docs clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -20,7 +20,7 @@ py := .venv/bin/python
 pip_install := $(py) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 help: ## show this list
-	@sed -n 's/^\([a-z.]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 .venv: .venv/.ready ## set up everything that running and testing need
 
@@ -32,6 +32,9 @@ run: .venv ## start the service with a small demo fleet
 # One worker more than there are cores, as many tests wait for something.
 test: .venv ## run the tests
 	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
+
+test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
+	$(py) -m pytest -rs -p no:randomly tests/qemu --qemu $(ARGS)
 
 check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check

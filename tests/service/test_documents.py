@@ -225,7 +225,7 @@ async def test_a_load_that_fails_can_be_repeated() -> None:
 
 @in_loop
 async def test_what_is_not_read_is_not_kept() -> None:
-    """A change of a scope that nobody reads is passed over."""
+    """A change of a scope that nobody reads is passed over; the last reader takes it along."""
     loads: list[str] = []
 
     async def load(name: str) -> Scope | None:
@@ -235,6 +235,10 @@ async def test_what_is_not_read_is_not_kept() -> None:
     documents = Documents(load)
     documents.publish("vm", _scope(3, version=3))
     assert documents.get("vm") is None
-    assert (await documents.fetch("vm")).incarnation == 4
-    assert (await documents.fetch("vm")).incarnation == 4
+    published = await documents.fetch("vm")
+    assert published.incarnation == 4
+    assert await documents.fetch("vm") is published
     assert loads == ["vm"]
+    del published
+    assert documents.get("vm") is None
+    assert list(documents.scopes()) == []

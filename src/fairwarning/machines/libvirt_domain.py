@@ -79,7 +79,7 @@ class Domain:
             text = f"the metadata of the domain {self.name} cannot be written: {declined}"
             if declined.code == number("ERR_OPERATION_INVALID"):  # it went on or off just now
                 raise Again(text) from declined
-            more = "the driver needs it to tell what was carried out; use the command driver here"
+            more = "a hypervisor that keeps none of ours needs the command driver"
             raise Declined(f"{text}; {more}") from declined
 
     async def press_power_button(self, wanted: Wanted) -> None:

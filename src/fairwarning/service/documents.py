@@ -7,6 +7,7 @@ then (durable before visible).
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from math import inf
+from weakref import WeakValueDictionary
 
 from fairwarning.core.document import document
 from fairwarning.core.errors import NotFound
@@ -20,7 +21,7 @@ _TOLD_AT_ONCE = 256
 class Published:
     """A scope as its machines see it. It stays the same object while the scope is there."""
 
-    __slots__ = ("_followers", "answers", "scope")
+    __slots__ = ("__weakref__", "_followers", "answers", "scope")
 
     def __init__(self) -> None:
         self.scope: Scope | None = None
@@ -64,7 +65,8 @@ class Documents:
 
     def __init__(self, load: Callable[[str], Awaitable[Scope | None]]) -> None:
         self._load = load
-        self._published: dict[str, Published] = {}
+        # A scope that nobody asks for any more goes with the last who did.
+        self._published: WeakValueDictionary[str, Published] = WeakValueDictionary()
         self._loading: dict[str, asyncio.Future[Scope | None]] = {}
         self.fresh_until = inf
         """By `time.monotonic`: past it nothing of this may be told, for it may be too old (IK3)."""

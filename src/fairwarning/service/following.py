@@ -58,6 +58,8 @@ class Following:
                 if not away:
                     log.warning("polls are answered from memory for a while: %s", error.message)
                     away = True
+            except Exception:
+                log.exception("what others do was not heard; it is tried again")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def catch_up(self, publish: Publish) -> Beat | None:
