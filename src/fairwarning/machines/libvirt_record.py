@@ -97,8 +97,5 @@ def read(text: str) -> Record:
 
 def is_machine(text: str, scope: str, machine: str) -> bool:
     """Whether an operator's element names this machine; without a scope it fits every scope."""
-    try:
-        element = ET.fromstring(text)  # noqa: S314  (as above)
-    except ET.ParseError:
-        return False
+    element = ET.fromstring(text)  # noqa: S314  (as above)
     return element.get("name") == machine and element.get("scope", scope) == scope

@@ -34,13 +34,13 @@ class Work:
     """The outcomes of one batch, laid over each other; nothing of it is visible yet."""
 
     __slots__ = (
-        "changes", "committed", "impacts", "lines", "loaded", "loads", "next_due", "settled",
+        "changes", "committed", "impacts", "lines", "loaded", "moments", "next_due", "settled",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.committed = False
         self.next_due: float | None = None  # of all entities, once it is committed
-        self.loads = 0  # how often something was loaded
+        self.moments = 0  # at which something was loaded, or stood in a document
         self.loaded: dict[Ref, Entity | None] = {}
         self.changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
         self.lines: list[Line] = []

@@ -52,7 +52,7 @@ class Rounds(Reads):
             for one in waiting:
                 one.operation = one.error = None
             try:
-                await self._prefetch(waiting, work)
+                await self._prefetch(waiting, work, afresh=attempt > 0)
                 await self._decide_each(waiting, work)
                 await self._commit(work)
             except Unavailable as error:
@@ -82,27 +82,37 @@ class Rounds(Reads):
                 work.add(outcome)
                 one.operation = outcome.operation
 
-    async def _prefetch(self, waiting: Sequence[Waiting], work: Work) -> None:
-        """Load in one go what the commands name themselves."""
+    async def _prefetch(self, waiting: Sequence[Waiting], work: Work, *, afresh: bool) -> None:
+        """Have in one go what the commands name themselves, and what is under way there."""
         wanted: dict[Ref, None] = {}
         for one in waiting:
             _name(one.command, wanted)
             if operation := operation_of(one.command):
                 wanted[Operation, operation] = None
-        missing = [ref for ref in wanted if ref not in self._cache and not self._shown(ref, work)]
+        missing = [
+            ref
+            for ref in wanted
+            if ref not in self._cache and (afresh or not self._shown(ref, work))
+        ]
         if missing:
             await self._load(missing, work)
+        if self._shared and (more := _under_way(work)):
+            await self._load(more, work)
 
     def _shown(self, ref: Ref, work: Work) -> bool:
-        """Whether somebody reads it: then it is here as it was committed, but for others' doing."""
-        published = None if self._shared or ref[0] is not Scope else self.documents.get(ref[1])
+        """Whether somebody reads it: then it is here as it was committed.
+
+        Another process may have changed it since. Then the commit, or `_check_moment`, says so.
+        """
+        published = self.documents.get(ref[1]) if ref[0] is Scope else None
         if published is None or published.scope is None:
             return False
         work.loaded[ref] = published.scope
+        work.moments = 2
         return True
 
     async def _load(self, refs: list[Ref], work: Work) -> None:
-        work.loads += 1
+        work.moments += 1
         work.loaded.update(await self.store.load(refs))
 
     async def _decide_one(self, command: Command, work: Work) -> Outcome:
@@ -142,7 +152,7 @@ class Rounds(Reads):
 
     async def _check_moment(self, work: Work) -> None:
         """What was decided on, without any change, must have been so at one moment (IK1)."""
-        if self._shared and work.loads > 1:
+        if self._shared and work.moments > 1:
             again = await self.store.load(work.loaded)
             for ref, entity in work.loaded.items():
                 if again[ref] is not entity and again[ref] != entity:
@@ -162,6 +172,17 @@ class Rounds(Reads):
     def _notes(self) -> dict[str, str]:
         state = self.clock.state()
         return {"clock": state} if state else {}
+
+
+def _under_way(work: Work) -> list[Ref]:
+    """The operations that commands on these scopes may be about: one round trip for all."""
+    found: dict[Ref, None] = {}
+    for entity in work.loaded.values():
+        if isinstance(entity, Scope):
+            names = [one.operation for one in entity.events.values()]
+            names += [one.operation for one in entity.impacts.values()]
+            found.update(((Operation, name), None) for name in names if name)
+    return [ref for ref in found if ref not in work.loaded]
 
 
 def target(command: Command) -> Ref:
