@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairwarning.core.commands import CreateScope, Restart
 from fairwarning.core.model import Machine, Operation, OperationStatus, ScopeKind
-from fairwarning.machines.command import CommandDriver
+from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.command import CommandDriver
+from fairwarning.machines.command.driver import CommandDriver
 from tests.machines.stage import until
 from tests.service.rig import LONGEST_SECONDS
 

@@ -3,12 +3,14 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -30,16 +32,19 @@ class Daemon:
         self.process = process
         self.socket = folder / "run" / "libvirt" / "libvirt-sock"
 
-    def uri(self, driver: str, path: str, socket: Path | None = None) -> str:
+    def uri(self, driver: str, path: str, through: Path | None = None) -> str:
         """How it is reached."""
-        return f"{driver}+unix:///{path}?socket={socket or self.socket}"
+        return f"{driver}+unix:///{path}?socket={through or self.socket}"
 
 
 @contextmanager
-def daemon(settings: str = "") -> Iterator[Daemon]:
-    """It runs inside, with these settings for QEMU. Root's runs as nobody: it is no system's."""
+def daemon(settings: str = "", host: str = "") -> Iterator[Daemon]:
+    """It runs inside, with these settings for QEMU, and perhaps thinks that it is another host.
+
+    Root's runs as nobody: it is no system's.
+    """
     with tempfile.TemporaryDirectory(prefix="fw-") as name:
-        found = Daemon(Path(name), _start(Path(name), settings))
+        found = Daemon(Path(name), _start(Path(name), settings, host))
         try:
             _await(found)
             yield found
@@ -51,13 +56,18 @@ def daemon(settings: str = "") -> Iterator[Daemon]:
             found.process.wait()
 
 
-def _start(folder: Path, settings: str) -> subprocess.Popen[bytes]:
+def _start(folder: Path, settings: str, host: str) -> subprocess.Popen[bytes]:
     assert LIBVIRTD
     assert SETPRIV
     configuration = folder / "config" / "libvirt"
     configuration.mkdir(parents=True)
     (configuration / "qemu.conf").write_text(settings)
-    words = [SETPRIV, "--pdeathsig", "KILL"]
+    words = []
+    if host:
+        identity = f'host_uuid = "{uuid4()}"\n'
+        (configuration / "libvirtd.conf").write_text(identity)
+        words += ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "-"]
+    words += [SETPRIV, "--pdeathsig", "KILL"]
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         for path in (folder, configuration.parent, configuration):
@@ -88,7 +98,12 @@ def _said(found: Daemon) -> str:
 
 def _await(found: Daemon) -> None:
     ends = time.monotonic() + DEADLINE_SECONDS
-    while not found.socket.exists():
+    while not _listens(found.socket):
         assert found.process.poll() is None, "it ended"
         assert time.monotonic() < ends, "it does not listen"
         time.sleep(0.05)
+
+
+def _listens(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(str(path)) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.command import AT_ONCE, CommandDriver
+from fairwarning.machines.command.driver import AT_ONCE, CommandDriver
 from tests.machines.command_stage import NOTES, QUICK, WAITS, in_both_loops, stage
 from tests.machines.stage import steady, until
 from tests.service.rig import in_loop

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.command import CommandDriver
-from fairwarning.machines.command_program import birth
+from fairwarning.machines.command.driver import CommandDriver
+from fairwarning.machines.command.program import birth
 from tests.machines.stage import until
 from tests.service.rig import in_loop
 

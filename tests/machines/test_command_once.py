@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.machines import command_record
-from fairwarning.machines.command import CommandDriver
-from fairwarning.machines.command_program import birth
+from fairwarning.machines.command.driver import CommandDriver
+from fairwarning.machines.command.program import birth
+from fairwarning.machines.command.record import KEPT_DAYS
 from tests.machines.command_stage import QUICK, WAITS, Stage, in_both_loops, stage
 from tests.machines.stage import steady, until
 from tests.service.rig import in_loop
@@ -380,7 +380,7 @@ async def test_old_records_are_removed(tmp_path: Path) -> None:
         assert await it.outcome(QUICK) == ""
         path = record(it)
         await until((path.parent / "tidied").exists, "the first has tidied")
-        old = time.time() - (command_record.KEPT_DAYS + 1) * 24 * 3600
+        old = time.time() - (KEPT_DAYS + 1) * 24 * 3600
         for name in ("old", "older"):
             (path.parent / name).touch()
             os.utime(path.parent / name, (old, old))

@@ -7,6 +7,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines import libvirt_host
 from fairwarning.machines.libvirt_record import PREFIX, RECORD, Record, read
+from tests.docs.pages import DOCS, blocks
 from tests.machines.libvirt_stage import (
     URI,
     hands,
@@ -124,6 +125,18 @@ async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
         async with hands() as driver:
             assert await driver.over(impact("stop")) == ""
         assert (it.state("web_0"), it.state("anything")) == ("running", "off")
+
+
+@in_loop
+async def test_the_element_on_the_page() -> None:
+    """As docs/driver-libvirt.md shows it."""
+    (block,) = [one for one in blocks(DOCS / "driver-libvirt.md") if one.language == "xml"]
+    element = block.text.removeprefix("<metadata>\n").removesuffix("</metadata>\n")
+    with hypervisor() as it:
+        it.define("vm-17", element)
+        async with hands() as driver:
+            assert await driver.over(impact("stop", "web_3")) == ""
+        assert it.state("vm-17") == "off"
 
 
 @in_loop

@@ -21,7 +21,7 @@ def driver_for(driving: Driving, clock: Clock, folder: Path) -> Driver:
     """The driver; what is not asked for is not loaded."""
     match driving.kind:
         case DriverKind.COMMAND:
-            from fairwarning.machines.command import CommandDriver  # noqa: PLC0415  (see above)
+            from fairwarning.machines.command.driver import CommandDriver  # noqa: PLC0415  (see above)
 
             return CommandDriver(
                 driving.program,

@@ -1,6 +1,6 @@
 """The command driver: a program of the operator's own is run for each impact.
 
-Who runs it is a process of its own (`command_keeper`), so that neither the program nor the memory
+Who runs it is a process of its own (`keeper.py`), so that neither the program nor the memory
 of how it ended depends on the service. Here stands whose turn it is, and who hears of it.
 """
 
@@ -22,9 +22,9 @@ from weakref import WeakValueDictionary
 from fairwarning.core import limits
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Impact
-from fairwarning.machines import command_keeper
-from fairwarning.machines.command_keeper import Order
-from fairwarning.machines.command_record import Ending
+from fairwarning.machines.command import keeper
+from fairwarning.machines.command.keeper import Order
+from fairwarning.machines.command.record import Ending
 from fairwarning.machines.driver import Report
 
 AT_ONCE = 32  # programs; the other impacts wait
@@ -206,7 +206,7 @@ class _Keepers:
         try:
             self._process = os.posix_spawn(  # asyncio would kill what it started at its end
                 sys.executable,
-                [sys.executable, "-P", "-m", command_keeper.__name__],
+                [sys.executable, "-P", "-m", keeper.__name__],
                 _environment(),
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),

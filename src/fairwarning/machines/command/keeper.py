@@ -2,7 +2,7 @@
 
 A keeper is a process of its own. A service may be killed at any moment, and a program that it ran
 itself would then have nobody who reads what it says, keeps its deadline and hears how it ended.
-`command` starts this module once, and each keeper is a fork of it: quick, small, and no matter how
+The driver starts this module once, and each keeper is a fork of it: quick, small, and no matter how
 large the service is.
 """
 
@@ -20,9 +20,9 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairwarning.machines import command_program
-from fairwarning.machines.command_program import Ended, NotStarted, birth
-from fairwarning.machines.command_record import Ending, Record, tidy
+from fairwarning.machines.command import program
+from fairwarning.machines.command.program import Ended, NotStarted, birth
+from fairwarning.machines.command.record import Ending, Record, tidy
 
 CHECK_SECONDS = 60.0  # for one answer of `check`
 _FIRST_PAUSE_SECONDS = 1.0  # before it is asked again; then twice as long, and so on
@@ -119,7 +119,7 @@ class Keeper:
     ) -> Ended:
         told = {**self._order.impact, "repeat": self._repeat}
         with _nameless(Path(f"{self._order.record}.stdin"), told) as stdin:
-            return command_program.run(
+            return program.run(
                 command,
                 stdin=stdin,
                 environment={**os.environ, **_variables(told)},

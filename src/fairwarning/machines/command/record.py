@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairwarning.machines.command_program import birth
+from fairwarning.machines.command.program import birth
 
 KEPT_DAYS = 30  # nobody asks for longer: an impact is given up after 7 days at most
 _DAY_SECONDS = 24 * 3600

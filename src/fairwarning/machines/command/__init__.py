@@ -1,0 +1,1 @@
+"""The command driver: a program of the operator's own carries impacts out."""
