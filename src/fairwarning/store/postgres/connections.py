@@ -26,11 +26,17 @@ _DEFAULTS = {
     "keepalives_count": "2",
     "tcp_user_timeout": "5000",
 }
+# Everything is looked up by key: what a command costs must not depend on what statistics make of
+# the fleet's size (X4).
 # A commit that was acknowledged is on disk, and with a synchronous standby on its disk too (IK2).
 # No lock outlives a process that was stopped in the middle of something.
 _SETTINGS = f"""
 SELECT
     set_config('search_path', '{SCHEMA}', false),
+    set_config('jit', 'off', false),
+    set_config('enable_seqscan', 'off', false),
+    set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false),
     set_config('statement_timeout', '{ANSWER_SECONDS:g}s', false),
     set_config('idle_in_transaction_session_timeout', '{ANSWER_SECONDS:g}s', false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')

@@ -124,15 +124,16 @@ class PostgresStore:
 
     async def _renew(self, connection: Connection) -> Beat:
         with limited(connection, self._lease):
-            if not self._retired:
-                await self._ask(connection, "join", lease=self._lease)
-            return await self._news(connection)
+            if self._retired:
+                return await self._news(connection)
+            await self._ask(connection, "join", lease=self._lease)
+            ((loose,),) = await self._ask(connection, "loose")
+            return await self._news(connection, loose=loose or self._unsure)
 
-    async def _news(self, connection: Connection) -> Beat:
+    async def _news(self, connection: Connection, *, loose: bool = False) -> Beat:
         asked = monotonic()
         with limited(connection, self._lease):
-            ((position, line, due, loose),) = await self._ask(connection, "news")
-        loose = (loose or self._unsure) and not self._retired
+            ((position, line, due),) = await self._ask(connection, "news")
         return Beat(asked, position, line, due, loose)
 
     async def retire(self) -> None:

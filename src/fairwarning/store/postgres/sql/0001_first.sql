@@ -43,6 +43,7 @@ CREATE TABLE impact (
     holder text NOT NULL,
     body text NOT NULL
 );
+CREATE INDEX impact_holder ON impact (holder);
 
 -- Who did what, when and why (IC7), in parts of a million lines, so that old ones can be dropped.
 CREATE TABLE journal (
@@ -221,9 +222,13 @@ END
 $$;
 
 -- The earliest due time, but for what another process that is alive sees to.
-CREATE FUNCTION first_due(by_process text) RETURNS double precision STABLE LANGUAGE sql AS $$
-    SELECT due FROM entity
-    WHERE due IS NOT NULL
-        AND (holder IS NULL OR holder = by_process OR NOT alive(holder))
-    ORDER BY due, number LIMIT 1
+CREATE FUNCTION first_due(by_process text) RETURNS double precision STABLE LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN (
+        SELECT due FROM entity
+        WHERE due IS NOT NULL
+            AND (holder IS NULL OR holder = by_process OR NOT alive(holder))
+        ORDER BY due, number LIMIT 1
+    );
+END
 $$;

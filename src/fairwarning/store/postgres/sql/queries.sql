@@ -18,10 +18,12 @@ WITH old AS (
 DELETE FROM writer WHERE process IN (SELECT id FROM old);
 
 -- name: news
-SELECT
-    position, line, first_due(%(process)s),
-    EXISTS (SELECT FROM impact WHERE holder <> %(process)s AND NOT alive(holder))
-FROM head;
+SELECT position, line, first_due(%(process)s) FROM head;
+
+-- name: loose
+SELECT EXISTS (
+    SELECT FROM (SELECT DISTINCT holder FROM impact) AS held WHERE NOT alive(holder)
+);
 
 -- name: time
 SELECT extract(epoch FROM clock_timestamp())::double precision;
