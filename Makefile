@@ -34,7 +34,7 @@ test: .venv ## run the tests
 	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
-	$(py) -m pytest -rs -p no:randomly tests/qemu --qemu $(ARGS)
+	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)
 
 check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check

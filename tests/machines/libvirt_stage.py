@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from fairwarning.core.model import Impact, ImpactKind
-from fairwarning.machines.libvirt import LibvirtDriver
-from fairwarning.machines.libvirt_host import library
-from fairwarning.machines.libvirt_record import MACHINE, RECORD, Record, read
+from fairwarning.machines.libvirt.driver import LibvirtDriver
+from fairwarning.machines.libvirt.host import library
+from fairwarning.machines.libvirt.record import MACHINE, RECORD, Record, read
 from tests.machines.stage import until
 
 URI = "test:///default"

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines import libvirt_host
-from fairwarning.machines.libvirt_record import PREFIX, RECORD, Record, read
+from fairwarning.machines.libvirt import host as hosts
+from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
 from tests.docs.pages import DOCS, blocks
 from tests.machines.libvirt_stage import (
     URI,
@@ -212,4 +212,4 @@ def test_without_libvirt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     """At the start, not at the first impact."""
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(Refused, match=r"install fairwarning\[libvirt\].*python3-libvirt"):
-        libvirt_host.library.__wrapped__()
+        hosts.library.__wrapped__()

@@ -11,9 +11,9 @@ from typing import TypeVar
 import pytest
 
 from fairwarning.core.commands import Approve
-from fairwarning.machines.libvirt import LibvirtDriver
-from fairwarning.machines.libvirt_claim import Claim
-from fairwarning.machines.libvirt_record import Record
+from fairwarning.machines.libvirt.claim import Claim
+from fairwarning.machines.libvirt.driver import LibvirtDriver
+from fairwarning.machines.libvirt.record import Record
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore

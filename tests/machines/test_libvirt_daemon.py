@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.machines import libvirt_host
+from fairwarning.machines.libvirt import host as hosts
 from tests.docs.pages import ROOT
 from tests.machines.libvirt_daemon import Daemon, daemon, needs_libvirtd
 from tests.machines.libvirt_stage import hands, hypervisor, impact, needs_libvirt
@@ -122,8 +122,8 @@ async def test_a_libvirtd_that_is_away() -> None:
 @in_loop
 async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is noticed by the keepalive, and when it moves again the impact goes on."""
-    monkeypatch.setattr(libvirt_host, "_KEEPALIVE_SECONDS", 1)
-    monkeypatch.setattr(libvirt_host, "_KEEPALIVE_MISSES", 1)
+    monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
+    monkeypatch.setattr(hosts, "_KEEPALIVE_MISSES", 1)
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
         it.define("web_0")
         async with hands(libvirtd.uri("test", "default")) as driver:
@@ -132,7 +132,7 @@ async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
             (host,) = driver.driver._ways.hosts
             before = host._connection
             libvirtd.process.send_signal(signal.SIGSTOP)
-            await until(lambda: not libvirt_host._is_alive(before), "it is noticed")
+            await until(lambda: not hosts._is_alive(before), "it is noticed")
             libvirtd.process.send_signal(signal.SIGCONT)
             await until(lambda: driver.reports != [], "it is over")
             assert driver.reports == [("event-1:web_0", "")]

@@ -31,7 +31,7 @@ def driver_for(driving: Driving, clock: Clock, folder: Path) -> Driver:
                 now=clock.now,
             )
         case DriverKind.LIBVIRT:
-            from fairwarning.machines.libvirt import LibvirtDriver  # noqa: PLC0415  (see above)
+            from fairwarning.machines.libvirt.driver import LibvirtDriver  # noqa: PLC0415  (see above)
 
             return LibvirtDriver(
                 driving.uri,

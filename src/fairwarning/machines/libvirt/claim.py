@@ -19,9 +19,9 @@ from contextlib import suppress
 
 from fairwarning.core.model import Impact
 from fairwarning.core.record import changed
-from fairwarning.machines.libvirt_domain import Domain
-from fairwarning.machines.libvirt_host import Again, Declined, Gone
-from fairwarning.machines.libvirt_record import Record, Step
+from fairwarning.machines.libvirt.domain import Domain
+from fairwarning.machines.libvirt.host import Again, Declined, Gone
+from fairwarning.machines.libvirt.record import Record, Step
 
 # Parts of the time after which a claim without a sign of life lapses.
 _SETTLE = 0.05

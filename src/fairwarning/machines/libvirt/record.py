@@ -1,7 +1,7 @@
 """What a domain's metadata says: which machine it is, and what was done to it last.
 
 Whatever process comes to a domain, on whichever host, reads here how far an impact got (E9). Only
-values; who writes them, and when, stands in `libvirt_claim.py`.
+values; who writes them, and when, stands in `claim.py`.
 """
 
 from collections.abc import Iterator

@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from fairwarning.machines import libvirt_record
-from fairwarning.machines.libvirt_host import (
+from fairwarning.machines.libvirt import record as records
+from fairwarning.machines.libvirt.host import (
     Again,
     Connection,
     Declined,
@@ -17,7 +17,7 @@ from fairwarning.machines.libvirt_host import (
     RawDomain,
     number,
 )
-from fairwarning.machines.libvirt_record import Record
+from fairwarning.machines.libvirt.record import Record
 
 T = TypeVar("T")
 
@@ -116,8 +116,8 @@ class Domain:
         await self._do(f"moved to {there.uri}", lambda: self._raw.migrate3(connection, {}, flags))
 
     def _read(self) -> Record:
-        text = self.host.metadata(self._raw, libvirt_record.RECORD)
-        return Record() if text is None else libvirt_record.read(text)
+        text = self.host.metadata(self._raw, records.RECORD)
+        return Record() if text is None else records.read(text)
 
     def _update(self, change: Callable[[Record], Record | None], where: str) -> Record:
         record = self._read()
@@ -126,9 +126,9 @@ class Domain:
             return record
         self._raw.setMetadata(
             number("DOMAIN_METADATA_ELEMENT"),
-            libvirt_record.write(new),
-            libvirt_record.PREFIX,
-            libvirt_record.RECORD,
+            records.write(new),
+            records.PREFIX,
+            records.RECORD,
             number(f"DOMAIN_AFFECT_{where}"),
         )
         return new

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.libvirt_record import MACHINE, is_machine
+from fairwarning.machines.libvirt.record import MACHINE, is_machine
 
 T = TypeVar("T")
 

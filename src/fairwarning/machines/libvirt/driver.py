@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
-from fairwarning.machines.libvirt_acts import ACTS, Ways
-from fairwarning.machines.libvirt_claim import Claim
-from fairwarning.machines.libvirt_domain import Domain
-from fairwarning.machines.libvirt_host import Again, Declined, Gone, Host
+from fairwarning.machines.libvirt.acts import ACTS, Ways
+from fairwarning.machines.libvirt.claim import Claim
+from fairwarning.machines.libvirt.domain import Domain
+from fairwarning.machines.libvirt.host import Again, Declined, Gone, Host
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.core.record import record
-from fairwarning.machines.libvirt_claim import Claim
-from fairwarning.machines.libvirt_host import Again, Declined, Gone, Host
-from fairwarning.machines.libvirt_record import Record, Step
+from fairwarning.machines.libvirt.claim import Claim
+from fairwarning.machines.libvirt.host import Again, Declined, Gone, Host
+from fairwarning.machines.libvirt.record import Record, Step
 
 _PARTING_SECONDS = 5.0
 

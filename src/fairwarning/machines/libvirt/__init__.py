@@ -1,0 +1,1 @@
+"""The libvirt driver: machines are domains, and remember themselves what was done to them."""

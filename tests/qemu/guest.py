@@ -1,0 +1,153 @@
+"""A guest under QEMU and libvirt, its console, and the service that is its cloud."""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fairwarning.machines.libvirt.record import RECORD, Record, read
+from tests.machines.libvirt_daemon import Daemon, daemon
+from tests.machines.libvirt_stage import DEBIAN, MODULES, libvirt, machine_element
+from tests.qemu import initramfs
+from tests.qemu.needs import BUSYBOX, kernel, kind
+
+LONGEST_SECONDS = 300.0  # an emulated processor on a busy machine
+CONSOLE = "FAIRWARNING_QEMU_CONSOLE"  # a file to which the guest's console is added
+
+# The guest's network has one other inhabitant: whoever connects to it reaches the machine's own
+# address. QEMU starts a program for each connection, which its sandbox would forbid.
+SETTINGS = 'stdio_handler = "file"\nseccomp_sandbox = 0\n'
+_NETWORK = "user,id=net,net=169.254.169.0/24,restrict=on,guestfwd=tcp:169.254.169.254:80-cmd:{cmd}"
+_DOMAIN = """
+<domain type="qemu" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
+  <name>{name}</name>
+  <metadata>{metadata}</metadata>
+  <memory unit="MiB">256</memory>
+  <os>
+    <type arch="{arch}" machine="{machine}">hvm</type>
+    <kernel>{folder}/kernel</kernel>
+    <initrd>{folder}/initramfs</initrd>
+    <cmdline>console={console} quiet panic=-1 {words}</cmdline>
+  </os>
+  {features}{cpu}
+  <devices>
+    <emulator>{emulator}</emulator>
+    <console type="file"><source path="{folder}/console" append="on"/></console>
+    <channel type="unix"><target type="virtio" name="org.qemu.guest_agent.0"/></channel>
+    <memballoon model="none"/>
+  </devices>
+  <qemu:commandline>
+    <qemu:arg value="-netdev"/>
+    <qemu:arg value="{network}"/>
+    <qemu:arg value="-device"/>
+    <qemu:arg value="virtio-net-pci,netdev=net,romfile=,bus=pcie.0,addr=0x10"/>
+  </qemu:commandline>
+</domain>
+"""
+
+
+class Guest:
+    """A domain that is a machine of a fleet."""
+
+    def __init__(self, libvirtd: Daemon, name: str) -> None:
+        self.name = name
+        self.uri = libvirtd.uri("qemu", "session")
+        self._console = libvirtd.folder / "console"
+        self._folder = libvirtd.folder
+        self._connection = libvirt.open(self.uri)
+
+    def define(self, machine: str, address: tuple[str, int], words: str = "") -> None:
+        """As that machine, which asks from that address."""
+        made, image = kind(), kernel()
+        assert made
+        assert image
+        (self._folder / "kernel").write_bytes(image.image.read_bytes())
+        (self._folder / "initramfs").write_bytes(initramfs.build(image))
+        command = shlex.join([str(BUSYBOX), "nc", address[0], str(address[1])])
+        text = _DOMAIN.format(
+            name=self.name,
+            metadata=machine_element("", machine),
+            folder=self._folder,
+            words=words,
+            network=_NETWORK.format(cmd=command),
+            emulator=made.path,
+            **{part: getattr(made, part) for part in ("arch", "machine", "console")},
+            **{part: getattr(made, part) for part in ("features", "cpu")},
+        )
+        self._connection.defineXML(text)
+
+    def domain(self) -> Any:  # noqa: ANN401  (libvirt has no types)
+        """As it is now."""
+        return self._connection.lookupByName(self.name)
+
+    def record(self) -> Record:
+        """What the driver has written into it."""
+        with suppress(libvirt.libvirtError):  # nothing yet
+            return read(self.domain().metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, RECORD))
+        return Record()
+
+    def names(self) -> list[str]:
+        """Of all domains of its host."""
+        return [domain.name() for domain in self._connection.listAllDomains()]
+
+    def console(self) -> str:
+        """All that it ever said."""
+        return self._console.read_text(errors="replace") if self._console.exists() else ""
+
+    def says(self, pattern: str, times: int = 1) -> list[str]:
+        """Wait until it has said such a thing so often."""
+
+        def said() -> list[str]:
+            return re.findall(pattern, self.console())
+
+        until(lambda: len(said()) >= times, f"the guest says {pattern} {times} times", self.console)
+        return said()
+
+    def end(self) -> None:
+        """Whatever state it is in."""
+        if path := os.environ.get(CONSOLE):
+            with Path(path).open("a") as copy:
+                copy.write(f"--- {self.name}\n{self.console()}")
+        with suppress(libvirt.libvirtError):
+            self.domain().destroy()
+        self._connection.close()
+
+
+def until(
+    condition: Callable[[], bool], what: str, explain: Callable[[], object] = lambda: ""
+) -> None:
+    """Wait until something is so."""
+    ends = time.monotonic() + LONGEST_SECONDS
+    while not condition():
+        assert time.monotonic() < ends, f"never happened: {what}\n{explain()}"
+        time.sleep(0.2)
+
+
+@contextmanager
+def guest(name: str) -> Iterator[Guest]:
+    """Not defined yet; gone afterwards."""
+    with daemon(SETTINGS) as libvirtd, guest_of(libvirtd, name) as made:
+        yield made
+
+
+@contextmanager
+def guest_of(libvirtd: Daemon, name: str) -> Iterator[Guest]:
+    """The same, of a libvirtd that is there already."""
+    made = Guest(libvirtd, name)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def library_folder(folder: Path) -> Path:
+    """A folder with nothing but libvirt for Python, for the PYTHONPATH of a service."""
+    folder.mkdir()
+    for name in MODULES:
+        for path in DEBIAN.glob(f"{name}.*"):
+            (folder / path.name).symlink_to(path)
+    return folder
