@@ -320,3 +320,10 @@ def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
             statuses.append(poll(connection).status)
             connection.close()
         assert statuses == [404, 200]
+
+
+@pytest.mark.parametrize(("exact", "hops"), [(False, 1), (True, 64)])
+def test_machines_are_one_hop_away_and_people_anywhere(exact: bool, hops: int) -> None:
+    """Answers to machines die at the first router; the console's and the control plane's do not."""
+    with open_tcp("127.0.0.1", 0, exact=exact) as listener:
+        assert listener.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == hops

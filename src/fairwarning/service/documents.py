@@ -35,6 +35,10 @@ class Published:
         """0 while the feature is off or the scope is gone."""
         return self.scope.incarnation if self.scope else 0
 
+    def is_older(self, scope: Scope) -> bool:
+        """Whether this is of an earlier version of the scope."""
+        return self.scope is not None and self.scope.version < scope.version
+
     def body(self, api_version: str) -> bytes:
         """The document at an api-version."""
         if self.scope is None:

@@ -284,10 +284,15 @@ class Fleet(Rounds):
                 self._refuse(one, one.error)
         if elapsed and not work.changes:
             self._check_time(elapsed, work)
+        if self._shared:
+            self._show_newer(work)
         if work.committed:
             self._timers.arm(work.next_due)
             self._make_visible(work)
             self._carry_out(work)
+        self._acknowledge(waiting)
+
+    def _acknowledge(self, waiting: Sequence[Waiting]) -> None:
         failpoints.hit("ack.before")
         for one in waiting:
             one.answer()
@@ -350,6 +355,13 @@ class Fleet(Rounds):
         if work.lines:
             self._tell_readers()
         failpoints.hit("publish.after")
+
+    def _show_newer(self, work: Work) -> None:
+        """What was decided on may be newer than what is shown: its news is still on the way."""
+        for (_, name), entity in work.loaded.items():
+            published = self.documents.get(name) if isinstance(entity, Scope) else None
+            if isinstance(entity, Scope) and published is not None and published.is_older(entity):
+                self._publish(name, entity)
 
     def _publish(self, name: str, scope: Scope | None) -> None:
         self.documents.publish(name, scope)
