@@ -176,10 +176,11 @@ class Server:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
-    def database(self) -> str:
-        """The URL of a new, empty database."""
+    def database(self, like: str = "") -> str:
+        """The URL of a new database: empty, or like another one that nobody is connected to."""
         name = f"test_{uuid.uuid4().hex}"
-        self.execute("CREATE DATABASE {} TEMPLATE template0 STRATEGY file_copy", name)
+        template = like.rpartition("/")[2] or "template0"
+        self.execute("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", name, template)
         return self.url(name)
 
     def drop(self, url: str) -> None:

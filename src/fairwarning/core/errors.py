@@ -37,7 +37,10 @@ class Conflict(Refused):
 
 
 class Unavailable(FairwarningError):
-    """Our fault, for the moment: try again later. Nothing that was refused so has taken effect."""
+    """Our fault, for the moment: try again later. Nothing that was refused so has taken effect.
+
+    With one exception, which says so: `StoreUnclear`, when a database was lost as it committed.
+    """
 
     status = 503
 

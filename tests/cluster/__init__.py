@@ -1,0 +1,1 @@
+"""Several real processes on one PostgreSQL, under fire."""
