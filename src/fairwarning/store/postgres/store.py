@@ -202,8 +202,8 @@ class PostgresStore:
                 found = await self._run("last_batch")
             except Unavailable as error:
                 if monotonic() > tries:
-                    text = "the database was lost while it took this, which may have been done; look"
-                    raise Unavailable("StoreUnclear", f"{text} before you ask again") from error
+                    text = "the database was lost while it took this; it may have been done"
+                    raise Unavailable("StoreUnclear", f"{text}, so look first") from error
                 await asyncio.sleep(0.05)
             else:
                 return found == [(name,)]
