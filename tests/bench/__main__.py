@@ -19,12 +19,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from tests.bench import (
     agent,
     arm,
+    clustered,
     commands,
     decisions,
     growth,
     history,
     longpolls,
     memory,
+    million,
+    pgcommands,
     pollers,
     reach,
     report,
@@ -32,6 +35,7 @@ from tests.bench import (
     startup,
     upstart,
     visible,
+    workers,
 )
 from tests.bench import machine as machines
 from tests.bench.figures import Result
@@ -50,6 +54,11 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
     "longpolls": longpolls.run,
     "reach": reach.run,
     "upstart": upstart.run,
+    "million-sqlite": million.sqlite,
+    "million-postgresql": million.postgresql,
+    "workers": workers.run,
+    "cluster-commands": pgcommands.run,
+    "cluster-visible": clustered.run,
     "agent": agent.run,
     "arm-knock": arm.knock,
     "arm-reads": arm.reads,

@@ -18,7 +18,7 @@ DROPPED = "the server closed the connection"
 _LOOK_SECONDS = 0.25
 _IDLE_SHARE = 0.05  # of a core
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *([0-9]+)\r\n")
-_TAG = re.compile(rb'(?i)\r\netag: *("[0-9]+")\r\n')
+TAG = re.compile(rb'(?i)\r\netag: *("[0-9]+")\r\n')
 
 
 def poll(address: str, query: str = "", headers: str = "") -> bytes:
@@ -166,7 +166,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
     most_descriptors()
     tag = None
     for client in await known(addresses, port):  # who was never sent a document is not held
-        tag = _TAG.search(client.last)
+        tag = TAG.search(client.last)
         client.transport.close()
     assert tag
     headers = f"If-None-Match: {tag[1].decode()}\r\n"
@@ -183,7 +183,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
         client = await connect(address, port)
         clients.append(client)
         tasks.append(asyncio.create_task(waiting(address, client)))
-    await _idle(pid)
+    await idle(pid)
     memory, cpu, told = resident_bytes([pid]) - before, cpu_seconds([pid]), time.perf_counter()
     os.kill(pid, signal.SIGUSR1)
     answered = sorted(await asyncio.gather(*tasks))
@@ -200,7 +200,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
     }
 
 
-async def _idle(pid: int) -> None:
+async def idle(pid: int) -> None:
     """Return once the server has taken everything in."""
     used = -1.0
     while (now := cpu_seconds([pid])) - used > _IDLE_SHARE * _LOOK_SECONDS:

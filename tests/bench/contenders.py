@@ -16,7 +16,7 @@ from socket import create_connection, socket
 from fairwarning.metadata.identity import loopback_address
 from tests.bench.clients import DROPPED, poll, size_of
 from tests.bench.fleets import SCOPE
-from tests.bench.processes import Process
+from tests.bench.processes import SERVER_CORE, Process
 from tests.bench.stage import Stage
 
 OURS = "Fairwarning"
@@ -30,7 +30,7 @@ _ENOUGH = 20_000  # connections
 _SETTINGS = f"[metadata]\nconnections = {_ENOUGH}\nconnections_of_machine = {_ENOUGH}\n"
 _PEERS = Path(__file__).parent / "peers"
 _CONFIGURATION = """\
-daemon off; worker_processes 1;
+daemon off; worker_processes {workers};
 pid nginx.pid; error_log stderr crit;
 events {{ worker_connections 4096; }}
 http {{
@@ -39,7 +39,7 @@ http {{
     client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3;
     uwsgi_temp_path t4; scgi_temp_path t5;
     server {{
-        listen {address}:{port} backlog=1024;
+        listen {address}:{port} backlog=1024{reuse};
         location / {{ add_header ETag '"1"'; return 200 '{body}'; }}
     }}
 }}
@@ -56,6 +56,7 @@ class Recipe:
     command: Callable[[int], list[str]]  # given a port
     environment: Mapping[str, str] = field(default_factory=dict)
     tells: bool = False  # whether it prints a line once it is up
+    cores: Sequence[int] = (SERVER_CORE,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def running(recipe: Recipe) -> Iterator[Contender]:
     port, address = _free_port(), recipe.addresses[0]
     recipe.folder.mkdir(parents=True, exist_ok=True)
     log = recipe.folder / "log"
-    with Process(recipe.command(port), log, recipe.environment) as process:
+    with Process(recipe.command(port), log, recipe.environment, recipe.cores) as process:
         answer = first_answer(process, address, port)
         seconds = time.perf_counter() - process.began
         if recipe.tells:
@@ -166,11 +167,23 @@ def holder(stage: Stage) -> Recipe:
 
 def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
     """What starts our service with a fleet file of this text."""
+    words = ["--json", "--data", str(folder / "data"), *options]
+    return serve(folder, fleet, words, port)
+
+
+def kept(folder: Path, name: str, asked: Sequence[str], options: list[str]) -> Recipe:
+    """`fairwarning up` with a fleet that is there; it says no more than that it is up."""
+    start = partial(serve, folder, _SETTINGS, options)
+    return Recipe(name, folder, asked, start, tells=True)
+
+
+def serve(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
+    """The same; the options say where data is."""
     program = str(Path(sys.executable).with_name("fairwarning"))
-    path, data = folder / "fleet.toml", str(folder / "data")
+    path = folder / "fleet.toml"
     path.write_text(fleet, "utf-8")
     where = ["--metadata", f"127.0.0.1:{port}", "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
-    return [program, "up", str(path), "--json", "--data", data, *where, *options]
+    return [program, "up", str(path), *where, *options]
 
 
 # --- Peers ------------------------------------------------------------------------------------
@@ -181,7 +194,7 @@ def peers(stage: Stage, asked: Sequence[str], body: bytes) -> tuple[list[Recipe]
     if not stage.effort.apart:
         return [], []
     found, missing = [], []
-    for name, program, recipe in ((NGINX, "nginx", _nginx), (GO, "go", _go)):
+    for name, program, recipe in ((NGINX, "nginx", nginx), (GO, "go", _go)):
         if path := installed(program):
             found.append(recipe(stage, path, asked, body))
         else:
@@ -194,11 +207,17 @@ def installed(program: str) -> str | None:
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
 
 
-def _nginx(stage: Stage, program: str, asked: Sequence[str], body: bytes) -> Recipe:
-    folder = stage.folder / "nginx"
+def nginx(
+    stage: Stage, program: str, asked: Sequence[str], body: bytes, workers: int = 1
+) -> Recipe:
+    """With several workers, each with a listener of its own, as ours have."""
+    folder = stage.folder / f"nginx-{workers}"
+    reuse = " reuseport" if workers > 1 else ""
 
     def start(port: int) -> list[str]:
-        text = _CONFIGURATION.format(address=asked[0], port=port, body=body.decode())
+        text = _CONFIGURATION.format(
+            address=asked[0], port=port, body=body.decode(), workers=workers, reuse=reuse
+        )
         path = folder / "nginx.conf"
         path.write_text(text, "utf-8")
         return [program, "-p", str(folder), "-c", str(path), "-e", "stderr"]

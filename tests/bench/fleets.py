@@ -10,7 +10,8 @@ from fairwarning.core.commands import Command, CreateScope, Poll
 from fairwarning.core.model import Impact, Machine, ScopeKind
 from fairwarning.machines.driver import Driver, Report
 from fairwarning.service.clock import RealClock
-from fairwarning.service.fleet import CACHED_ENTITIES, Fleet
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.rounds import CACHED_ENTITIES
 from fairwarning.store.store import Store
 
 SUBMITTERS = 64
@@ -84,11 +85,14 @@ def machine(scope: str, number: int, address: str = "") -> Machine:
 
 async def make(fleet: Fleet, scopes: Sequence[str], machines: int) -> None:
     """Availability sets of so many machines, each machine with an address of its own."""
-    await submit_all(fleet, (_create(at, name, machines) for at, name in enumerate(scopes)))
+    await submit_all(
+        fleet, (create(at * machines, name, machines) for at, name in enumerate(scopes))
+    )
 
 
-def _create(at: int, scope: str, machines: int) -> CreateScope:
-    first = at * machines + 256
+def create(before: int, scope: str, machines: int) -> CreateScope:
+    """The command that makes one of them, with so many machines in those before it."""
+    first = before + 256
     return CreateScope(
         scope=scope,
         kind=ScopeKind.AVAILABILITY_SET,

@@ -76,7 +76,7 @@ def _cases(effort: Effort) -> dict[str, Case]:
 
 def _ask(stage: Stage, case: Case) -> Sample:
     how = {
-        "path": str(stage.copy(stage.fleet(case.machines, case.history))),
+        "data": str(stage.copy(stage.fleet(case.machines, case.history)).parent),
         "machines": case.machines,
         "seconds": stage.effort.seconds * 0.75,
     }

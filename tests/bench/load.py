@@ -15,7 +15,7 @@ from tests.bench.stage import Stage
 
 CONNECTIONS = 64
 
-_PATH = "/metadata/scheduledevents?api-version=2020-07-01"
+PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 _SCRIPT = Path(__file__).parent / "peers" / "each_another.lua"
 _DONE = re.compile(r"([0-9]+) requests in")
 _WRONG = re.compile(r"Non-2xx.*|Socket errors.*")
@@ -64,7 +64,7 @@ def has_wrk(stage: Stage) -> bool:
 
 
 def _wrk(server: Contender, seconds: int, kind: str) -> Sample:
-    url = f"http://{server.addresses[0]}:{server.port}{_PATH}"
+    url = f"http://{server.addresses[0]}:{server.port}{PATH}"
     words = [f"-c{CONNECTIONS}", f"-d{seconds}s", "-H", "Metadata: true"]
     if kind == "close":
         words += ["-H", "Connection: close"]
@@ -72,12 +72,14 @@ def _wrk(server: Contender, seconds: int, kind: str) -> Sample:
     return wrk(server.name, server.process.pids(), [*words, *script, url, "--", kind])
 
 
-def wrk(name: str, pids: Sequence[int], words: Sequence[str]) -> Sample:
-    """What wrk got of a server, and what that took the server."""
-    with pinned(LOAD_CORE):
+def wrk(
+    name: str, pids: Sequence[int], words: Sequence[str], cores: Sequence[int] = (LOAD_CORE,)
+) -> Sample:
+    """What wrk got of a server, with a thread a core, and what that took the server."""
+    with pinned(*cores):
         cpu, began = cpu_seconds(pids), time.perf_counter()
         done = subprocess.run(
-            ["wrk", "-t1", *words], stdout=subprocess.PIPE, text=True, check=True
+            ["wrk", f"-t{len(cores)}", *words], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
         cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
     found = _DONE.search(done)

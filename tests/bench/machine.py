@@ -3,11 +3,14 @@
 import os
 import platform
 import sqlite3
+import subprocess
 import sys
 import sysconfig
 import time
 from pathlib import Path
 from statistics import median
+
+from tests.postgres import programs
 
 QUIET = 0.1  # of the CPU may be used by others; on a busy machine even ratios are wrong
 
@@ -23,8 +26,18 @@ def describe(folder: Path) -> dict[str, str]:
         "System": f"{platform.system()} {platform.release()}",
         "Python": f"{platform.python_version()}, {_build()}",
         "SQLite": sqlite3.sqlite_version,
+        "PostgreSQL": _postgresql(),
         "Disk flush": f"{flush_us(folder):,.0f} µs (median of {_FLUSHES}, {_BLOCK} bytes each)",
     }
+
+
+def _postgresql() -> str:
+    try:
+        program = programs.folder() / "postgres"
+    except programs.NoPostgreSQL:
+        return "none"
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return told.stdout.split()[2]
 
 
 class Others:

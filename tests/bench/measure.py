@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
+MILLI = 1e3
 MICRO = 1e6
 
 
@@ -103,6 +104,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The value that this share of all values does not exceed."""
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def times_ms(laps: Sequence[float]) -> dict[str, float]:
+    """What a table shows of durations in seconds."""
+    shown = {"p50 ms": 0.5, "p99 ms": 0.99, "worst ms": 1.0}
+    return {head: percentile(laps, share) * MILLI for head, share in shown.items()}
 
 
 class Laps:

@@ -13,22 +13,22 @@ from typing import Any
 
 from fairwarning.core.commands import Stop
 from fairwarning.service import fleetfile
-from fairwarning.service.fleet import CACHED_ENTITIES
+from fairwarning.service.rounds import CACHED_ENTITIES
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.bench import armclients, clients, fleets
+from tests.bench import across, armclients, clients, crowds, fleets, pgprobes
 from tests.bench.fleets import SCOPE, Never, serving
+from tests.bench.generator import generate, store_of
 from tests.bench.measure import Stopwatch
 from tests.bench.traffic import Traffic, shares
 
 _WAVE = 50  # scopes at most
 
 
-async def build(path: str, machines: int) -> bool:
-    """A fleet in a file."""
-    async with serving(SQLiteStore(path), Never()) as fleet:
-        await fleets.make(fleet, fleets.scope_names(machines // SCOPE), SCOPE)
+async def build(data: str, machines: int, of_scope: int) -> bool:
+    """A fleet in a folder, or in a database."""
+    await generate(store_of(data), machines, of_scope)
     return True
 
 
@@ -69,7 +69,7 @@ def _stop(number: int, scopes: list[str]) -> Stop:
 
 
 async def commands(
-    path: str,
+    data: str,
     machines: int,
     seconds: float,
     among: int | None = None,
@@ -83,17 +83,17 @@ async def commands(
         return chance.sample(scopes, min(_WAVE, len(scopes)))
 
     traffic = Traffic()
-    async with serving(SQLiteStore(path), traffic, cached) as fleet:
+    async with serving(store_of(data), traffic, cached) as fleet:
         await fleets.enable(fleet, scopes)
         sample = await traffic.roam(fleet, pick, seconds)
     return sample.plain()
 
 
-async def many(path: str, machines: int, seconds: float) -> dict[str, float]:
+async def many(data: str, machines: int, seconds: float) -> dict[str, float]:
     """The same with many submitters, over all scopes."""
     scopes = fleets.scope_names(machines // SCOPE)
     traffic = Traffic()
-    async with serving(SQLiteStore(path), traffic) as fleet:
+    async with serving(store_of(data), traffic) as fleet:
         await fleets.enable(fleet, scopes)
         sample = await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), seconds)
     return sample.plain()
@@ -151,6 +151,8 @@ PROBES: dict[str, Callable[..., Any]] = {
     for probe in (
         *(build, age, impacts, commands, many, at_rest, in_memory, start, open_alone),
         *(clients.flood, clients.pace, clients.hold),
+        *(crowds.one_by_one, crowds.each_once, crowds.together),
+        *(pgprobes.drive, pgprobes.row_by_row, pgprobes.notified, across.across),
         *(build_resources, armclients.ask_over_tls, armclients.list_over_tls),
     )
 }

@@ -12,16 +12,16 @@ from typing import Final, Self
 
 _STOP_SECONDS = 10.0
 
-_CORES = sorted(os.sched_getaffinity(0))
-SERVER_CORE: Final = _CORES[0]
-LOAD_CORE: Final = _CORES[-1]  # the same on a machine that has but one
+CORES: Final = sorted(os.sched_getaffinity(0))
+SERVER_CORE: Final = CORES[0]
+LOAD_CORE: Final = CORES[-1]  # the same on a machine that has but one
 
 
 @contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """What is started in here stays on one core, with every thread and child of its own."""
+def pinned(*cores: int) -> Iterator[None]:
+    """What is started in here stays on these cores, with every thread and child of its own."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, cores)
     try:
         yield
     finally:
@@ -58,13 +58,17 @@ class Process:
     """A server that runs until the end of the `with` block, whatever happens in it."""
 
     def __init__(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] = (SERVER_CORE,),
     ) -> None:
         self.began = time.perf_counter()
         self._command = command
         self._log = log
         most_descriptors()
-        with pinned(SERVER_CORE), log.open("wb") as errors:
+        with pinned(*cores), log.open("wb") as errors:
             self._started = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

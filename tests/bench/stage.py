@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.bench import probes
+from tests.bench.fleets import SCOPE
 from tests.bench.measure import in_turn
 
 T = TypeVar("T")
@@ -29,12 +30,25 @@ class Effort:
     impacts: int  # unfinished at a start
     pollers: int  # that ask once a second
     held: int  # long polls
+    vast: int  # machines of the largest fleet
+    cold: int  # scopes of it that are asked for the first time, one by one
+    crowd: int  # machines of it that ask, for what each takes in memory
+    changes: int  # that one process makes and another sees; even
     apart: bool = True  # whether what must not disturb each other has processes of its own
 
 
-FULL: Final = Effort(3, 2.0, 100_000, history=100_000, impacts=1000, pollers=1000, held=10_000)
-QUICK: Final = Effort(2, 0.2, 10_000, history=5000, impacts=100, pollers=200, held=1000)
-SMOKE: Final = Effort(1, 0.0, 300, history=1, impacts=3, pollers=10, held=20, apart=False)
+FULL: Final = Effort(
+    3, 2.0, 100_000, history=100_000, impacts=1000, pollers=1000, held=10_000,
+    vast=1_000_000, cold=2000, crowd=100_000, changes=500,
+)  # fmt: skip
+QUICK: Final = Effort(
+    2, 0.2, 10_000, history=5000, impacts=100, pollers=200, held=1000,
+    vast=50_000, cold=100, crowd=10_000, changes=50,
+)  # fmt: skip
+SMOKE: Final = Effort(
+    1, 0.0, 300, history=1, impacts=3, pollers=10, held=20,
+    vast=500, cold=1, crowd=100, changes=2, apart=False,
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -50,11 +64,11 @@ class Stage:
         """Rounds in which each of them runs once."""
         return in_turn(contenders, self.effort.rounds, self.step)
 
-    def fleet(self, machines: int, history: int = 0) -> Path:
+    def fleet(self, machines: int, history: int = 0, of_scope: int = SCOPE) -> Path:
         """The file of a fleet, made the first time. To be opened, or copied and changed."""
-        path = self.folder / f"fleet-{machines}-{history}" / "fleet.db"
+        path = self.folder / f"fleet-{machines}-{history}-{of_scope}" / "fleet.db"
         if not path.exists():
-            self.probe("build", path=str(path), machines=machines)
+            self.probe("build", data=str(path.parent), machines=machines, of_scope=of_scope)
             if history:
                 self.probe("age", path=str(path), machines=machines, history=history)
         return path

@@ -1,8 +1,10 @@
 import asyncio
 import json
+from collections import Counter
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from rich.console import Console
@@ -10,14 +12,15 @@ from rich.console import Console
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Entry
-from tests.bench import contenders, load, report
+from fairwarning.store.store import Entry, Place
+from tests.bench import contenders, generate, homes, load, report
 from tests.bench.__main__ import BENCHMARKS, main
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
 from tests.bench.past import HOT, Author, Written
 from tests.bench.stage import SMOKE, Stage
+from tests.postgres.programs import NoPostgreSQL
 
 # Differences of two noisy numbers.
 MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON", "KiB each", "more, MiB"}
@@ -43,6 +46,37 @@ def test_a_probe_has_a_process_of_its_own(tmp_path: Path) -> None:
     here, apart = (Stage(replace(SMOKE, apart=there), tmp_path) for there in (False, True))
     path = str(here.fleet(SMALL_FLEET))
     assert here.probe("start", path=path).keys() == apart.probe("start", path=path).keys()
+
+
+def test_a_fleet_is_generated_as_it_was_asked_for(tmp_path: Path) -> None:
+    """So many machines, in full scopes but for the last, each with an address of its own."""
+
+    async def read() -> tuple[list[str], list[Place]]:
+        store = SQLiteStore(tmp_path / "fleet.db")
+        await store.open()
+        found = await store.names(Scope, "", 10), await store.places(0, 1000)
+        await store.close()
+        return found
+
+    assert generate.main(["--machines", "250", "--data", str(tmp_path)]) == 0
+    scopes, places = asyncio.run(read())
+    assert Counter(place.scope for place in places) == dict(
+        zip(scopes, (100, 100, 50), strict=True)
+    )
+    assert len({place.machine.address for place in places}) == 250
+    assert [place.number for place in places] == list(range(1, 251))
+
+
+def test_no_fleet_is_generated_over_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is there stays as it is."""
+    words = ["--machines", "3", "--scope", "2", "--data", str(tmp_path)]
+    assert generate.main(words) == 0
+    assert generate.main(words) == 1
+    assert "name another place" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        generate.main(["--machines", "3", "--scope", "101", "--data", str(tmp_path)])
 
 
 def test_the_past_is_as_it_is_said_to_be(tmp_path: Path) -> None:
@@ -78,6 +112,20 @@ def test_what_is_not_installed_is_said_to_be_missing(
     assert not found
     assert len(missing) == 2
     assert "clients of our own" in load.described(stage)
+
+
+def test_without_postgresql_the_rest_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What needs it has no figures then, but a sentence that says why."""
+
+    def none(stage: Stage) -> NoReturn:
+        raise NoPostgreSQL("there is none here")
+
+    monkeypatch.setattr(homes, "databases", none)
+    result = BENCHMARKS["cluster-commands"](Stage(SMOKE, tmp_path))
+    assert not result.rows
+    assert result.notes == ("Not measured: there is none here.",)
 
 
 def test_results_read_alike_everywhere(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Fleets of a million machines in a minute: the core decides each scope, the store takes many."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fairwarning.cli.database import is_database, store_at
+from fairwarning.core import cascade
+from fairwarning.core.commands import CreateScope
+from fairwarning.core.model import Entity, Ref, Scope
+from fairwarning.service.batch import Work
+from fairwarning.service.settings import Cluster
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Store
+from tests.bench import fleets
+
+_AT_ONCE = 5000  # machines of a transaction
+
+
+async def generate(
+    store: Store, machines: int, of_scope: int, made: Callable[[int], None] = lambda _: None
+) -> None:
+    """Availability sets of so many machines, in a store that has none; tells how many are made."""
+    nothing: dict[Ref, Entity | None] = {}
+    await store.open()
+    try:
+        if there := await store.names(Scope, "", 1):
+            raise ValueError(f"there is a fleet already (with a scope {there[0]!r})")
+        for part in _parts(machines, of_scope):
+            now, work = time.time(), Work()
+            for command in part:
+                work.add(cascade.run(command, now, nothing.get))
+            await store.commit(work.batch(now, {}))
+            made(sum(len(command.machines) for command in part))
+    finally:
+        await store.close()
+
+
+def _parts(machines: int, of_scope: int) -> Iterator[list[CreateScope]]:
+    """What is committed together."""
+    befores = range(0, machines, of_scope)
+    names = fleets.scope_names(len(befores))
+    at_once = max(_AT_ONCE // of_scope, 1)
+    for first in range(0, len(befores), at_once):
+        here = slice(first, first + at_once)
+        yield [
+            fleets.create(before, name, min(of_scope, machines - before))
+            for before, name in zip(befores[here], names[here], strict=True)
+        ]
+
+
+def store_of(data: str) -> Store:
+    """The store that `--data` of `fairwarning up` names."""
+    if is_database(data):
+        return store_at(data, Cluster())
+    return SQLiteStore(Path(data) / "fleet.db")

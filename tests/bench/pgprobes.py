@@ -1,0 +1,123 @@
+"""What is measured on PostgreSQL, each in a process of its own."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import psycopg
+
+from tests.bench import fleets, raw
+from tests.bench.fleets import serving
+from tests.bench.generator import store_of
+from tests.bench.measure import Stopwatch, times_ms
+from tests.bench.processes import cpu_seconds
+from tests.bench.traffic import Traffic, shares
+
+_ROWS = 200
+_TABLE = "CREATE TABLE IF NOT EXISTS thing (id integer PRIMARY KEY, body text NOT NULL)"
+_FILL = "INSERT INTO thing SELECT n, '' FROM generate_series(0, %s) AS n ON CONFLICT DO NOTHING"
+_UPDATE = "UPDATE thing SET body = %s WHERE id = %s"
+_POSITION = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::bigint"
+_LOOK_SECONDS = 0.001
+
+
+class Meter:
+    """What the database itself has used so far: bytes of log, seconds of CPU."""
+
+    def __init__(self, url: str, server: int) -> None:
+        self._connection = psycopg.connect(url, autocommit=True)
+        self._server = server
+
+    def read(self) -> dict[str, float]:
+        row = self._connection.execute(_POSITION).fetchone()
+        assert row
+        return {"log": float(row[0]), "cpu": _family_seconds(self._server)}
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _family_seconds(process: int) -> float:
+    """CPU of a server with its children; those that come and go meanwhile do little."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
+    total = 0.0
+    for one in (process, *map(int, children)):
+        with suppress(ProcessLookupError):
+            total += cpu_seconds([one])
+    return total
+
+
+async def drive(
+    url: str,
+    server: int,
+    *,
+    numbers: Sequence[int],
+    submitters: int,
+    seconds: float,
+    barrier: str,
+) -> dict[str, Any]:
+    """Commands on these scopes, once as many processes are ready as the barrier says."""
+    scopes = fleets.scope_names(numbers[1])[slice(*numbers)]
+    traffic = Traffic()
+    async with serving(store_of(url), traffic) as fleet:
+        await fleets.enable(fleet, scopes)
+        with closing(Meter(url, server)) as meter:
+            await asyncio.to_thread(_meet, Path(barrier))
+            before = meter.read()
+            sample = await traffic.load(fleet, shares(scopes, submitters), seconds)
+            return {"sample": sample.plain(), "before": before, "after": meter.read()}
+
+
+def _meet(folder: Path) -> None:
+    """Wait for the others; the folder's name ends with how many there are."""
+    (folder / token_hex(4)).touch()
+    while len(list(folder.iterdir())) < int(folder.name.rpartition("-")[2]):
+        time.sleep(_LOOK_SECONDS)
+
+
+async def row_by_row(url: str, server: int, seconds: float) -> dict[str, Any]:
+    """One UPDATE of one row a transaction, on one connection."""
+    tag, done = int(token_hex(4), 16), 0
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        closing(Meter(url, server)) as meter,
+    ):
+        connection.execute(_TABLE)
+        connection.execute(_FILL, (_ROWS,))
+        before, watch = meter.read(), Stopwatch()
+        while not done or watch.passed() < seconds:
+            connection.execute(_UPDATE, (raw.body(tag, done), done * 7 % _ROWS))
+            done += 1
+        sample = watch.sample(done)
+        return {"sample": sample.plain(), "before": before, "after": meter.read()}
+
+
+async def notified(url: str, changes: int) -> dict[str, float]:
+    """From the statement that writes a row until another connection has heard of it."""
+    laps = []
+    async with (
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as writer,
+        await psycopg.AsyncConnection.connect(url, autocommit=True) as listener,
+    ):
+        await writer.execute(_TABLE)
+        await writer.execute(_FILL, (_ROWS,))
+        await listener.execute("LISTEN bench")
+        for number in range(changes):
+            heard = asyncio.create_task(_hear(listener))
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+            async with writer.transaction():
+                await writer.execute(_UPDATE, (raw.body(0, number), number % _ROWS))
+                await writer.execute("NOTIFY bench")
+            laps.append(await heard - began)
+    return times_ms(laps)
+
+
+async def _hear(listener: psycopg.AsyncConnection[Any]) -> float:
+    async for _ in listener.notifies(stop_after=1):
+        pass
+    return time.perf_counter()
