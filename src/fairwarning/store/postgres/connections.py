@@ -111,7 +111,7 @@ class Connections:
             except psycopg.Error as error:
                 await self._put_back(connection)
                 raise translated(error) from error
-            except (asyncio.CancelledError, GeneratorExit):
+            except asyncio.CancelledError:
                 await connection.close()
                 raise
             except BaseException:

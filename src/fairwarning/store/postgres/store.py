@@ -169,8 +169,9 @@ class PostgresStore:
         except Unavailable:
             self._unsure = True
             raise
-        for position, (ref, entity) in enumerate(written.written, base + 1):
-            self._keep(ref, position, entity)
+        if base != _NOWHERE:
+            for position, (ref, entity) in enumerate(written.written, base + 1):
+                self._keep(ref, position, entity)
         return cast("float | None", due)
 
     async def _commit(self, written: Rows, name: str, text: str) -> list[Row]:
@@ -226,7 +227,7 @@ class PostgresStore:
         known = self._cache.pop(ref, None)
         if known is not None and known[0] > position:
             self._cache[ref] = known
-        elif entity is not None and position != _NOWHERE:
+        elif entity is not None:
             self._cache[ref] = (position, entity)
         if len(self._cache) > self._cached:
             self._cache.popitem(last=False)
