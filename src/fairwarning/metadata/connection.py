@@ -86,6 +86,8 @@ class Connection(Stream):
             self._serve(Request(ask, None, b"", ask.close))
             return
         caller.polls = polls + 1
+        if not polls:
+            self._desk.callers.active.append(caller)
         transport = self._transport
         transport.write(answer)
         if ask.close:
@@ -153,6 +155,7 @@ class Connection(Stream):
             if caller.polls >= caller.allowed:
                 raise _LIMITED
             caller.allowed -= 1
+            self._desk.callers.tire(caller)
         if ask is None:
             assert request.refusal is not None
             raise request.refusal

@@ -50,11 +50,11 @@ class Desk:
         self.counts = Counts()
         self.gate = Gate(self.settings)
         self.memo = Memo(self.gate)
-        self.events = Events(fleet, self.counts)
         self.documents = fleet.documents
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
+        self.events = Events(fleet, self.counts, self.callers.active)
         self.faults.followers.append(self.callers.recheck)
         self.connections: set[Guest] = set()
         self.accepted = 0  # connections so far

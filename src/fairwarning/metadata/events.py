@@ -20,9 +20,10 @@ GONE = Refusal(404, "machine-gone", "Not found. This machine is gone or switched
 class Events:
     """Answers for a caller that the connection has named."""
 
-    def __init__(self, fleet: Fleet, counts: Counts) -> None:
+    def __init__(self, fleet: Fleet, counts: Counts, active: list[Caller]) -> None:
         self._fleet = fleet
         self._counts = counts
+        self._active = active
 
     def ready(self, caller: Caller, ask: Ask) -> bytes | None:
         """The document without waiting for anything; None if it must be fetched."""
@@ -38,8 +39,7 @@ class Events:
                 return None
             if not self._fleet.faults:  # each request must meet its own
                 caller.checked = scope
-        caller.polls += 1
-        caller.allowed += 1  # the connection has counted it as a request already
+        self._count(caller)
         if self.knows(caller, ask):
             return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
         caller.era = scope.ready_at
@@ -58,6 +58,12 @@ class Events:
                 headers=f'ETag: "{scope.incarnation}"\r\n',
             )
         return answer
+
+    def _count(self, caller: Caller) -> None:
+        if not caller.polls:
+            self._active.append(caller)
+        caller.polls += 1
+        caller.allowed += 1  # the connection has counted it as a request already
 
     def knows(self, caller: Caller, ask: Ask) -> bool:
         """Whether the caller has this very document already (M11).

@@ -1,6 +1,7 @@
 """Who asks (M22): the connection says it, and nothing in the request ever does."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from socket import inet_aton, inet_ntoa
 
@@ -99,6 +100,10 @@ class Callers:
     def __init__(self, fleet: Fleet, allowed: int) -> None:
         self._fleet = fleet
         self._allowed = allowed
+        self.active: list[Caller] = []
+        """Those who have polled since they were last collected: a second costs as much as was
+        asked for in it, and not as much as there are machines."""
+        self._tired: set[Caller] = set()  # who may ask for less than at first
         self.known: dict[Key, Caller] = {}
         self._unknown: set[Key] = set()  # until the fleet changes: strangers cost no look-up
         self._changes = 0
@@ -148,18 +153,28 @@ class Callers:
         about to be made to pass.
         """
         now, total = self._fleet.clock.now(), 0
-        for caller in self.known.values():
+        active = self.active.copy()
+        self.active.clear()
+        for caller in active:
             if caller.polls:
                 self._fleet.polls.seen(caller.scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
                 caller.polls = caller.quiet = 0
+                self.tire(caller)
         return total
+
+    def tire(self, caller: Caller) -> None:
+        """It has asked, and is to get that back in time."""
+        if self._allowed != sys.maxsize:
+            self._tired.add(caller)
 
     def allow(self, more: int, most: int) -> None:
         """A second has passed: so many requests more for each, but never more than `most`."""
-        for caller in self.known.values():
+        for caller in tuple(self._tired):
             caller.allowed = min(caller.allowed + more, most)
+            if caller.allowed == most:
+                self._tired.discard(caller)
 
     def recheck(self) -> None:
         """Something that concerns callers has changed beside the fleet."""
