@@ -67,7 +67,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "leak another scope": Plant(
-        "ID2",
+        "ID2 IS4",
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",
@@ -78,25 +78,25 @@ PLANTS: dict[str, Plant] = {
     "acknowledge what is not durable": Plant(
         "IC1 IL9",
         Patch(
-            "service.fleet",
-            "self._refuse(one, error)\n            return False",
-            "pass\n            return False",
+            "service.rounds",
+            "                for one in waiting:\n                    one.error = error\n",
+            "",
         ),
     ),
     "show what is not durable": Plant(
         "ID2",
         Patch(
-            "service.fleet",
-            "        if await self._commit(waiting, work):",
-            "        self._make_visible(work)\n        if await self._commit(waiting, work):",
+            "service.rounds",
+            "                await self._commit(work)\n",
+            "                self._make_visible(work)\n                await self._commit(work)\n",
         ),
     ),
     "strike before it is durable": Plant(
         "IL5 E9",
         Patch(
-            "service.fleet",
-            "        if await self._commit(waiting, work):",
-            "        self._carry_out(work)\n        if await self._commit(waiting, work):",
+            "service.rounds",
+            "                await self._commit(work)\n",
+            "                self._carry_out(work)\n                await self._commit(work)\n",
         ),
     ),
     "stand still": Plant(

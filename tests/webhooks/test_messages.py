@@ -82,7 +82,7 @@ async def test_the_data_tells_what_the_document_tells() -> None:
         "Resources": ["vm"],
         "NotBefore": "Fri, 09 Jan 2026 12:15:00 GMT",
         "Scope": "vm",
-        "Operation": "restart 1",
+        "Operation": "restart vm 1",
         "Actor": "operator",
         "Why": "Reboot by User, not before 2026-01-09T12:15:00Z",
     }
