@@ -132,15 +132,24 @@ def _strike(wanted: str, number: int, place: str) -> None:
         os.kill(os.getpid(), number)
 
 
+async def up(setting: Setting) -> Fleet:
+    """A fleet that is up. If the database hangs up meanwhile, again, as a supervisor does it."""
+    while True:
+        store = PostgresStore(setting.url, lease_seconds=setting.lease_seconds)
+        fleet = Fleet(store, RealClock(), FileDriver(setting.acts, setting.name))
+        assert fleet.following
+        fleet.following.staleness_seconds = setting.staleness_seconds
+        try:
+            await fleet.start()
+        except Unavailable:
+            await store.close()
+        else:
+            return fleet
+
+
 async def serve(setting: Setting) -> None:
     """Serve until killed."""
-    store = PostgresStore(setting.url, lease_seconds=setting.lease_seconds)
-    driver = FileDriver(setting.acts, setting.name)
-    fleet = Fleet(store, RealClock(), driver)
-    assert fleet.following
-    fleet.following.staleness_seconds = setting.staleness_seconds
-    await fleet.start()
-    worker = Worker(fleet)
+    worker = Worker(await up(setting))
     part = setting.socket.with_suffix(".part")
     server = await asyncio.start_unix_server(worker.connected, part, limit=LINE_BYTES)
     part.rename(setting.socket)  # who finds it can connect
