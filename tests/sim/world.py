@@ -13,6 +13,7 @@ from fairwarning.machines.driver import Report
 from fairwarning.service import failpoints
 from fairwarning.service.batch import Waiting
 from fairwarning.service.clock import VirtualClock
+from fairwarning.service.documents import Published
 from fairwarning.service.fleet import RETRY_SECONDS, Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
@@ -125,6 +126,7 @@ class World:
         )
         self.now = START
         self.clock = VirtualClock(START)
+        self.readers: dict[str, Published] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
         self.life = 0
         self.stimuli = 0
@@ -143,6 +145,7 @@ class World:
         self.clock = VirtualClock(self.now)
         # A small cache now and then, so that entities are loaded again.
         cached = 4096 if self.life % 4 else 3
+        self.readers.clear()
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
         self.fleet.retry_later = lambda again: self.after(1.0, again)
         await self.fleet.open()
@@ -241,6 +244,7 @@ class World:
     async def _read(self, scope: str, version: str) -> None:
         try:
             published = await self.fleet.documents.fetch(scope)
+            self.readers[scope] = published  # as a machine that is connected holds on to it
         except NotFound:
             must(scope not in self.ledger.scopes, "IL11", f"{scope} exists but cannot be read")
             return
