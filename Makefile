@@ -29,9 +29,9 @@ az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
-# One worker more than there are cores, as many tests wait for something.
+# Two workers more than there are cores, as many tests wait for something.
 test: .venv ## run the tests
-	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal $(ARGS)
+	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
 	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)
