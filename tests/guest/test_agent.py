@@ -224,7 +224,8 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
             with Running(home) as agent:
                 agent.until(lambda: it.approvals)
             assert home.ran("+").count("drain") == 2
-            assert home.ran("+").count("note") in {1, 2}  # twice if it was ended before it knew (IG2)
+            # Twice if the agent was ended before it had noted the end of the first (IG2).
+            assert home.ran("+").count("note") in {1, 2}
             assert {line.split()[3] for line in home.log()} == {event.id}
 
 
