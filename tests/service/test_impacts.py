@@ -124,7 +124,6 @@ async def test_started_is_durable_and_visible_before_the_impact() -> None:
     """When a driver is called, the event is Started in the store and in the document (IL5)."""
     seen: list[bytes] = []
     async with rig() as it:
-
         published: list[Published] = []
 
         def look(_: Impact) -> None:
