@@ -84,7 +84,7 @@ PLANTS: dict[str, Plant] = {
         ),
     ),
     "show what is not durable": Plant(
-        "ID2",
+        "ID2 IL9",
         Patch(
             "service.rounds",
             "                await self._commit(work)\n",
