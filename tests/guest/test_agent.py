@@ -383,6 +383,8 @@ def test_its_own_server(tmp_path: Path) -> None:
                 it.restart("db_0")
                 agent.until(lambda: it.approvals and "flush" in home.ran())
                 assert get(port, "/healthz")[0] == 200
+                done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
+                agent.until(lambda: done in get(port, "/metrics")[2])
                 figures = dict(
                     line.removeprefix("fairwarning_agent_").split()
                     for line in get(port, "/metrics")[2].decode().splitlines()
