@@ -4,11 +4,31 @@ from collections.abc import Callable
 import pytest
 
 from fairwarning.core.errors import NotFound, Unavailable
-from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.core.model import (
+    Event,
+    EventStatus,
+    EventType,
+    Machine,
+    Scope,
+    ScopeKind,
+    Source,
+)
+from fairwarning.core.record import changed
 from fairwarning.service.documents import Documents, Published
 from tests.bed import NEWEST
 from tests.contract.stage import until
 from tests.service.rig import change, in_loop
+
+_EVENT = Event(
+    id="e",
+    type=EventType.REBOOT,
+    status=EventStatus.SCHEDULED,
+    source=Source.PLATFORM,
+    resources=("vm",),
+    created_at=0.0,
+    not_before=900,
+    operation="",
+)
 
 
 def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
@@ -61,14 +81,14 @@ async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
     readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers) == 3)
+    await until(lambda: len(published._followers or ()) == 3)
     documents.publish("vm", _scope(1, version=2, polled_at=9))
     documents.publish("other", _scope(7))
     await asyncio.sleep(0)
     assert not any(reader.done() for reader in readers)
     documents.publish("vm", _scope(2, version=3))
     await asyncio.gather(*readers)
-    assert published._followers == {}
+    assert not published._followers
 
 
 def test_what_was_never_loaded_is_off() -> None:
@@ -77,6 +97,23 @@ def test_what_was_never_loaded_is_off() -> None:
     assert published.incarnation == 0
     with pytest.raises(NotFound):
         published.body(NEWEST)
+
+
+@in_loop
+async def test_documents_that_are_alike_share_what_was_rendered() -> None:
+    """Without events only the incarnation is in a document; with one, it is the scope's own."""
+    documents = _of(_scope(1))
+    one, other = await documents.fetch("vm"), await documents.fetch("other")
+    assert one.answers is other.answers
+    assert one.body(NEWEST) == other.body(NEWEST)
+    one.answers["any"] = b"rendered"
+    documents.publish("vm", changed(_scope(2, version=2), events={"e": _EVENT}))
+    documents.publish("other", _scope(2, version=2))
+    assert one.answers == other.answers == {}
+    assert one.answers is not other.answers
+    documents.publish("vm", _scope(1_000_000, version=3))  # of so many, few are alike
+    documents.publish("other", _scope(1_000_000, version=3))
+    assert one.answers is not other.answers
 
 
 @in_loop
@@ -106,13 +143,13 @@ async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
     """A held request that is cancelled is forgotten; the others stay."""
     published = await _of(_scope(1)).fetch("vm")
     readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers) == 3)
+    await until(lambda: len(published._followers or ()) == 3)
     readers[1].cancel()
     await asyncio.wait([readers[1]])
-    assert len(published._followers) == 2
+    assert len(published._followers or ()) == 2
     published.replace(_scope(2))
     await asyncio.gather(readers[0], readers[2])
-    assert published._followers == {}
+    assert not published._followers
 
 
 @pytest.mark.parametrize("first", ["change", "hang up"])
@@ -128,7 +165,7 @@ async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
     reader.cancel()
     await asyncio.wait([reader])
     published.replace(_scope(3))
-    assert published._followers == {}
+    assert not published._followers
 
 
 async def _fetch_during(

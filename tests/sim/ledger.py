@@ -21,7 +21,7 @@ from fairwarning.store.store import Batch
 from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, Known
 from tests.sim.invariants import e4, ic1, ic4, id1_id2, id4, id7, id8, il3, il4, il5_begun, il6, il9
 from tests.sim.journal import LINES
-from tests.sim.resources import c1
+from tests.sim.resources import c1, concerns_c1
 from tests.sim.violations import Violation, must
 
 
@@ -42,7 +42,7 @@ class Ledger(Books):
                 self._scope(name, before, after, fresh)
             else:
                 self._entity(kind, name, after)
-        if any(kind is not Operation for kind, _ in batch.changes):
+        if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
         self.events.update(fresh)
         self.open.update(fresh)

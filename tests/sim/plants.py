@@ -71,8 +71,8 @@ PLANTS: dict[str, Plant] = {
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",
-            "self._published.setdefault(scope, Published())",
-            "self._published.setdefault(scope[:6], Published())",
+            "self._published.setdefault(scope, Published(self._empty))",
+            "self._published.setdefault(scope[:6], Published(self._empty))",
         ),
     ),
     "acknowledge what is not durable": Plant(

@@ -11,7 +11,14 @@ from fairwarning.core.commands import (
     Remove,
     Write,
 )
-from fairwarning.core.model import ImpactKind, Resource, Scope
+from fairwarning.core.model import (
+    Entity,
+    ImpactKind,
+    Ref,
+    Resource,
+    ScaleSet,
+    Scope,
+)
 from fairwarning.service import resources
 from tests.sim.books import Books
 from tests.sim.violations import must
@@ -85,6 +92,14 @@ def _leaves(books: Books, one: Resource) -> bool:
     if one.set:
         return bool(books.sets[one.set].deleting)
     return bool(one.machine) and _goes(books.scopes[one.scope], one.machine)
+
+
+def concerns_c1(ref: Ref, change: tuple[Entity | None, Entity | None]) -> bool:
+    """Whether a change can break it: to look at all of it takes its time."""
+    before, after = change
+    if isinstance(before, Scope) and isinstance(after, Scope):
+        return before.machines is not after.machines
+    return ref[0] is Resource or (ref[0] in {Scope, ScaleSet} and (before is None or after is None))
 
 
 def c1(books: Books) -> None:

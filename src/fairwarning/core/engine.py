@@ -144,7 +144,7 @@ def _protect(draft: Draft, command: Protect) -> None:
 
 
 def _change(draft: Draft, machine: Machine, why: str) -> None:
-    draft.machines[machine.name] = machine
+    draft.own_machines()[machine.name] = machine
     draft.facts.append(Fact(Did.MACHINE_CHANGED, machine=machine.name, why=why))
 
 

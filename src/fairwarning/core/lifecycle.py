@@ -22,6 +22,7 @@ from fairwarning.core.messages import (
     Vanish,
 )
 from fairwarning.core.model import (
+    NOTHING,
     Event,
     EventStatus,
     EvictionPolicy,
@@ -82,17 +83,19 @@ def due(scope: Scope) -> float | None:
 
 
 class Draft:
-    """A scope while it is being decided. Copies on first change, so the scope itself stays."""
+    """A scope while it is being decided. It works on copies, so the scope itself stays."""
 
     __slots__ = (
-        "enabled_anew", "events", "facts", "impacts", "incarnation", "machines", "new_impacts",
-        "now", "polled_at", "progress", "ready_at", "rules", "scope", "sends", "settled",
+        "_copied", "enabled_anew", "events", "facts", "impacts", "incarnation", "machines",
+        "new_impacts", "now", "polled_at", "progress", "ready_at", "rules", "scope", "sends",
+        "settled",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, now: float) -> None:
         self.scope = scope
         self.now = now
-        self.machines = dict(scope.machines)
+        self.machines = scope.machines
+        self._copied: dict[str, Machine] | None = None
         self.events = dict(scope.events)
         self.impacts = dict(scope.impacts)
         self.rules = scope.rules
@@ -112,6 +115,12 @@ class Draft:
         if machine is None:
             raise NotFound("UnknownMachine", f"there is no machine {name!r} in {self.scope.id!r}")
         return machine
+
+    def own_machines(self) -> dict[str, Machine]:
+        """The machines, to be changed. They may be many and seldom are, so this makes the copy."""
+        if self._copied is None:
+            self.machines = self._copied = dict(self.machines)
+        return self._copied
 
     # --- Events ---
 
@@ -300,7 +309,7 @@ class Draft:
             kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
         )
         if deleted:  # IL11: its identity answers no more
-            del self.machines[machine.name]
+            del self.own_machines()[machine.name]
             self._drop_advice(machine.name)
             self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
             if self.scope.owner:
@@ -310,7 +319,7 @@ class Draft:
         else:
             power = POWER_AFTER.get(kind, machine.power)
             if power is not machine.power:
-                self.machines[machine.name] = changed(machine, power=power)
+                self.own_machines()[machine.name] = changed(machine, power=power)
 
     def _count(self, progress: Progress) -> None:
         so_far = self.progress.get(progress.operation)
@@ -344,8 +353,9 @@ class Draft:
 
     def add_machines(self, machines: Iterable[Machine]) -> None:
         """New machines."""
+        own = self.own_machines()
         for machine in machines:
-            self.machines[machine.name] = changed(machine, created_at=self.now)
+            own[machine.name] = changed(machine, created_at=self.now)
             self.facts.append(Fact(Did.MACHINE_ADDED, machine=machine.name))
 
     def _fact(self, did: Did, event: Event, why: str) -> None:
@@ -369,8 +379,8 @@ class Draft:
         scope: Scope | None = changed(
             self.scope,
             machines=self.machines,
-            events=self.events,
-            impacts=self.impacts,
+            events=self.events or NOTHING,
+            impacts=self.impacts or NOTHING,
             rules=self.rules,
             incarnation=self.incarnation,
             polled_at=self.polled_at,

@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from hashlib import sha256
+from typing import Never
 
 from fairwarning.core import limits
 from fairwarning.core.record import record
+
+NOTHING: Mapping[str, Never] = {}
+"""What most scopes have of most things. They share it, for there may be a million of them."""
 
 
 class ScopeKind(StrEnum):

@@ -81,6 +81,9 @@ class Caller:
         self.connections = 0
         self.quiet = 0
         self._born = machine.created_at
+        if (shown := published.scope) and (same := self.machine()):
+            # There may be a million callers: what the document has anyway is not kept twice.
+            self.scope, self.name, self._born = shown.id, same.name, same.created_at
 
     def machine(self) -> Machine | None:
         """The machine as it is now; None once it is gone, or another of its name has come."""

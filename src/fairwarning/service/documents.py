@@ -5,7 +5,7 @@ then (durable before visible).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
 from weakref import WeakValueDictionary
 
@@ -14,21 +14,24 @@ from fairwarning.core.errors import NotFound
 from fairwarning.core.model import Scope
 
 Callback = Callable[[], None]
+Answers = dict[str, bytes]
+"""What was rendered of a document, by whatever key its reader likes."""
 
 _TOLD_AT_ONCE = 256
+_ALIKE = 256  # incarnations
 
 
 class Published:
     """A scope as its machines see it. It stays the same object while the scope is there."""
 
-    __slots__ = ("__weakref__", "_followers", "answers", "scope")
+    __slots__ = ("__weakref__", "_empty", "_followers", "answers", "scope")
 
-    def __init__(self) -> None:
+    def __init__(self, empty: Sequence[Answers] = ()) -> None:
         self.scope: Scope | None = None
-        self.answers: dict[str, bytes] = {}
-        """What was rendered of this document, by whatever key its reader likes; emptied when the
-        document changes."""
-        self._followers: dict[Callback, None] = {}
+        self.answers: Answers = {}
+        """Others when the document changes."""
+        self._empty = empty
+        self._followers: dict[Callback, None] | None = None  # mostly nobody
 
     @property
     def incarnation(self) -> int:
@@ -50,18 +53,27 @@ class Published:
         changed = self.incarnation != (scope.incarnation if scope else 0)
         self.scope = scope
         if changed or scope is None:
-            self.answers.clear()
+            self.answers = self._answers_of(scope)
             if self._followers:
-                followers, self._followers = self._followers, {}
+                followers, self._followers = self._followers, None
                 asyncio.get_running_loop().call_soon(_tell, list(followers))
+
+    def _answers_of(self, scope: Scope | None) -> Answers:
+        """Without events, documents of one incarnation are alike: a million share what is sent."""
+        if scope is None or scope.events or scope.incarnation >= len(self._empty):
+            return {}
+        return self._empty[scope.incarnation]
 
     def follow(self, callback: Callback) -> None:
         """Call back, once, when the incarnation is another (M18): no task, no future."""
+        if self._followers is None:
+            self._followers = {}
         self._followers[callback] = None
 
     def unfollow(self, callback: Callback) -> None:
         """Given up: a held request must leave nothing behind."""
-        self._followers.pop(callback, None)
+        if self._followers:
+            self._followers.pop(callback, None)
 
 
 class Documents:
@@ -71,6 +83,7 @@ class Documents:
         self._load = load
         # A scope that nobody asks for any more goes with the last who did.
         self._published: WeakValueDictionary[str, Published] = WeakValueDictionary()
+        self._empty: list[Answers] = [{} for _ in range(_ALIKE)]
         self._loading: dict[str, asyncio.Future[Scope | None]] = {}
         self.fresh_until = inf
         """By `time.monotonic`: past it nothing of this may be told, for it may be too old (IK3)."""
@@ -88,7 +101,7 @@ class Documents:
         published = self._published.get(scope)
         if published is None or published.scope is None:
             # On record before loading, so that a commit in the meantime is not missed.
-            published = self._published.setdefault(scope, Published())
+            published = self._published.setdefault(scope, Published(self._empty))
             loaded = await self._load_once(scope)
             newest = _newer(published.scope, loaded)
             if self._published.get(scope) is not published:

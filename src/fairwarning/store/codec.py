@@ -3,12 +3,14 @@
 A field that is new in the code and has a default decodes from rows that were written before it.
 """
 
+from collections.abc import Iterable
 from dataclasses import fields
 from operator import attrgetter
 
 import msgspec
 
 from fairwarning.core.model import (
+    NOTHING,
     Entity,
     Impact,
     Lane,
@@ -16,9 +18,11 @@ from fairwarning.core.model import (
     Operation,
     Resource,
     Rollout,
+    Rules,
     ScaleSet,
     Scope,
 )
+from fairwarning.core.record import changed
 
 KINDS: dict[str, type[Entity]] = {
     kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource)
@@ -29,6 +33,8 @@ _encode = msgspec.json.Encoder().encode
 _entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
 _machine = msgspec.json.Decoder(Machine)
 _impact = msgspec.json.Decoder(Impact)
+
+_RULES = Rules()
 
 # A scope's machines are rows of their own.
 _SCOPE_FIELDS = tuple(field.name for field in fields(Scope) if field.name != "machines")
@@ -45,6 +51,18 @@ def text(value: Entity | Machine | Impact) -> str:
 def entity(kind: str, body: str) -> Entity:
     """The entity again; a scope without its machines."""
     return _entities[kind].decode(body)
+
+
+def whole(scope: Scope, machines: Iterable[str]) -> Scope:
+    """The scope with its machines. What scopes mostly have alike they share."""
+    decoded = map(_machine.decode, machines)
+    return changed(
+        scope,
+        machines={one.name: one for one in decoded},
+        events=scope.events or NOTHING,
+        impacts=scope.impacts or NOTHING,
+        rules=_RULES if scope.rules == _RULES else scope.rules,
+    )
 
 
 def machine(body: str) -> Machine:

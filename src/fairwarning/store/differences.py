@@ -27,7 +27,7 @@ def differences(ref: Ref, before: Entity | None, after: Entity | None) -> Differ
     """
     old = before.machines if isinstance(before, Scope) else _NONE
     new = after.machines if isinstance(after, Scope) else _NONE
-    if len(old) == len(new) and all(map(is_, old.values(), new.values())):
+    if old is new or (len(old) == len(new) and all(map(is_, old.values(), new.values()))):
         return None
     kept = [name for name in old if name in new]
     if list(new)[: len(kept)] != kept:  # another order, which must survive: all of them anew

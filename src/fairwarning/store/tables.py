@@ -15,7 +15,6 @@ from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
-from fairwarning.core.record import changed as with_changes
 from fairwarning.store import codec, schema
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import Differences, address_taken, came, differences, stale
@@ -197,8 +196,7 @@ def _load(connection: Connection, ref: Ref) -> Entity | None:
     if not isinstance(entity, Scope):
         return entity
     bodies = connection.execute(_SQL["machines"], (name,)).fetchall()
-    machines = [codec.machine(body) for (body,) in bodies]
-    return with_changes(entity, machines={machine.name: machine for machine in machines})
+    return codec.whole(entity, (body for (body,) in bodies))
 
 
 def due(connection: Connection, now: float, limit: int) -> list[Ref]:

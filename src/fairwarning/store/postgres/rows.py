@@ -8,7 +8,6 @@ from fairwarning.core import cascade
 from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Entity, Machine, Ref, Scope
-from fairwarning.core.record import changed as with_changes
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import Differences, differences
@@ -118,10 +117,7 @@ def _machine(scope: str, machine: Machine) -> dict[str, object]:
 def entity(kind: str, body: str, machines: Sequence[str] | None) -> Entity:
     """The entity again, whole."""
     found = codec.entity(kind, body)
-    if not isinstance(found, Scope):
-        return found
-    decoded = [codec.machine(one) for one in machines or ()]
-    return with_changes(found, machines={one.name: one for one in decoded})
+    return codec.whole(found, machines or ()) if isinstance(found, Scope) else found
 
 
 def place(number: int, scope: str, body: str) -> Place:
