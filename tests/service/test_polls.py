@@ -1,8 +1,13 @@
 import pytest
 
-from fairwarning.core.commands import Poll
+from fairwarning.core.commands import CreateScope, Poll
+from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.service.polls import Polls
+from fairwarning.store.postgres.store import PostgresStore
 from tests.bed import NOON, Bed
+from tests.bench.fleets import Never, serving
+from tests.postgres.fixtures import database_or_skip
+from tests.service.rig import in_loop
 
 FIVE_MINUTES = 300
 
@@ -14,11 +19,15 @@ def _polls() -> tuple[Polls, list[Poll]]:
     return Polls(posted.append), posted
 
 
+def _scope(name: str, polled_at: float = 0.0) -> Scope:
+    return Scope(id=name, kind=ScopeKind.STANDALONE, incarnation=1, polled_at=polled_at)
+
+
 def test_written_at_most_once_in_five_minutes() -> None:
     """However often machines ask, it is written down every five minutes and no more."""
     polls, posted = _polls()
     for second in range(1801):
-        polls.seen("vm", NOON + second)
+        polls.seen(_scope("vm"), NOON + second)
     assert [poll.at for poll in posted] == [NOON + n * FIVE_MINUTES for n in range(7)]
     assert polls.last("vm") == NOON + 1800
 
@@ -27,30 +36,59 @@ def test_each_scope_by_itself() -> None:
     """One scope's polls do not keep another's from being written."""
     polls, posted = _polls()
     for scope in ("a", "b", "a", "b"):
-        polls.seen(scope, NOON)
+        polls.seen(_scope(scope), NOON)
     assert [poll.scope for poll in posted] == ["a", "b"]
+
+
+def test_what_is_on_record_is_not_written_again() -> None:
+    """Whoever wrote it, before a restart or beside this process: five minutes count from there."""
+    polls, posted = _polls()
+    polls.seen(_scope("vm", polled_at=NOON), NOON + FIVE_MINUTES - 1)
+    assert posted == []
+    polls.recorded(_scope("vm", polled_at=NOON + FIVE_MINUTES - 1))
+    assert polls.last("vm") == 0
+    assert polls.unwritten() == []
+    polls.seen(_scope("vm", polled_at=NOON), NOON + FIVE_MINUTES)
+    assert [poll.at for poll in posted] == [NOON + FIVE_MINUTES]
 
 
 def test_a_clean_stop_writes_the_rest() -> None:
     """What was kept back is known, and only that."""
     polls, _ = _polls()
-    polls.seen("written", NOON)
-    polls.seen("kept", NOON)
-    polls.seen("kept", NOON + 10)
+    polls.seen(_scope("written"), NOON)
+    polls.seen(_scope("kept"), NOON)
+    polls.seen(_scope("kept"), NOON + 10)
     (rest,) = polls.unwritten()
     assert (rest.scope, rest.at) == ("kept", NOON + 10)
+
+
+def test_who_fell_quiet_is_written_late() -> None:
+    """Another process may switch the feature off a day after the last poll, and must know of it."""
+    polls, posted = _polls()
+    for scope in ("quiet", "asks"):
+        polls.seen(_scope(scope, polled_at=NOON), NOON + 10)
+    polls.seen(_scope("asks", polled_at=NOON), NOON + 200)
+    polls.write_late(NOON + 200)
+    assert posted == []
+    polls.write_late(NOON + 200 + FIVE_MINUTES - 1)
+    assert posted == []
+    polls.seen(_scope("asks", polled_at=NOON + 400), NOON + 450)
+    polls.write_late(NOON + 200 + FIVE_MINUTES)
+    assert [(poll.scope, poll.at) for poll in posted] == [("quiet", NOON + 10)]
+    polls.write_late(NOON + 200 + 2 * FIVE_MINUTES)
+    assert [poll.scope for poll in posted] == ["quiet", "asks"]  # each once
 
 
 def test_a_scope_that_is_forgotten() -> None:
     """Nothing is kept of a scope that is gone or off; polled again, it is written at once."""
     polls, posted = _polls()
-    polls.seen("vm", NOON)
-    polls.seen("vm", NOON + 1)
+    polls.seen(_scope("vm"), NOON)
+    polls.seen(_scope("vm"), NOON + 1)
     polls.forget("vm")
     polls.forget("vm")
     assert polls.last("vm") == 0
     assert polls.unwritten() == []
-    polls.seen("vm", NOON + 2)
+    polls.seen(_scope("vm"), NOON + 2)
     assert len(posted) == 2
 
 
@@ -65,3 +103,22 @@ def test_polls_of_a_fleet_cost_few_writes() -> None:
             bed.poll("vm")
         assert 11 <= bed.scope("vm").version - before <= 13
         assert bed.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+
+
+@pytest.mark.spec("X1")
+@in_loop
+async def test_several_processes_write_no_more_than_one() -> None:
+    """Asked for through both, the scope is written once in five minutes."""
+    url = database_or_skip()
+    vm = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(Machine(name="vm"),))
+    async with (
+        serving(PostgresStore(url), Never()) as one,
+        serving(PostgresStore(url), Never()) as other,
+    ):
+        await one.submit(vm)
+        enabled = (await one.poll("vm")).scope
+        for fleet in (other, one, other):
+            await fleet.poll("vm")
+            await fleet.settled()
+        assert enabled
+        assert await other.read(Scope, "vm") == enabled

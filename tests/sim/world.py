@@ -248,8 +248,8 @@ class World:
         except NotFound:
             must(scope not in self.ledger.scopes, "IL11", f"{scope} exists but cannot be read")
             return
-        if published.incarnation:
-            self.fleet.polls.seen(scope, self.clock.now())
+        if published.scope and published.scope.enabled:
+            self.fleet.polls.seen(published.scope, self.clock.now())
         else:
             await self.fleet.carry([Waiting(Poll(scope=scope, actor="machine"), None)])
             if not published.incarnation:

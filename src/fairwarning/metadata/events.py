@@ -78,7 +78,8 @@ class Events:
 
     def seen(self, caller: Caller) -> None:
         """Its scope was asked for just now (M14)."""
-        self._fleet.polls.seen(caller.scope, self._fleet.clock.now())
+        if scope := caller.published.scope:
+            self._fleet.polls.seen(scope, self._fleet.clock.now())
 
     async def fetch(self, caller: Caller, ask: Ask) -> bytes:
         """The document of a scope that is off, or not yet ready: the request is held (M14)."""

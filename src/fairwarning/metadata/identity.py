@@ -160,7 +160,8 @@ class Callers:
         self.active.clear()
         for caller in active:
             if caller.polls:
-                self._fleet.polls.seen(caller.scope, now)
+                if scope := caller.published.scope:
+                    self._fleet.polls.seen(scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
                 caller.polls = caller.quiet = 0

@@ -186,11 +186,10 @@ class Fleet(Rounds):
     async def poll(self, scope: str) -> Published:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
         published = await self.documents.fetch(scope)
-        if published.incarnation:
-            self.polls.seen(scope, self.clock.now())
+        if published.scope and published.scope.enabled:
+            self.polls.seen(published.scope, self.clock.now())
         else:
             await self.submit(Poll(scope=scope, actor="machine"))
-            self.polls.written(scope, self.clock.now())
         await self._ready(published)
         return published
 
@@ -365,7 +364,9 @@ class Fleet(Rounds):
 
     def _publish(self, name: str, scope: Scope | None) -> None:
         self.documents.publish(name, scope)
-        if scope is None or not scope.enabled:
+        if scope and scope.enabled:
+            self.polls.recorded(scope)
+        else:
             self.polls.forget(name)
         for follower in self.followers:
             follower(name, scope)
