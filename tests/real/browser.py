@@ -24,6 +24,10 @@ from tests.cli.stage import Up, up
 CHROMIUM = "/usr/bin/chromium"
 WIDE = (1280, 800)
 PHONE = (390, 844)
+needs_chromium = pytest.mark.skipif(
+    not Path(CHROMIUM).exists(),
+    reason=f"there is no {CHROMIUM}; install Debian's chromium to test the page",
+)
 FLEET = """
 [[scale_set]]
 name = "web"
@@ -145,8 +149,6 @@ class Stage:
 @contextmanager
 def stage(data: Path, fleet: str = FLEET) -> Iterator[Stage]:
     """All of it; whatever the browser complained about is a failure."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"there is no {CHROMIUM}; install Debian's chromium to test the page")
     with (
         up(data, "--clock", "virtual", "--memory", fleet=fleet) as service,
         sync_playwright() as playwright,

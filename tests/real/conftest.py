@@ -13,7 +13,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Outside, a test is: run it in a room. Its fixtures are set up there, and only there."""
     if not room.is_inside():
         item.setup = lambda: None  # type: ignore[method-assign]
-        item.runtest = lambda: room.play(item.nodeid, item.config.rootpath)  # type: ignore[method-assign]
+        item.runtest = lambda: _play(item)  # type: ignore[method-assign]
+
+
+def _play(item: pytest.Item) -> None:
+    root = item.config.rootpath
+    if "az" in getattr(item, "fixturenames", ()):
+        _installed_az(root)  # a room only to say that it is missing would take seconds
+    room.play(item.nodeid, root)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -25,9 +32,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.fixture
 def az(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> str:
     """The installed Azure CLI, which is on the PATH from here on."""
-    ours = pytestconfig.rootpath / ".venv-az" / "bin" / "az"
+    found = _installed_az(pytestconfig.rootpath)
+    monkeypatch.setenv("PATH", f"{Path(found).parent}:{os.environ['PATH']}")
+    return found
+
+
+def _installed_az(root: Path) -> str:
+    ours = root / ".venv-az" / "bin" / "az"
     found = os.environ.get("FAIRWARNING_AZ") or shutil.which(ours) or shutil.which("az")
     if not found:
         pytest.skip("the Azure CLI is not installed; `make az` installs it in .venv-az")
-    monkeypatch.setenv("PATH", f"{Path(found).parent}:{os.environ['PATH']}")
     return found

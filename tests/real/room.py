@@ -27,7 +27,7 @@ _SUFFIXES = ("_PROXY", "_CA_BUNDLE")
 _NAMES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NETRC"}
 
 _PYTEST = ("-m", "pytest", "-q", "--no-header", "--runxfail")  # an expected failure is ours to see
-_WITHOUT = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist")
+_WITHOUT = [f"-pno:{name}" for name in ("cacheprovider", "randomly", "xdist", "schemathesis")]
 
 
 def is_inside() -> bool:

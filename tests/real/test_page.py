@@ -6,7 +6,18 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.cli.stage import QUERY
-from tests.real.browser import PHONE, Scheme, barriers, event_of, overflow, press, stage
+from tests.real.browser import (
+    PHONE,
+    Scheme,
+    barriers,
+    event_of,
+    needs_chromium,
+    overflow,
+    press,
+    stage,
+)
+
+pytestmark = needs_chromium
 
 PATHS = (
     "/",
