@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -89,7 +90,8 @@ FAULTS = {
     "two-resources": "it approved at once",
     "cancelled-event": "it ended with exit code 0: Reboot has begun",
     "empty-body": "it ended with exit code 1: json.decoder.JSONDecodeError",
-    "reboot-in-the-middle": "did not approve it",
+    # The other way round when its approval and the end of its power are one moment.
+    "reboot-in-the-middle": "did not approve it|it ended with exit code 0: Reboot has begun",
 }
 
 
@@ -98,7 +100,8 @@ def test_each_fault_of_the_naive_handler_is_found(tmp_path: Path) -> None:
     report = tmp_path / "report.xml"
     done = certify("--json", "--junit", str(report), "--", *NAIVE, NAIVE_SECONDS="1")
     seen = failed(done)
-    assert {name: FAULTS[name] in seen[name] for name in seen} == dict.fromkeys(FAULTS, True)
+    assert set(seen) == set(FAULTS)
+    assert {name: why for name, why in seen.items() if not re.search(FAULTS[name], why)} == {}
     suite = ET.parse(report).getroot()
     assert suite.get("tests") == str(len(TRAPS))
     told = {case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None}
