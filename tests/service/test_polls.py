@@ -1,7 +1,8 @@
 import pytest
 
 from fairwarning.core.commands import CreateScope, Poll
-from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
+from fairwarning.core.record import changed
 from fairwarning.service.polls import Polls
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bed import NOON, Bed
@@ -30,6 +31,15 @@ def test_written_at_most_once_in_five_minutes() -> None:
         polls.seen(_scope("vm"), NOON + second)
     assert [poll.at for poll in posted] == [NOON + n * FIVE_MINUTES for n in range(7)]
     assert polls.last("vm") == NOON + 1800
+
+
+def test_written_more_often_where_silence_is_short() -> None:
+    """Who knows only what is written, another process or the next one, sees that it is in use."""
+    polls, posted = _polls()
+    restless = changed(_scope("vm"), rules=Rules(idle_seconds=60))
+    for second in range(61):
+        polls.seen(restless, NOON + second)
+    assert [poll.at for poll in posted] == [NOON + n * 15 for n in range(5)]
 
 
 def test_each_scope_by_itself() -> None:

@@ -26,7 +26,7 @@ class Polls:
         """A machine of this enabled scope asked."""
         self._last[scope.id] = now
         written = max(scope.polled_at, self._posted.get(scope.id, 0.0))
-        if now - written >= limits.POLL_WRITE_SECONDS:
+        if now - written >= _apart(scope):
             self._write(scope.id, now)
 
     def recorded(self, scope: Scope) -> None:
@@ -70,6 +70,11 @@ class Polls:
     def unwritten(self) -> list[Poll]:
         """What a clean stop still has to write."""
         return [_poll(scope, at) for scope, at in self._kept_back()]
+
+
+def _apart(scope: Scope) -> float:
+    """Seconds between two writes: whoever knows only these must not think that nobody asks."""
+    return min(limits.POLL_WRITE_SECONDS, scope.rules.idle_seconds / 4)
 
 
 def _poll(scope: str, at: float) -> Poll:
