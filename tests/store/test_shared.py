@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from random import Random
 
 import psycopg
 import pytest
 
 from fairwarning.core.errors import Broken, Conflict, Unavailable
-from fairwarning.core.model import Impact, ImpactKind, Ref, Scope, ScopeKind
+from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
+from fairwarning.core.record import changed
 from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.store import PostgresStore, Row
@@ -89,6 +91,48 @@ def test_of_two_who_decided_on_one_state_one_is_told_to_decide_again() -> None:
         assert await one.load([A, (Scope, "b")]) == {A: scope(2), (Scope, "b"): None}
 
     two(story)
+
+
+@pytest.mark.spec("X1")
+def test_what_another_process_changed_is_read_with_its_machines() -> None:
+    """Whatever became of the scope and of them; those that are known are not read again."""
+
+    async def story(one: PostgresStore, other: PostgresStore) -> None:
+        random = Random(7)
+        kept: dict[Ref, Scope | None] = dict.fromkeys([A, (Scope, "b")])
+        for _ in range(300):
+            ref = random.choice(list(kept))
+            before = kept[ref]
+            after = kept[ref] = _next(random, ref[1], before)
+            await one.commit(Batch(1.0, {ref: (before, after)}))
+            if random.random() < 0.5:
+                assert await other.load(kept) == kept
+        known = (await other.load([A]))[A]
+        assert isinstance(known, Scope)
+        later = changed(known, version=known.version + 1, polled_at=9.0)
+        await one.commit(Batch(1.0, {A: (known, later)}))
+        found = (await other.load([A]))[A]
+        assert isinstance(found, Scope)
+        assert found == later
+        assert found.machines is known.machines
+
+    two(story)
+
+
+def _next(random: Random, name: str, before: Scope | None) -> Scope | None:
+    """The scope after something was done to it; it may be gone, or there again."""
+    if before is None:
+        before = Scope(id=name, kind=ScopeKind.AVAILABILITY_SET, version=0)
+    elif random.random() < 0.1 and name != "a":
+        return None
+    machines = dict(before.machines)
+    for number in random.sample(range(6), random.choice((0, 0, 0, 1, 2))):
+        if random.random() < 0.5:
+            machines.pop(f"{name}{number}", None)
+        else:
+            one = Machine(name=f"{name}{number}", zone=str(random.random()))
+            machines[one.name] = one
+    return changed(before, version=before.version + 1, machines=machines)
 
 
 @pytest.mark.spec("X1")

@@ -3,7 +3,7 @@
 A field that is new in the code and has a default decodes from rows that were written before it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 
@@ -53,16 +53,20 @@ def entity(kind: str, body: str) -> Entity:
     return _entities[kind].decode(body)
 
 
-def whole(scope: Scope, machines: Iterable[str]) -> Scope:
+def whole(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
     """The scope with its machines. What scopes mostly have alike they share."""
-    decoded = map(_machine.decode, machines)
     return changed(
         scope,
-        machines={one.name: one for one in decoded},
+        machines=machines,
         events=scope.events or NOTHING,
         impacts=scope.impacts or NOTHING,
         rules=_RULES if scope.rules == _RULES else scope.rules,
     )
+
+
+def machines(bodies: Iterable[str]) -> dict[str, Machine]:
+    """The machines of a scope, in order."""
+    return {one.name: one for one in map(_machine.decode, bodies)}
 
 
 def machine(body: str) -> Machine:

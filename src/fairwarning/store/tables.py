@@ -196,7 +196,7 @@ def _load(connection: Connection, ref: Ref) -> Entity | None:
     if not isinstance(entity, Scope):
         return entity
     bodies = connection.execute(_SQL["machines"], (name,)).fetchall()
-    return codec.whole(entity, (body for (body,) in bodies))
+    return codec.whole(entity, codec.machines(body for (body,) in bodies))
 
 
 def due(connection: Connection, now: float, limit: int) -> list[Ref]:

@@ -33,13 +33,15 @@ class Rows:
 
     def _put_entity(self, ref: Ref, before: Entity | None, after: Entity | None) -> None:
         self.written.append((ref, after))
-        if ref[0] is Scope and (move := differences(ref, before, after)):
+        move = differences(ref, before, after) if ref[0] is Scope else None
+        if move:
             self.moves.append(move)
         self._entities.append(
             {
                 **_version(ref, before),
                 "version": NO_VERSION if after is None else after.version,
                 "due": None if after is None else cascade.due(after),
+                "moves": move is not None,
                 "body": None if after is None else codec.text(after),
             }
         )
@@ -114,10 +116,14 @@ def _machine(scope: str, machine: Machine) -> dict[str, object]:
     }
 
 
-def entity(kind: str, body: str, machines: Sequence[str] | None) -> Entity:
-    """The entity again, whole."""
+def entity(kind: str, body: str, machines: Sequence[str] | None, known: Entity | None) -> Entity:
+    """The entity again, whole; without rows of machines, with those that are known."""
     found = codec.entity(kind, body)
-    return codec.whole(found, machines or ()) if isinstance(found, Scope) else found
+    if not isinstance(found, Scope):
+        return found
+    if machines is None and isinstance(known, Scope):
+        return codec.whole(found, known.machines)
+    return codec.whole(found, codec.machines(machines or ()))
 
 
 def place(number: int, scope: str, body: str) -> Place:

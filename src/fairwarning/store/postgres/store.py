@@ -247,7 +247,7 @@ class PostgresStore:
             if one is not None and one[0] == position:
                 entity = one[1]
             else:
-                entity = rows.entity(ref[0].__name__, body, machines)
+                entity = rows.entity(ref[0].__name__, body, machines, one and one[1])
             loaded[ref] = entity
             self._keep(ref, position, entity)
         return loaded

@@ -5,6 +5,7 @@
 -- Scopes, scale sets, operations, rollouts, lanes, resources.
 --   due      when it changes by the passing of time alone
 --   changed  the position at which it was last written: no two writes share one
+--   moved    the same for its machines, as far as it is a scope: the last write that had any
 --   holder   the process that sees to it that it is due; see `process`
 -- What is removed leaves its row behind, without a body and at version -1, so that whoever follows
 -- the feed learns of it. An entity of the same name that is made later takes the row over.
@@ -15,6 +16,7 @@ CREATE TABLE entity (
     version bigint NOT NULL,
     due double precision,
     changed bigint NOT NULL,
+    moved bigint NOT NULL,
     holder text,
     body text,
     PRIMARY KEY (kind, id)
@@ -162,14 +164,16 @@ BEGIN
             line = head.line + json_array_length(lines),
             machine = head.machine + json_array_length(machines -> 'fresh');
 
-        INSERT INTO entity (kind, id, version, due, changed, body)
-        SELECT new.kind, new.id, new.version, new.due, before.position + new.n, new.body
+        INSERT INTO entity (kind, id, version, due, changed, moved, body)
+        SELECT new.kind, new.id, new.version, new.due, before.position + new.n,
+            CASE WHEN new.moves THEN before.position + new.n ELSE 0 END, new.body
         FROM ROWS FROM (
             json_to_recordset(entities)
-            AS (kind text, id text, version bigint, due double precision, body text)
-        ) WITH ORDINALITY AS new (kind, id, version, due, body, n)
+            AS (kind text, id text, version bigint, due double precision, moves bool, body text)
+        ) WITH ORDINALITY AS new (kind, id, version, due, moves, body, n)
         ON CONFLICT (kind, id) DO UPDATE SET
             version = excluded.version, due = excluded.due, changed = excluded.changed,
+            moved = greatest(entity.moved, excluded.moved),
             holder = NULL, body = excluded.body;
 
         DELETE FROM machine

@@ -37,12 +37,14 @@ SELECT batch FROM writer WHERE process = %(process)s FOR UPDATE;
 
 -- name: load
 -- One statement, so that a scope and its machines are of one moment. What is known already by its
--- position comes without a body.
+-- position comes without a body, and a scope without machines that are known.
 SELECT
     wanted.n, entity.changed,
     CASE WHEN entity.changed <> wanted.known THEN entity.body END,
-    CASE WHEN entity.changed <> wanted.known AND entity.kind = 'Scope' THEN
-        (SELECT array_agg(body ORDER BY number) FROM machine WHERE scope = entity.id)
+    CASE WHEN entity.kind = 'Scope'
+        AND (entity.moved > wanted.known OR entity.changed < wanted.known) THEN
+        (SELECT coalesce(array_agg(body ORDER BY number), '{}')
+        FROM machine WHERE scope = entity.id)
     END
 FROM unnest(%(kinds)s::text [], %(ids)s::text [], %(known)s::bigint [])
 WITH ORDINALITY AS wanted (kind, id, known, n)
