@@ -22,7 +22,7 @@ def must(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, must))
 def record(kind: type[V]) -> type[V]:
     """Make a class a record; its fields are given by name."""
-    return dataclass(slots=True, kw_only=True)(kind)
+    return dataclass(slots=True, weakref_slot=True, kw_only=True)(kind)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -7,7 +7,6 @@ other.
 
 import asyncio
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -22,6 +21,7 @@ from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import address_taken, came, stale
 from fairwarning.store.postgres import rows, schema
 from fairwarning.store.postgres.connections import Connection, Connections, limited, translated
+from fairwarning.store.postgres.known import Known
 from fairwarning.store.postgres.rows import Rows
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Beat, Change, Entry, Place
@@ -56,8 +56,7 @@ class PostgresStore:
         self._connections = Connections(url, CONNECTIONS)
         self._lease = lease_seconds
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._cached = cached
-        self._cache: OrderedDict[Ref, tuple[int, Entity]] = OrderedDict()  # by position
+        self._known = Known(cached)
         self._retired = False
         self._unsure = False  # whether impacts of ours may be there that we do not know of
 
@@ -85,7 +84,7 @@ class PostgresStore:
         with suppress(Unavailable):
             await self._run("leave")
         await self._connections.close()
-        self._cache.clear()
+        self._known.clear()
 
     async def _run(self, query: str, **values: object) -> list[Row]:
         async with self._connections.one() as connection:
@@ -171,7 +170,10 @@ class PostgresStore:
             raise
         if base != _NOWHERE:
             for position, (ref, entity) in enumerate(written.written, base + 1):
-                self._keep(ref, position, entity)
+                if entity is None:
+                    self._known.drop(ref)
+                else:
+                    self._known.keep(ref, position, entity)
         return cast("float | None", due)
 
     async def _commit(self, written: Rows, name: str, text: str) -> list[Row]:
@@ -183,7 +185,7 @@ class PostgresStore:
             except psycopg.DatabaseError as error:
                 if error.sqlstate == _STALE:
                     kind, _, entity = str(error.diag.message_primary).partition(" ")
-                    self._cache.pop((KINDS[kind], entity), None)
+                    self._known.drop((KINDS[kind], entity))
                     raise stale((KINDS[kind], entity)) from error
                 if not connection.closed:
                     raise
@@ -223,18 +225,9 @@ class PostgresStore:
 
     # --- Entities ---
 
-    def _keep(self, ref: Ref, position: int, entity: Entity | None) -> None:
-        known = self._cache.pop(ref, None)
-        if known is not None and known[0] > position:
-            self._cache[ref] = known
-        elif entity is not None:
-            self._cache[ref] = (position, entity)
-        if len(self._cache) > self._cached:
-            self._cache.popitem(last=False)
-
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         wanted = list(refs)
-        known = [self._cache.get(ref) for ref in wanted]
+        known = [self._known.get(ref) for ref in wanted]
         found = await self._run(
             "load",
             kinds=[kind.__name__ for kind, _ in wanted],
@@ -249,7 +242,7 @@ class PostgresStore:
             else:
                 entity = rows.entity(ref[0].__name__, body, machines, one and one[1])
             loaded[ref] = entity
-            self._keep(ref, position, entity)
+            self._known.keep(ref, position, entity)
         return loaded
 
     async def due(self, now: float, limit: int) -> list[Ref]:
