@@ -16,7 +16,6 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import uvloop
@@ -116,7 +115,7 @@ class Worker:
         try:
             published = self.known[scope] = await self.fleet.poll(scope)
             # As the metadata endpoint does: refuse what may be too old, or is not on yet.
-            if monotonic() > self.fleet.documents.fresh_until or not published.incarnation:
+            if self.fleet.documents.is_stale() or not published.incarnation:
                 raise Unavailable("NotReady", "what is known is too old; try again")
             body = published.body(VERSION)
         except NotFound:

@@ -77,7 +77,7 @@ def _health(parts: Parts) -> list[Route]:
         if parts.fleet.broken:
             error = "writes have stopped, reads go on; the log says why"
             return JSONResponse({"status": "stopped", "error": error}, 503)
-        if parts.fleet.stale:
+        if parts.fleet.documents.is_stale():
             error = "the database has been away for too long; polls are refused until it is back"
             return JSONResponse({"status": "stale", "error": error}, 503)
         return JSONResponse({"status": "ok"})

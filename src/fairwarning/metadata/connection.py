@@ -10,7 +10,6 @@ import socket
 import struct
 from collections import deque
 from functools import partial
-from time import monotonic
 from typing import cast
 
 from fairwarning.core import limits
@@ -81,7 +80,7 @@ class Connection(Stream):
             answer is None
             or caller.checked is not published.scope
             or polls >= caller.allowed
-            or monotonic() > self._desk.documents.fresh_until
+            or (self._desk.documents.fresh_until and self._desk.documents.is_stale())
         ):
             self._serve(Request(ask, None, b"", ask.close))
             return

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
-from time import monotonic
 from typing import Protocol
 
 from fairwarning.core import limits
@@ -95,7 +94,7 @@ class Desk:
 
     def answer(self, caller: Caller, ask: Ask, body: bytes) -> bytes | Work:
         """The answer to a request, or the work that brings it."""
-        if monotonic() > self.documents.fresh_until:
+        if self.documents.is_stale():
             raise _STALE  # IK3
         if ask.path == EVENTS and ask.method == b"GET":
             return self.events.ready(caller, ask) or partial(self.events.fetch, caller, ask)

@@ -6,7 +6,7 @@ then (durable before visible).
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from math import inf
+from time import monotonic
 from weakref import WeakValueDictionary
 
 from fairwarning.core.document import document
@@ -85,8 +85,12 @@ class Documents:
         self._published: WeakValueDictionary[str, Published] = WeakValueDictionary()
         self._empty: list[Answers] = [{} for _ in range(_ALIKE)]
         self._loading: dict[str, asyncio.Future[Scope | None]] = {}
-        self.fresh_until = inf
-        """By `time.monotonic`: past it nothing of this may be told, for it may be too old (IK3)."""
+        self.fresh_until: float | None = None
+        """By `time.monotonic`; None where nobody else writes."""
+
+    def is_stale(self) -> bool:
+        """Whether nothing of this may be told, for it may be too old (IK3)."""
+        return self.fresh_until is not None and monotonic() > self.fresh_until
 
     def scopes(self) -> Iterable[str]:
         """Those that somebody reads."""

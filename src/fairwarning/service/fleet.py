@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from time import monotonic
 
 from fairwarning.core import cascade
 from fairwarning.core.commands import (
@@ -204,20 +203,16 @@ class Fleet(Rounds):
             finally:
                 alarm.cancel()
 
-    @property
-    def stale(self) -> bool:
-        """Whether what is known here may be too old to be told (IK3)."""
-        return monotonic() > self.documents.fresh_until
-
     def metrics(self) -> list[Metric]:
         """Figures about the commands so far."""
+        stale = self.documents.is_stale()
         return [
             counter("fairwarning_commands", "Commands decided.", self._decided),
             counter("fairwarning_commands_refused", "Commands refused.", self._refused),
             counter("fairwarning_commits", "Transactions committed.", self._commits),
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
             gauge("fairwarning_writing", "1 while commands are taken.", self.broken is None),
-            gauge("fairwarning_stale", "1 while polls are refused as too old.", self.stale),
+            gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
         ]
 
     # --- The writer ---
