@@ -85,6 +85,12 @@ class Cloud(Endpoint):
         """Every request meets this."""
         self.call(lambda: self.fleet.faults.put(Fault(kind=kind, **more)))
 
+    def go_away(self) -> None:
+        """Nobody listens any more. A request that is held would be spared, so it is cut off."""
+        self.suffer(FaultKind.RESET)
+        for connection in tuple(self.server.connections):
+            self.call(connection.abort)
+
     def heal(self) -> None:
         """No faults any more."""
         self.call(self.fleet.faults.clear)

@@ -154,7 +154,7 @@ def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
             with Running(home) as agent:
                 it.restart("db_0")
                 agent.until(lambda: "drain" in home.ran("+"))
-                it.suffer(FaultKind.RESET)
+                it.go_away()
                 it.advance(3600)
                 home.open_gate()
                 agent.until(lambda: "approving" in home.steps())
