@@ -21,7 +21,7 @@ def must(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, must))
 def record(kind: type[V]) -> type[V]:
-    """Make a class a record; its fields are given by name."""
+    """Make a class a record; its fields are given by name, and it may be held weakly."""
     return dataclass(slots=True, weakref_slot=True, kw_only=True)(kind)
 
 

@@ -80,6 +80,7 @@ class Connection(Stream):
             answer is None
             or caller.checked is not published.scope
             or polls >= caller.allowed
+            # The time is only asked for where something can be too old: it takes its own.
             or (self._desk.documents.fresh_until and self._desk.documents.is_stale())
         ):
             self._serve(Request(ask, None, b"", ask.close))

@@ -18,7 +18,7 @@ Answers = dict[str, bytes]
 """What was rendered of a document, by whatever key its reader likes."""
 
 _TOLD_AT_ONCE = 256
-_ALIKE = 256  # incarnations
+_ALIKE = 256  # incarnations, from 0: few scopes without events have seen more
 
 
 class Published:
@@ -29,7 +29,7 @@ class Published:
     def __init__(self, empty: Sequence[Answers] = ()) -> None:
         self.scope: Scope | None = None
         self.answers: Answers = {}
-        """Others when the document changes."""
+        """Of this document; another dictionary when it changes."""
         self._empty = empty
         self._followers: dict[Callback, None] | None = None  # mostly nobody
 

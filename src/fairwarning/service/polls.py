@@ -53,7 +53,7 @@ class Polls:
         return [(scope, at) for scope, at in self._last.items() if at > posted.get(scope, 0.0)]
 
     def collect(self) -> None:
-        """Up to now, everybody who asked is on record."""
+        """From here on everybody who has asked is known."""
         for collector in self.collectors:
             collector()
 
