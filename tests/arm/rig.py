@@ -16,7 +16,7 @@ from fairwarning.core.record import changed
 from fairwarning.service import fleetfile
 from fairwarning.service.settings import TENANT, Cloud, ControlPlane
 from fairwarning.service.tokens import Principal, Role, Tokens
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 VERSION = "2024-11-01"
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
@@ -50,7 +50,7 @@ class Answer:
         return message
 
 
-class Control(Bed):
+class Control(FleetHarness):
     """A fleet and its control plane. Paths begin below the subscription, unless with `//`."""
 
     app: Application

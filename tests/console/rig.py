@@ -41,7 +41,7 @@ from fairwarning.service.tokens import Principal, Role, Tokens
 from fairwarning.service.webhooks.targets import Targets
 from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.store import Store
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 from tests.metadata.rig import LONGEST_SECONDS, Endpoint
 
 HOST = "127.0.0.1:8170"

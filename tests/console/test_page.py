@@ -15,8 +15,8 @@ from fairwarning.console.page import forms, words
 from fairwarning.console.page.timeline import ROWS, WINDOWS, chart
 from fairwarning.core.times import iso
 from fairwarning.service.tokens import Role
-from tests.bed import NOON
 from tests.console.rig import HOST, Console, Reply
+from tests.fixtures.fleet import NOON
 
 FORM = "application/x-www-form-urlencoded"
 EVIL = "\"><script>alert(1)</script><img src=x onerror='alert(1)'>"

@@ -7,9 +7,9 @@ from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.bed import NOON
 from tests.console.rig import Console
 from tests.console.telling import LIVES, Life, tell
+from tests.fixtures.fleet import NOON
 
 FOLDER = Path(__file__).parent / "stories"
 

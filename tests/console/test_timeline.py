@@ -7,9 +7,9 @@ from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.store import Batch
-from tests.bed import NOON
 from tests.console.rig import Console
 from tests.console.test_machines import STORES, store_of
+from tests.fixtures.fleet import NOON
 
 
 def frozen(it: Console, machine: str) -> str:

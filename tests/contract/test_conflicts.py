@@ -27,7 +27,6 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     MINUTE,
     approve,
@@ -40,12 +39,13 @@ from tests.contract.stage import (
     polled,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 WORK: list[type[Operate]] = [Restart, Redeploy, Maintain]
 SCHEDULED = EventStatus.SCHEDULED
 
 
-def _pair(bed: Bed, terminate_seconds: int = 0) -> None:
+def _pair(bed: FleetHarness, terminate_seconds: int = 0) -> None:
     """Two Spot machines of one update domain, polled."""
     machines = tuple(
         Machine(name=name, priority=Priority.SPOT, terminate_seconds=terminate_seconds)
@@ -59,7 +59,7 @@ def _pair(bed: Bed, terminate_seconds: int = 0) -> None:
 @pytest.mark.parametrize("second", [*WORK, Reimage, Stop, Deallocate, Start])
 def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -> None:
     """While one is unfinished, pending or under way, another is a conflict that names it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm", name="first")
         event = only(bed, "vm").id
@@ -80,7 +80,7 @@ def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -
 @pytest.mark.spec("E5")
 def test_an_impact_without_notice_is_named_by_its_operation() -> None:
     """What never had an event is named in the conflict all the same."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone()
         operate(bed, Reimage, "vm", "vm", name="wipe it")
         error = bed.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
@@ -90,7 +90,7 @@ def test_an_impact_without_notice_is_named_by_its_operation() -> None:
 @pytest.mark.spec("E5")
 def test_one_busy_machine_refuses_the_whole_operation() -> None:
     """An operation on several machines is accepted for all of them or for none."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=3, domains=3)
         bed.poll("av")
         operate(bed, Restart, "av", "av1", name="first")
@@ -107,7 +107,7 @@ def test_leaving_replaces_pending_work(
     first: type[Operate], leaving: type[Operate], kind: str
 ) -> None:
     """A delete or an eviction cancels a pending reboot, redeploy or freeze."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(priority=Priority.SPOT)
         bed.poll("vm")
         operate(bed, first, "vm", "vm", name="work")
@@ -124,7 +124,7 @@ def test_leaving_replaces_pending_work(
 @pytest.mark.parametrize("leaving", [Delete, Evict])
 def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]) -> None:
     """Only what is pending gives way; a reboot under way must end first."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(priority=Priority.SPOT)
         bed.poll("vm")
         operate(bed, Restart, "vm", "vm", name="work")
@@ -140,7 +140,7 @@ def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]
 @pytest.mark.parametrize("second", [Delete, Evict])
 def test_one_leave_does_not_replace_another(first: type[Operate], second: type[Operate]) -> None:
     """A machine leaves once: a second delete or eviction is a conflict."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machine = Machine(name="vm", priority=Priority.SPOT)
         bed.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
         bed.poll("vm")
@@ -153,7 +153,7 @@ def test_one_leave_does_not_replace_another(first: type[Operate], second: type[O
 @pytest.mark.parametrize("leaving", [Delete, Evict])
 def test_the_rest_of_a_replaced_event_gets_new_notice(leaving: type[Operate]) -> None:
     """If one of two machines leaves, the other gets a new event with its full notice."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _pair(bed)
         operate(bed, Restart, "av", "a", "b", name="restart")
         old = only(bed, "av")
@@ -172,7 +172,7 @@ def test_the_rest_of_a_replaced_event_gets_new_notice(leaving: type[Operate]) ->
 @pytest.mark.spec("E5")
 def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
     """The new event is approved like any other, and the operation it belongs to succeeds."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _pair(bed)
         operate(bed, Restart, "av", "a", "b", name="restart")
         operate(bed, Delete, "av", "a", name="delete")
@@ -186,7 +186,7 @@ def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
 @pytest.mark.spec("E5")
 def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
     """Both machines of an event leaving ends it; nothing of it is left to approve or to start."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _pair(bed)
         operate(bed, Restart, "av", "a", "b", name="restart")
         operate(bed, Evict, "av", "a", "b", name="evict")
@@ -199,7 +199,7 @@ def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
 @pytest.mark.spec("E6")
 def test_a_hundred_user_operations_may_be_scheduled() -> None:
     """The hundredth operation is accepted, the one after it refused with the limit in its text."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=101, domains=3)
         bed.poll("av")
         for n in range(100):
@@ -216,7 +216,7 @@ def test_a_hundred_user_operations_may_be_scheduled() -> None:
 @pytest.mark.spec("E6")
 def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
     """The preview's ten: machines and events do not count, nor does what the platform plans."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=40, domains=3, user_operations=10)
         bed.poll("av")
         operate(bed, Maintain, "av", "av39", name="platform")
@@ -233,7 +233,7 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
 @pytest.mark.spec("E6", "M15")
 def test_no_limit_where_nothing_is_scheduled() -> None:
     """In a scope that is off, operations run at once and none is counted."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=3, domains=1, user_operations=1)
         for n in range(3):
             operate(bed, Restart, "av", f"av{n}", name=f"op{n}")
@@ -243,7 +243,7 @@ def test_no_limit_where_nothing_is_scheduled() -> None:
 @pytest.mark.spec("E5")
 def test_advice_is_given_once() -> None:
     """A machine that was advised to leave is not advised again while that stands."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _pair(bed)
         operate(bed, Recommend, "av", "a", name="first")
         error = bed.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
@@ -255,7 +255,7 @@ def test_advice_is_given_once() -> None:
 @pytest.mark.spec("E6")
 def test_a_scope_holds_a_bounded_number_of_events() -> None:
     """The 257th event is refused, so a document cannot grow without end (ID8)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
         bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         bed.poll("av")

@@ -17,7 +17,6 @@ from fairwarning.core.commands import (
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EventStatus, Machine, Priority, ScopeKind
-from tests.bed import NEWEST, NOON, Bed
 from tests.contract.stage import (
     MINUTE,
     approve,
@@ -29,6 +28,7 @@ from tests.contract.stage import (
     set_of,
     shown,
 )
+from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 FIRST = ["EventId", "EventStatus", "EventType", "ResourceType", "Resources", "NotBefore"]
 FIELDS = {
@@ -48,7 +48,7 @@ GUID = re.compile(r"[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}
 @pytest.mark.parametrize("version", FIELDS)
 def test_the_fields_of_a_version_and_their_order(version: str) -> None:
     """Each version shows the fields it brought and those before it, always in one order."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Maintain, "vm", "vm", duration_seconds=30)
         document = bed.poll("vm", version)
@@ -70,7 +70,7 @@ def test_every_version_of_the_contract_is_there() -> None:
 @pytest.mark.spec("M6")
 def test_a_document_is_compact_json() -> None:
     """The bytes hold no space, and a duration or an incarnation is a number."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         body = bed._runner.run(bed.fleet.poll("vm")).body(NEWEST)
@@ -92,7 +92,7 @@ def test_a_document_is_compact_json() -> None:
 @pytest.mark.parametrize("kind", [ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE])
 def test_names_of_the_preview_carry_an_underscore(version: str, kind: ScopeKind) -> None:
     """On 2017-03-01 names of IaaS machines begin with `_`; those of roles never do."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machines = (Machine(name="FrontEnd_IN_0"), Machine(name="FrontEnd_IN_1"))
         bed.do(CreateScope(scope="s", kind=kind, machines=machines))
         bed.poll("s")
@@ -106,7 +106,7 @@ def test_names_of_the_preview_carry_an_underscore(version: str, kind: ScopeKind)
 @pytest.mark.spec("M7")
 def test_instances_of_a_set_go_by_their_resource_names() -> None:
     """Resources holds `web_0`, never the host name."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         operate(bed, Restart, "web/0", "web_0")
         assert bed.poll("web/0")["Events"][0]["Resources"] == ["web_0"]
@@ -117,7 +117,7 @@ def test_instances_of_a_set_go_by_their_resource_names() -> None:
 @pytest.mark.parametrize("version", FIELDS)
 def test_not_before_as_the_version_writes_it(version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT after it, the empty string once Started."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         (event,) = bed.poll("vm", version)["Events"]
@@ -130,7 +130,7 @@ def test_not_before_as_the_version_writes_it(version: str) -> None:
         assert event["NotBefore"] == ""
 
 
-def _one_of_each(bed: Bed) -> None:
+def _one_of_each(bed: FleetHarness) -> None:
     """A set's group with a Freeze, a Preempt, a Terminate and an advice event."""
     machines = (
         Machine(name="freeze"),
@@ -152,7 +152,7 @@ def test_a_version_shows_the_types_it_knows() -> None:
         "2017-11-01": spot,
         "2024-07-09": terminate | {"advised"},
     }
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_of_each(bed)
         operate(bed, Maintain, "s", "freeze", name="1")
         operate(bed, Evict, "s", "spot", name="2")
@@ -168,7 +168,7 @@ def test_a_version_shows_the_types_it_knows() -> None:
 @pytest.mark.spec("M9", "M11")
 def test_the_incarnation_is_the_scopes() -> None:
     """A version that does not show an event still counts its changes."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_of_each(bed)
         operate(bed, Evict, "s", "spot")
         assert bed.poll("s", "2017-08-01") == {"DocumentIncarnation": 2, "Events": []}
@@ -182,7 +182,7 @@ def test_the_incarnation_is_the_scopes() -> None:
 @pytest.mark.parametrize("end", ["carried out", "cancelled", "failed"])
 def test_what_is_over_is_simply_gone(end: str) -> None:
     """A document knows Scheduled and Started; nothing is ever shown as completed or cancelled."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         if end == "cancelled":
@@ -197,7 +197,7 @@ def test_what_is_over_is_simply_gone(end: str) -> None:
 @pytest.mark.spec("M11")
 def test_the_incarnation_counts_visible_changes() -> None:
     """One more for each visible change; nothing else moves it, and equal means equal."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=1)
         seen = [bed.poll("av")]
         operate(bed, Restart, "av", "av0", "av1")
@@ -219,7 +219,7 @@ def test_the_incarnation_counts_visible_changes() -> None:
 @pytest.mark.spec("M11", "E4")
 def test_an_operation_over_three_domains_is_one_change() -> None:
     """What comes to be in one decision is seen at once, under one new number."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         operate(bed, Restart, "av", "av0", "av1", "av2")
@@ -230,7 +230,7 @@ def test_an_operation_over_three_domains_is_one_change() -> None:
 @pytest.mark.spec("M11", "T6")
 def test_an_approval_that_starts_nothing_is_not_seen() -> None:
     """Waiting for others is invisible: the document stays as it was."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         operate(bed, Delete, "web/0", "web_0", name="1")
         bed.advance(1)
@@ -243,7 +243,7 @@ def test_an_approval_that_starts_nothing_is_not_seen() -> None:
 @pytest.mark.spec("M16")
 def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
     """A scope's document holds what is planned for any of its machines, and nothing else."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for scope in ("x", "y"):
             bed.availability_set(scope, machines=2, domains=2)
             bed.poll(scope)
@@ -256,7 +256,7 @@ def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
 @pytest.mark.spec("M16")
 def test_no_scope_approves_anothers_event() -> None:
     """An id of another scope is as unknown as one that never was, and changes nothing."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", "b")
         operate(bed, Restart, "a", "a")
         event = of(bed, "a", "a").id
@@ -267,14 +267,14 @@ def test_no_scope_approves_anothers_event() -> None:
         assert hits(bed) == []
 
 
-def _refused(bed: Bed, event: str) -> FairwarningError:
+def _refused(bed: FleetHarness, event: str) -> FairwarningError:
     return bed.refusal(Approve(scope="b", events=(event,)))
 
 
 @pytest.mark.spec("M8")
 def test_dates_do_not_depend_on_the_locale() -> None:
     """Names of days and months are English, and times GMT, wherever the server stands."""
-    with Bed(start=NOON + 31 * 24 * 3600) as bed:
+    with FleetHarness(start=NOON + 31 * 24 * 3600) as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         text = json.dumps(bed.poll("vm"))

@@ -21,7 +21,6 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, Priority, Rules
 from fairwarning.service.documents import Published
-from tests.bed import NEWEST, NOON, Bed
 from tests.contract.stage import (
     DAY,
     HOUR,
@@ -38,6 +37,7 @@ from tests.contract.stage import (
     told,
     until,
 )
+from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 EMPTY = {"DocumentIncarnation": 1, "Events": []}
 
@@ -45,7 +45,7 @@ EMPTY = {"DocumentIncarnation": 1, "Events": []}
 @pytest.mark.spec("M14", "M11")
 def test_the_first_poll_enables() -> None:
     """The first GET of any machine turns the feature on for the scope; more change nothing."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         assert not bed.scope("av").enabled
         assert bed.poll("av") == EMPTY
@@ -57,7 +57,7 @@ def test_the_first_poll_enables() -> None:
 @pytest.mark.spec("M14")
 def test_one_scope_does_not_enable_another() -> None:
     """Each scope is on or off by itself."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a")
         bed.standalone("b")
         for scope in "ab":
@@ -82,7 +82,7 @@ def test_a_scope_that_is_off_is_not_waited_for(
     action: type[Operate], more: dict[str, object], kind: ImpactKind
 ) -> None:
     """While nobody listens, operations run at once and no event is made."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(priority=Priority.SPOT, terminate_seconds=300)
         operate(bed, action, "vm", "vm", **more)  # type: ignore[arg-type]
         assert bed.events("vm") == []
@@ -95,7 +95,7 @@ def test_a_scope_that_is_off_is_not_waited_for(
 @pytest.mark.spec("M15", "T4")
 def test_a_set_nobody_polls_deletes_at_once() -> None:
     """Terminate notice is given only where the feature is on."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(CreateSet(set="web", capacity=2, terminate_seconds=900))
         bed.do(OperateInstances(set="web", operation="op", action=Delete, instances=(0,)))
         assert hits(bed) == [("web_0", ImpactKind.DELETE)]
@@ -104,7 +104,7 @@ def test_a_set_nobody_polls_deletes_at_once() -> None:
 @pytest.mark.spec("M14")
 def test_a_day_of_silence_disables() -> None:
     """24 h with no GET from any machine turn the feature off; a second earlier it is on."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         bed.advance(DAY - 1)
         assert bed.scope("vm").enabled
@@ -119,7 +119,7 @@ def test_a_day_of_silence_disables() -> None:
 @pytest.mark.parametrize("every", [60, 4 * MINUTE, 7 * HOUR, DAY - 1])
 def test_polls_keep_it_on(every: int) -> None:
     """The day is counted from the last GET, however often machines ask."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         for _ in range(min(3 * DAY // every, 50)):
             bed.advance(every)
@@ -135,7 +135,7 @@ def test_polls_keep_it_on(every: int) -> None:
 @pytest.mark.spec("M14", "E9")
 def test_the_last_poll_is_known_after_a_restart() -> None:
     """A clean stop writes down when machines last asked, also if that was just now."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         for _ in range(2):
             bed.advance(100)
@@ -150,7 +150,7 @@ def test_the_last_poll_is_known_after_a_restart() -> None:
 @pytest.mark.spec("M14")
 def test_the_silence_is_a_setting() -> None:
     """How long silence may last can be set for a scope, also while it lasts."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(idle_seconds=600))
         bed.poll("vm")
         bed.advance(599)
@@ -165,7 +165,7 @@ def test_the_silence_is_a_setting() -> None:
 @pytest.mark.spec("M11", "M14")
 def test_incarnations_restart_after_it_was_off() -> None:
     """While it is on, the incarnation only grows; switched on anew, the scope begins at 1."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         seen = []
         for name in ("first", "second"):
@@ -183,7 +183,7 @@ def test_incarnations_restart_after_it_was_off() -> None:
 @pytest.mark.spec("M15", "M14", "M11")
 def test_an_event_outlives_the_feature() -> None:
     """What was announced before the silence runs out normally, and is seen when asked for again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
         event = only(bed, "vm")
@@ -203,7 +203,7 @@ def test_an_event_outlives_the_feature() -> None:
 @pytest.mark.spec("M15")
 def test_an_event_runs_out_while_nobody_looks() -> None:
     """Off or not, what was announced starts at its NotBefore and ends."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
         bed.advance(2 * DAY - 1)
@@ -217,7 +217,7 @@ def test_an_event_runs_out_while_nobody_looks() -> None:
         assert bed.poll("vm") == EMPTY
 
 
-async def _held(bed: Bed) -> "asyncio.Task[Published]":
+async def _held(bed: FleetHarness) -> "asyncio.Task[Published]":
     """A first GET that was taken and is not answered yet."""
     asking = asyncio.create_task(bed.fleet.poll("vm"))
     await until(lambda: bool((ready := bed.fleet.documents.get("vm")) and ready.incarnation))
@@ -235,14 +235,14 @@ async def _not_yet(asking: "asyncio.Task[Published]") -> bool:
 def test_the_first_answer_may_take_its_time(delay: int) -> None:
     """The first GET is held for `enable_delay`, not failed; from then on answers come at once."""
 
-    async def first_poll(bed: Bed) -> None:
+    async def first_poll(bed: FleetHarness) -> None:
         asking = await _held(bed)
         await bed.fleet.advance(delay - 0.5)
         assert await _not_yet(asking)
         await bed.fleet.advance(0.5)
         assert json.loads((await asyncio.wait_for(asking, 10)).body(NEWEST)) == EMPTY
 
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(enable_delay_seconds=delay))
         bed._runner.run(first_poll(bed))
         assert bed.poll("vm") == EMPTY
@@ -252,7 +252,7 @@ def test_the_first_answer_may_take_its_time(delay: int) -> None:
 def test_nobody_is_answered_before_the_first() -> None:
     """Who asks while the feature is coming up waits as well: it is not up yet."""
 
-    async def two_polls(bed: Bed) -> None:
+    async def two_polls(bed: FleetHarness) -> None:
         first = await _held(bed)
         await bed.fleet.advance(30)
         second = asyncio.create_task(bed.fleet.poll("vm"))
@@ -260,7 +260,7 @@ def test_nobody_is_answered_before_the_first() -> None:
         await bed.fleet.advance(30)
         await asyncio.wait_for(asyncio.gather(first, second), 10)
 
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(enable_delay_seconds=60))
         bed._runner.run(two_polls(bed))
 
@@ -269,7 +269,7 @@ def test_nobody_is_answered_before_the_first() -> None:
 def test_a_held_request_that_gives_up_leaves_the_feature_on() -> None:
     """Who hangs up while being held has enabled the feature all the same."""
 
-    async def impatient(bed: Bed) -> None:
+    async def impatient(bed: FleetHarness) -> None:
         asking = await _held(bed)
         await bed.fleet.advance(1)
         held = sum(alarm.callback is not None for *_, alarm in bed.clock._alarms)
@@ -278,7 +278,7 @@ def test_a_held_request_that_gives_up_leaves_the_feature_on() -> None:
         assert asking.cancelled()
         assert sum(alarm.callback is not None for *_, alarm in bed.clock._alarms) == held - 1
 
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(enable_delay_seconds=60))
         bed._runner.run(impatient(bed))
         assert bed.scope("vm").enabled

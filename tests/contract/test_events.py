@@ -28,7 +28,6 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -45,11 +44,12 @@ from tests.contract.stage import (
     succeeded,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 
 
-def _spot(bed: Bed, rules: Rules | None = None) -> None:
+def _spot(bed: FleetHarness, rules: Rules | None = None) -> None:
     bed.standalone(priority=Priority.SPOT, rules=rules or Rules())
     bed.poll("vm")
 
@@ -72,7 +72,7 @@ def test_notice_by_type(
     kind: type[Operate], more: dict[str, object], event_type: EventType, notice: int
 ) -> None:
     """NotBefore is the creation plus the notice of the type."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _spot(bed)
         operate(bed, kind, "vm", "vm", **more)  # type: ignore[arg-type]
         event = only(bed, "vm")
@@ -85,7 +85,7 @@ def test_notice_is_a_setting() -> None:
     """Each notice can be set for a scope, and a change of it moves no event that exists."""
     rules = Rules(freeze_seconds=60, reboot_seconds=70, redeploy_seconds=80, preempt_seconds=90)
     for kind, notice in ((Maintain, 60), (Restart, 70), (Redeploy, 80), (Evict, 90)):
-        with Bed() as bed:
+        with FleetHarness() as bed:
             _spot(bed, rules=rules)
             operate(bed, kind, "vm", "vm")
             bed.do(Configure(scope="vm", rules=Rules()))
@@ -96,7 +96,7 @@ def test_notice_is_a_setting() -> None:
 @pytest.mark.parametrize("fraction", [0.001, 0.25, 0.999])
 def test_not_before_rounds_up(fraction: float) -> None:
     """The wire says whole seconds, so a NotBefore is rounded up: notice is never short."""
-    with Bed(start=NOON + fraction) as bed:
+    with FleetHarness(start=NOON + fraction) as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         event = only(bed, "vm")
@@ -110,7 +110,7 @@ def test_not_before_rounds_up(fraction: float) -> None:
 @pytest.mark.spec("E2")
 def test_starts_at_not_before_and_no_moment_earlier() -> None:
     """Without approval an event starts when NotBefore is reached, never earlier."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         before = only(bed, "vm")
@@ -129,7 +129,7 @@ def test_starts_at_not_before_and_no_moment_earlier() -> None:
 @pytest.mark.spec("E2")
 def test_starts_at_once_when_approved() -> None:
     """An approved event starts then, keeps its id, and is gone when it was carried out."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Redeploy, "vm", "vm")
         scheduled = only(bed, "vm")
@@ -146,7 +146,7 @@ def test_starts_at_once_when_approved() -> None:
 @pytest.mark.spec("E2")
 def test_approving_again_changes_nothing() -> None:
     """Approving twice, or after the start, or in lower case, has the effect of approving once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         name = only(bed, "vm").id
@@ -163,7 +163,7 @@ def test_approving_again_changes_nothing() -> None:
 @pytest.mark.spec("E2")
 def test_approving_what_started_by_itself() -> None:
     """An approval that comes after NotBefore is accepted and changes nothing."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         bed.advance(15 * MINUTE)
@@ -175,7 +175,7 @@ def test_approving_what_started_by_itself() -> None:
 @pytest.mark.spec("E2", "T6")
 def test_approving_again_while_others_are_awaited() -> None:
     """An approved event that still waits is approved once, whoever repeats it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         operate(bed, Delete, "web/0", "web_0", "web_1")
         for _ in range(3):
@@ -187,7 +187,7 @@ def test_approving_again_while_others_are_awaited() -> None:
 @pytest.mark.spec("E2")
 def test_a_list_with_one_unknown_id_approves_nothing() -> None:
     """Several ids are approved all together or, if one is unknown, not at all."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         operate(bed, Restart, "av", "av0", "av1")
@@ -204,7 +204,7 @@ def test_a_list_with_one_unknown_id_approves_nothing() -> None:
 @pytest.mark.spec("E2")
 def test_a_scheduled_event_can_be_cancelled() -> None:
     """A cancelled event is gone, nothing happens to its machine, its operation ends Canceled."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         cancel(bed, "vm", "vm")
@@ -219,7 +219,7 @@ def test_a_scheduled_event_can_be_cancelled() -> None:
 @pytest.mark.spec("E2")
 def test_a_started_event_cannot_be_cancelled() -> None:
     """What has started runs to its end: cancelling it is a conflict."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         approve(bed, "vm")
@@ -234,7 +234,7 @@ def test_a_started_event_cannot_be_cancelled() -> None:
 @pytest.mark.spec("E4")
 def test_an_event_stays_within_one_update_domain() -> None:
     """An operation over several domains becomes an event for each, and each is its own to start."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=6, domains=3)
         bed.poll("av")
         operate(bed, Restart, "av", "av5", "av0", "av4", "av3", "av1")
@@ -255,7 +255,7 @@ def test_an_event_stays_within_one_update_domain() -> None:
 def test_evictions_and_deletes_are_announced_for_each_machine(kind: type[Operate]) -> None:
     """Machines that leave for good leave one by one, even within a domain."""
     priority = Priority.SPOT if kind is Evict else Priority.REGULAR
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machines = tuple(Machine(name=n, priority=priority, terminate_seconds=300) for n in "ab")
         bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         bed.poll("av")
@@ -266,7 +266,7 @@ def test_evictions_and_deletes_are_announced_for_each_machine(kind: type[Operate
 @pytest.mark.spec("E2")
 def test_the_order_of_resources_never_changes() -> None:
     """Resources stand in one order through an event's whole life (M20 asks the same)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=4, domains=1)
         bed.poll("av")
         operate(bed, Restart, "av", "av2", "av0", "av3", "av1")
@@ -281,7 +281,7 @@ def test_the_order_of_resources_never_changes() -> None:
 @pytest.mark.spec("E2", "E4")
 def test_no_two_events_share_an_id() -> None:
     """Whatever scopes and machines are called, ids do not clash (ID3)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         spot = Priority.SPOT
         nasty = (Machine(name="s/ud0", priority=spot, update_domain=1), Machine(name="ud0"))
         for scope in ("s", "op/s", "s/ud0"):

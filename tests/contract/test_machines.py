@@ -5,8 +5,8 @@ import pytest
 from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Machine, ScopeKind
-from tests.bed import NOON, Bed
 from tests.contract.stage import hit, operate, polled, set_of, shown, succeeded, told
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("M16")
 
@@ -17,7 +17,7 @@ def _add(scope: str, *names: str) -> AddMachines:
 
 def test_a_new_machine_sees_what_the_others_see() -> None:
     """It joins the scope's document, and can be named in events at once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=1)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", name="before")
@@ -42,7 +42,7 @@ def test_a_new_machine_sees_what_the_others_see() -> None:
 )
 def test_who_cannot_be_added(wish: AddMachines, code: str) -> None:
     """Twice the same, a second to a standalone one, to a set by hand, or more than it holds."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.standalone()
         set_of(bed, 1)
@@ -52,7 +52,7 @@ def test_who_cannot_be_added(wish: AddMachines, code: str) -> None:
 
 def test_a_scope_can_be_filled_to_the_brim() -> None:
     """Two hundred machines, and then no more."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.do(_add("av", *(f"new{n}" for n in range(194))))
         assert len(bed.machines("av")) == 200
@@ -61,7 +61,7 @@ def test_a_scope_can_be_filled_to_the_brim() -> None:
 
 def test_a_standalone_scope_is_one_machine() -> None:
     """With its machine it goes; its name may be used again, by a scope that begins anew."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         two = tuple(Machine(name=name) for name in "ab")
         wish = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
         assert bed.refusal(wish).code == "OneMachine"
@@ -77,7 +77,7 @@ def test_a_standalone_scope_is_one_machine() -> None:
 
 def test_an_availability_set_outlives_its_machines() -> None:
     """It is a thing of its own: empty, it still answers, and takes new machines."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=1)
         bed.poll("av")
         operate(bed, Delete, "av", "av0")
@@ -89,7 +89,7 @@ def test_an_availability_set_outlives_its_machines() -> None:
 
 def test_protecting_twice_is_noted_once() -> None:
     """The journal tells changes, not wishes (IC7)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         for _ in range(2):
             bed.do(ProtectInstances(set="web", instances=(0,)))
@@ -98,7 +98,7 @@ def test_protecting_twice_is_noted_once() -> None:
 
 def test_an_address_names_one_machine() -> None:
     """An address that a machine has is refused to another, until the first is gone."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone("a", address="10.0.0.1")
         machine = Machine(name="b", address="10.0.0.1")
         wish = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))

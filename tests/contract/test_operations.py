@@ -19,7 +19,6 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Did
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     approve,
@@ -34,12 +33,13 @@ from tests.contract.stage import (
     succeeded,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 
 @pytest.mark.spec("E2")
 def test_an_impact_that_fails() -> None:
     """The operation ends Failed and says why; the event is gone all the same."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         bed.driver.fail = "the host does not answer"
@@ -56,7 +56,7 @@ def test_an_impact_that_fails() -> None:
 @pytest.mark.spec("E2")
 def test_one_of_two_impacts_fails() -> None:
     """The event stays until both are over; one failure is enough to fail the operation."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=1)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", "av1")
@@ -74,7 +74,7 @@ def test_one_of_two_impacts_fails() -> None:
 @pytest.mark.spec("E2")
 def test_a_driver_that_never_reports() -> None:
     """Past the limit the operation has Failed and the event is gone; a late report is ignored."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(impact_limit_seconds=30))
         bed.poll("vm")
         operate(bed, Restart, "vm", "vm")
@@ -93,7 +93,7 @@ def test_a_driver_that_never_reports() -> None:
 @pytest.mark.spec("E2", "E9")
 def test_reports_that_make_no_sense_are_ignored() -> None:
     """A report for an impact that has not begun, is over, or never was, changes nothing."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         waiting = bed.scope("vm").impacts["vm"].id
@@ -113,7 +113,7 @@ def test_reports_that_make_no_sense_are_ignored() -> None:
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
 def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
     """The same operation id again changes nothing and returns the operation as it stands."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         wish = Restart(scope="vm", operation="op", machines=("vm",))
         bed.do(wish)
@@ -129,7 +129,7 @@ def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
 @pytest.mark.spec("E9")
 def test_a_repeated_scale_has_the_effect_of_one() -> None:
     """A set that was scaled does not grow again by a repeat, whatever happened in between."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         bed.do(Scale(set="web", operation="grow", capacity=3))
         bed.do(Scale(set="web", operation="shrink", capacity=2))
@@ -141,7 +141,7 @@ def test_a_repeated_scale_has_the_effect_of_one() -> None:
 @pytest.mark.spec("E9")
 def test_a_refused_operation_leaves_its_id_free() -> None:
     """What was refused was never accepted: the same id may be used again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         assert bed.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
         operate(bed, Restart, "vm", "vm")
@@ -160,7 +160,7 @@ def test_a_refused_operation_leaves_its_id_free() -> None:
 )
 def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Power) -> None:
     """Reimage, stop, deallocate and start give no notice, and leave the power as they say."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, action, "vm", "vm")
         assert bed.events("vm") == []
@@ -175,7 +175,7 @@ def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Po
 @pytest.mark.parametrize("action", [Restart, Redeploy, Stop, Evict, Recommend])
 def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> None:
     """What is deallocated can be neither restarted nor evicted; it says so."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Deallocate, "vm", "vm", name="away")
         bed.advance(60)
@@ -189,7 +189,7 @@ def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> 
 @pytest.mark.spec("E2")
 def test_an_operation_over_groups_ends_once() -> None:
     """An operation on a set of two groups is one operation, and ends when all of it is over."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 120)
         bed.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
         approve(bed, "web/0")
@@ -206,7 +206,7 @@ def test_an_operation_over_groups_ends_once() -> None:
 @pytest.mark.spec("E2")
 def test_part_of_an_operation_cancelled() -> None:
     """Cancelling one of its events spares those machines; the rest is carried out, and counts."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=2)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", "av1")
@@ -222,7 +222,7 @@ def test_part_of_an_operation_cancelled() -> None:
 @pytest.mark.spec("E2", "E9")
 def test_the_journal_tells_the_whole_story() -> None:
     """Each change of an event has one line, in order, with who caused it (IC7)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm", actor="alice")
         event = only(bed, "vm").id
@@ -245,7 +245,7 @@ def test_the_journal_tells_the_whole_story() -> None:
 @pytest.mark.parametrize("action", [Restart, Delete, Stop])
 def test_unknown_machines_and_scopes(action: type[Operate]) -> None:
     """A machine of another scope is unknown here, and the whole operation is refused."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", "b")
         error = bed.refusal(action(scope="a", operation="op", machines=("a", "b")))
         assert (error.code, error.status) == ("UnknownMachine", 404)

@@ -29,7 +29,7 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 GROUP = Write(resource="group::rg", name="rg", body="{}")
 
@@ -46,14 +46,14 @@ def vm(name: str = "vm", **machine: object) -> Write:
     )
 
 
-def found(bed: Bed, name: str) -> Resource | None:
+def found(bed: FleetHarness, name: str) -> Resource | None:
     """The resource of this id."""
     return bed._runner.run(bed.fleet.read(Resource, name))
 
 
 def test_it_is_made_with_what_it_stands_for() -> None:
     """Both or neither: a name that is taken leaves no resource behind."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(vm())
         written = found(bed, "vm:rg:vm")
         assert written is not None
@@ -66,7 +66,7 @@ def test_it_is_made_with_what_it_stands_for() -> None:
 
 def test_it_must_stand_for_something() -> None:
     """Nothing is written about a machine or a set that is not there, or that has a name already."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(vm())
         for write, code in (
             (Write(resource="a", body="{}", scope="none", machine="m"), "UnknownScope"),
@@ -80,7 +80,7 @@ def test_it_must_stand_for_something() -> None:
 
 def test_two_who_write_at_once() -> None:
     """The second read what is no more, and is told so instead of undoing the first."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(Write(resource="a", body='{"n":1}', at=0))
         assert bed.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
         bed.do(Write(resource="a", body='{"n":2}', at=1))
@@ -94,7 +94,7 @@ def test_two_who_write_at_once() -> None:
 def test_it_goes_with_its_machine(how: str) -> None:
     """However the machine goes: in the same breath."""
     spot = {"priority": Priority.SPOT, "eviction": EvictionPolicy.DELETE}
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(vm(**spot))
         kind = Delete if how == "delete" else Evict
         bed.do(kind(scope="vm", operation="o", machines=("vm",)))
@@ -106,7 +106,7 @@ def test_it_goes_with_its_machine(how: str) -> None:
 
 def test_it_goes_with_its_set_and_its_instances_go_with_theirs() -> None:
     """What was written about an instance goes with that instance."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         create = CreateSet(set="web", capacity=2)
         bed.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
         protect = ProtectInstances(set="web", instances=(1,))
@@ -127,7 +127,7 @@ def test_it_goes_with_its_set_and_its_instances_go_with_theirs() -> None:
 
 def test_a_group_goes_last() -> None:
     """Until everything in it is gone it is there, and takes nothing new."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(GROUP)
         bed.do(vm(terminate_seconds=300))
         bed.do(Write(resource="net:rg:a", body="{}"))
@@ -151,7 +151,7 @@ def test_a_group_goes_last() -> None:
 
 def test_a_removal_that_fails_leaves_it() -> None:
     """It may be removed again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(GROUP)
         bed.do(vm())
         bed.driver.fail = "the disk is on fire"
@@ -166,7 +166,7 @@ def test_a_removal_that_fails_leaves_it() -> None:
 
 def test_a_set_of_machines_is_removed_empty() -> None:
     """An availability set begins empty, holds machines, and cannot go before they do."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
         bed.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
         bed.do(AddMachines(scope="av", machines=(Machine(name="m"),)))
@@ -181,14 +181,14 @@ def test_a_set_of_machines_is_removed_empty() -> None:
 
 def test_a_lone_machine_cannot_begin_empty() -> None:
     """Only what holds several may."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         empty = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=())
         assert bed.refusal(empty).code == "OneMachine"
 
 
 def test_all_that_follows_is_one_operation() -> None:
     """A repeat of it is known as a whole; parts of other operations cannot be smuggled in."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(CreateSet(set="web", capacity=3))
         scale = Scale(set="web", capacity=1, operation="o")
         write = Write(resource="s", body="{}", set="web", operation="o", follow=(scale,))
@@ -206,7 +206,7 @@ def test_all_that_follows_is_one_operation() -> None:
 @pytest.mark.spec("T3")
 def test_a_new_model_reaches_who_is_brought_to_it() -> None:
     """Size and notice follow the model; who is shielded is passed over, and asked for by name."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(CreateSet(set="web", capacity=3, size="small"))
         bed.do(ProtectInstances(set="web", instances=(2,), shielded=True))
         bed.do(UpdateSet(set="web", size="large", terminate_seconds=300))
@@ -227,7 +227,7 @@ def test_a_new_model_reaches_who_is_brought_to_it() -> None:
 
 def test_a_shielded_instance_is_not_hit_with_its_set() -> None:
     """What is done to all is not done to it; scale-in passes it over as well."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(CreateSet(set="web", capacity=2))
         bed.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
         bed.do(OperateInstances(set="web", operation="all", action=Restart))
@@ -240,7 +240,7 @@ def test_a_shielded_instance_is_not_hit_with_its_set() -> None:
 
 def test_a_machine_is_updated() -> None:
     """What is not named stays; what is the same is no change."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(vm(size="small", tags={"a": "1"}))
         bed.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
         machine = bed.machines("vm")["vm"]
@@ -253,7 +253,7 @@ def test_a_machine_is_updated() -> None:
 
 def test_nothing_of_it_is_lost_by_a_restart() -> None:
     """A removal under way ends after it (E9)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(GROUP)
         bed.do(vm())
         delete = Delete(scope="vm", operation="o", machines=("vm",))
@@ -266,7 +266,7 @@ def test_nothing_of_it_is_lost_by_a_restart() -> None:
 
 def test_a_group_waits_for_what_is_leaving_already() -> None:
     """It is gone after them; and if one stays after all, so does the group, and says why."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for again, fail in (("a", ""), ("b", "the disk is on fire")):
             bed.do(GROUP)
             bed.do(vm(again, terminate_seconds=300))
@@ -286,7 +286,7 @@ def test_a_group_waits_for_what_is_leaving_already() -> None:
 
 def test_nobody_waits_for_what_stays() -> None:
     """Whoever thinks that it leaves has to look again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.do(GROUP)
         bed.do(vm())
         wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))

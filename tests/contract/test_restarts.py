@@ -22,7 +22,6 @@ from fairwarning.core.model import (
     Rules,
 )
 from fairwarning.store.memory import MemoryStore
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     DAY,
     HOUR,
@@ -38,33 +37,34 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E9")
 
-Prepare = Callable[[Bed], None]
+Prepare = Callable[[FleetHarness], None]
 
 
-def _after_a_pause(prepare: Prepare, until: float) -> Bed:
+def _after_a_pause(prepare: Prepare, until: float) -> FleetHarness:
     """A fleet that was prepared at noon, stopped, and is started again so much later."""
     store = MemoryStore()
-    with Bed(store) as bed:
+    with FleetHarness(store) as bed:
         prepare(bed)
-    return Bed(store, start=NOON + until)
+    return FleetHarness(store, start=NOON + until)
 
 
-def _reboot_planned(bed: Bed) -> None:
+def _reboot_planned(bed: FleetHarness) -> None:
     polled(bed, "vm")
     operate(bed, Restart, "vm", "vm")
 
 
-def _reboot_under_way(bed: Bed) -> None:
+def _reboot_under_way(bed: FleetHarness) -> None:
     _reboot_planned(bed)
     approve(bed, "vm")
 
 
 def test_everything_is_there_again() -> None:
     """Scopes, events, operations, sets, rollouts and the journal are what they were."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 3)
         bed.availability_set()
         bed.poll("av")
@@ -93,7 +93,7 @@ def test_everything_is_there_again() -> None:
 
 def test_a_document_does_not_go_backwards() -> None:
     """A machine that saw an incarnation before a restart never sees a lower one after it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _reboot_planned(bed)
         seen = 0
         for _ in range(3):
@@ -133,7 +133,7 @@ def test_the_day_of_silence_passed_while_down() -> None:
 @pytest.mark.parametrize("store_again", [False, True])
 def test_an_impact_under_way_is_handed_over_again(store_again: bool) -> None:
     """What a driver was doing when we stopped it gets again, the same act under the same id."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _reboot_under_way(bed)
         (given,) = bed.driver.given
         bed.advance(30)
@@ -147,7 +147,7 @@ def test_an_impact_under_way_is_handed_over_again(store_again: bool) -> None:
 
 def test_an_impact_that_is_over_is_not_handed_over_again() -> None:
     """A finished impact is not repeated."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _reboot_under_way(bed)
         bed.advance(60)
         bed.restart()
@@ -159,7 +159,7 @@ def test_an_impact_that_is_over_is_not_handed_over_again() -> None:
 def test_a_limit_that_passed_while_down() -> None:
     """An impact whose limit was reached while we were down has failed."""
 
-    def prepare(bed: Bed) -> None:
+    def prepare(bed: FleetHarness) -> None:
         bed.standalone(rules=Rules(impact_limit_seconds=120))
         bed.poll("vm")
         operate(bed, Restart, "vm", "vm")
@@ -174,7 +174,7 @@ def test_a_limit_that_passed_while_down() -> None:
 def test_a_rollout_goes_on_where_it_was() -> None:
     """Restarted at every turn, a rollout hits each machine once, in order."""
     hit_so_far: list[str] = []
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         bed.do(StartRollout(rollout="up", scopes=("av",)))
@@ -189,7 +189,7 @@ def test_a_rollout_goes_on_where_it_was() -> None:
 
 def test_a_deferred_step_and_a_pause_survive() -> None:
     """A step that waits for a busy machine, and a paused rollout, are still that."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         bed.do(StartRollout(rollout="up", scopes=("vm",)))
@@ -207,7 +207,7 @@ def test_a_deferred_step_and_a_pause_survive() -> None:
 def test_many_things_due_at_once() -> None:
     """However much came due while we were down, all of it happens at the start."""
 
-    def prepare(bed: Bed) -> None:
+    def prepare(bed: FleetHarness) -> None:
         bed.availability_set(machines=200, domains=20)
         bed.poll("av")
         for n in range(200):
@@ -224,7 +224,7 @@ def test_many_things_due_at_once() -> None:
 
 def test_a_repeated_operation_after_a_restart() -> None:
     """Who repeats a command because the answer got lost gets it, and nothing happens twice."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _reboot_under_way(bed)
         bed.advance(60)
         bed.restart()

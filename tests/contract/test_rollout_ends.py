@@ -22,7 +22,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -36,12 +35,13 @@ from tests.contract.stage import (
     shown,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 STEP = 15 * MINUTE + 9
 
 
-def _roll(bed: Bed, *scopes: str, batch: int = 10) -> None:
+def _roll(bed: FleetHarness, *scopes: str, batch: int = 10) -> None:
     bed.do(StartRollout(rollout="up", scopes=scopes, batch=batch))
 
 
@@ -50,7 +50,7 @@ def _roll(bed: Bed, *scopes: str, batch: int = 10) -> None:
 @pytest.mark.parametrize("how", [Delete, Deallocate])
 def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[Deallocate]) -> None:
     """Who is deleted or deallocated before its turn is passed over, and counted as skipped."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         _roll(bed, "av")
@@ -65,7 +65,7 @@ def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[D
 @pytest.mark.spec("E7", "E5")
 def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
     """The rest of the step gets new notice and is still hit before the next domain's turn."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         _roll(bed, "av")
@@ -84,7 +84,7 @@ def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
 @pytest.mark.spec("E7")
 def test_a_scope_that_is_gone_is_skipped() -> None:
     """A standalone machine that was deleted takes its scope along; the rollout still ends."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", "b", "c")
         _roll(bed, "a", "b", "c", batch=1)
         operate(bed, Delete, "b", "b")
@@ -97,7 +97,7 @@ def test_a_scope_that_is_gone_is_skipped() -> None:
 @pytest.mark.spec("E7")
 def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
     """Cancelling a rollout's event spares those machines; the rollout goes on with the next."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         _roll(bed, "av")
@@ -112,7 +112,7 @@ def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
 @pytest.mark.spec("E7")
 def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
     """A driver's failure is counted, and the rollout goes on."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         bed.poll("av")
         _roll(bed, "av")
@@ -130,7 +130,7 @@ def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
 def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
     """At most so many scopes are under way; the next begins as soon as one is through."""
     scopes = [f"vm{n}" for n in range(5)]
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, *scopes)
         _roll(bed, *scopes, batch=batch)
         for first in range(0, 5, batch):
@@ -144,7 +144,7 @@ def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
 @pytest.mark.spec("E7", "M15")
 def test_scopes_that_are_off_are_worked_through_at_once() -> None:
     """Nobody listens there, so each domain is hit without notice, still one after the other."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set()
         _roll(bed, "av")
         assert hit(bed) == ["av0", "av3"]
@@ -157,7 +157,7 @@ def test_scopes_that_are_off_are_worked_through_at_once() -> None:
 @pytest.mark.spec("E7")
 def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
     """Each placement group is walked by itself; all machines are hit once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 120)
         _roll(bed, "web/0", "web/1")
         assert len(shown(bed, "web/0")) == 20
@@ -178,7 +178,7 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
 )
 def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         assert bed.refusal(wish).code == code
         assert bed.events("vm") == []
@@ -188,7 +188,7 @@ def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
 @pytest.mark.spec("E7")
 def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
     """A rollout's steps are operations too; nobody else can name an operation like one."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         wish = Restart(scope="vm", operation="up/0/0", machines=("vm",))
         assert bed.refusal(wish).code == "BadCommand"
@@ -201,7 +201,7 @@ def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
 @pytest.mark.spec("E7", "E2")
 def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
     """A scope with all the events it can hold defers a step, and holds nobody else up."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fill_up(bed)
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm", name="elsewhere")
@@ -211,7 +211,7 @@ def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
         assert bed.rollout("up").status is RolloutStatus.DONE
 
 
-def _fill_up(bed: Bed) -> None:
+def _fill_up(bed: FleetHarness) -> None:
     """A rollout waits for m1's freeze; when that is over the scope holds 256 events."""
     machines = tuple(
         Machine(name=f"m{n}", priority=Priority.SPOT, update_domain=min(n, 1)) for n in range(200)

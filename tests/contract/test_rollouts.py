@@ -13,7 +13,6 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, RolloutStatus
 from fairwarning.core.rollout import progress
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     DAY,
     HOUR,
@@ -27,24 +26,27 @@ from tests.contract.stage import (
     shown,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 STEP = 15 * MINUTE + 9  # notice of a freeze, and the freeze
 
 
-def _fleet(bed: Bed, machines: int = 6, domains: int = 3) -> None:
+def _fleet(bed: FleetHarness, machines: int = 6, domains: int = 3) -> None:
     bed.availability_set(machines=machines, domains=domains)
     bed.poll("av")
 
 
-def _roll(bed: Bed, *scopes: str, batch: int = 10, kind: ImpactKind = ImpactKind.FREEZE) -> None:
+def _roll(
+    bed: FleetHarness, *scopes: str, batch: int = 10, kind: ImpactKind = ImpactKind.FREEZE
+) -> None:
     bed.do(StartRollout(rollout="up", scopes=scopes or ("av",), batch=batch, kind=kind))
 
 
 @pytest.mark.spec("E7")
 def test_domains_one_after_the_other() -> None:
     """Domains are worked off in their order, the next announced when the one before is done."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         for first, second in (("av0", "av3"), ("av1", "av4"), ("av2", "av5")):
@@ -62,7 +64,7 @@ def test_domains_one_after_the_other() -> None:
 @pytest.mark.parametrize("domains", [1, 3, 12])
 def test_domains_are_ordered_by_number(domains: int) -> None:
     """Domain 10 comes after domain 2, not before it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=domains, domains=domains)
         _roll(bed)
         bed.advance(DAY)
@@ -72,7 +74,7 @@ def test_domains_are_ordered_by_number(domains: int) -> None:
 @pytest.mark.spec("E7")
 def test_approval_speeds_it_up() -> None:
     """An approved step begins at once, and so the next comes earlier."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         for _ in range(3):
@@ -86,7 +88,7 @@ def test_approval_speeds_it_up() -> None:
 @pytest.mark.parametrize("kind", [ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY])
 def test_what_it_does_can_be_chosen(kind: ImpactKind) -> None:
     """A rollout freezes, reboots or redeploys; each machine once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed, kind=kind)
         bed.advance(2 * HOUR)
@@ -96,7 +98,7 @@ def test_what_it_does_can_be_chosen(kind: ImpactKind) -> None:
 @pytest.mark.spec("E7")
 def test_progress_adds_up() -> None:
     """Progress is the share of machines behind us, step by step, and one at the end."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         assert progress(bed.rollout("up")) == 0
@@ -109,7 +111,7 @@ def test_progress_adds_up() -> None:
 @pytest.mark.spec("E7")
 def test_pause_lets_what_was_announced_go_on() -> None:
     """A pause begins nothing new; the step under way ends; a resume goes on with the next."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         bed.do(PauseRollout(rollout="up"))
@@ -127,7 +129,7 @@ def test_pause_lets_what_was_announced_go_on() -> None:
 @pytest.mark.spec("E7")
 def test_abort_cancels_what_is_scheduled() -> None:
     """An aborted rollout's Scheduled events are gone at once, and nothing more is hit."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         bed.advance(STEP)
@@ -144,7 +146,7 @@ def test_abort_cancels_what_is_scheduled() -> None:
 @pytest.mark.parametrize("paused", [False, True])
 def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
     """A Started step of an aborted rollout ends by itself; then the rollout is over."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         if paused:
@@ -165,7 +167,7 @@ def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_rollout_that_waits_at_a_pause_can_be_aborted(batch: int) -> None:
     """Also when nothing of it is under way: it is over at once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", "b")
         _roll(bed, "a", "b", batch=batch)
         bed.do(PauseRollout(rollout="up"))
@@ -178,7 +180,7 @@ def test_a_rollout_that_waits_at_a_pause_can_be_aborted(batch: int) -> None:
 @pytest.mark.spec("E7")
 def test_wrong_wishes_are_conflicts() -> None:
     """Only a paused rollout can be resumed; what is over can be neither paused nor aborted."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         _roll(bed)
         assert _conflict(bed, ResumeRollout(rollout="up"))
@@ -192,7 +194,7 @@ def test_wrong_wishes_are_conflicts() -> None:
             assert bed.refusal(wish(rollout="other")).status == 404
 
 
-def _conflict(bed: Bed, wish: RolloutCommand) -> bool:
+def _conflict(bed: FleetHarness, wish: RolloutCommand) -> bool:
     before = bed.rollout("up")
     error = bed.refusal(wish)
     return (error.code, error.status) == ("RolloutState", 409) and bed.rollout("up") == before
@@ -201,7 +203,7 @@ def _conflict(bed: Bed, wish: RolloutCommand) -> bool:
 @pytest.mark.spec("E7", "E5")
 def test_a_busy_machine_defers_its_step() -> None:
     """A step whose machine has something else to do is tried again until it is free."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed)
         operate(bed, Restart, "av", "av1", name="restart")
         _roll(bed)
@@ -222,7 +224,7 @@ def test_a_busy_machine_defers_its_step() -> None:
 @pytest.mark.spec("E7")
 def test_a_deferred_step_stays_put_during_a_pause() -> None:
     """A pause also stops the retries; a resume takes them up."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _fleet(bed, machines=1)
         operate(bed, Restart, "av", "av0", name="restart")
         _roll(bed)

@@ -17,21 +17,21 @@ from fairwarning.core.model import (
     Priority,
     ScaleInRule,
 )
-from tests.bed import Bed
 from tests.contract.stage import HOUR, approve, hit, hits, names, operate, set_of
+from tests.fixtures.fleet import FleetHarness
 
 GROUP = "web/0"
 
 
-def _scale(bed: Bed, capacity: int, name: str = "") -> None:
+def _scale(bed: FleetHarness, capacity: int, name: str = "") -> None:
     bed.do(Scale(set="web", operation=name or f"to {capacity}", capacity=capacity))
 
 
-def _delete(bed: Bed, *instances: int) -> None:
+def _delete(bed: FleetHarness, *instances: int) -> None:
     bed.do(OperateInstances(set="web", operation="delete", action=Delete, instances=instances))
 
 
-def _of_two_ages(bed: Bed, rule: ScaleInRule) -> None:
+def _of_two_ages(bed: FleetHarness, rule: ScaleInRule) -> None:
     """Instances 0 to 2, and 3 and 4 an hour younger; fault domains 0 1 0 1 0."""
     set_of(bed, 3, terminate_seconds=0, scale_in=rule, fault_domains=2)
     bed.advance(HOUR)
@@ -49,7 +49,7 @@ def _of_two_ages(bed: Bed, rule: ScaleInRule) -> None:
 )
 def test_scale_in_rules(rule: ScaleInRule, leaving: list[int]) -> None:
     """Default keeps fault domains level, NewestVM and OldestVM go by age."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _of_two_ages(bed, rule)
         _scale(bed, 2)
         assert sorted(hit(bed)) == names("web", sorted(leaving))
@@ -58,7 +58,7 @@ def test_scale_in_rules(rule: ScaleInRule, leaving: list[int]) -> None:
 @pytest.mark.spec("T4")
 def test_default_scale_in_levels_fault_domains() -> None:
     """The instance that goes is one of the fullest fault domain, even if older."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 6, terminate_seconds=0, fault_domains=3)  # 0 1 2 0 1 2
         _delete(bed, 5, 2)
         bed.advance(60)  # 0 1 _ 0 1 _
@@ -72,7 +72,7 @@ def test_default_scale_in_levels_fault_domains() -> None:
 @pytest.mark.spec("T4")
 def test_protected_instances_stay() -> None:
     """Scale-in passes protected instances over, and is refused when too few are left."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _of_two_ages(bed, ScaleInRule.NEWEST)
         bed.do(ProtectInstances(set="web", instances=(4, 2)))
         _scale(bed, 3)
@@ -89,7 +89,7 @@ def test_protected_instances_stay() -> None:
 @pytest.mark.spec("T4")
 def test_protection_does_not_keep_from_a_delete_by_hand() -> None:
     """Protection is from being chosen; whoever names the instance may delete it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1, terminate_seconds=0)
         bed.do(ProtectInstances(set="web", instances=(0,)))
         _delete(bed, 0)
@@ -99,7 +99,7 @@ def test_protection_does_not_keep_from_a_delete_by_hand() -> None:
 @pytest.mark.spec("T4", "E5")
 def test_scaling_counts_who_is_leaving() -> None:
     """An instance under notice does not count: scaling to the same again deletes nobody else."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 4)
         _scale(bed, 3)
         assert len(bed.events(GROUP)) == 1
@@ -114,7 +114,7 @@ def test_scaling_counts_who_is_leaving() -> None:
 @pytest.mark.spec("T4", "E5")
 def test_scale_in_replaces_a_pending_reboot() -> None:
     """A delete replaces pending work, also when the set chose the instance."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         operate(bed, Restart, GROUP, "web_0", name="restart")
         _scale(bed, 0)
@@ -126,7 +126,7 @@ def test_scale_in_replaces_a_pending_reboot() -> None:
 @pytest.mark.parametrize("rule", ScaleInRule)
 def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
     """Instances being rebooted, or about to be evicted, are not chosen; free ones are."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 3, priority=Priority.SPOT, scale_in=rule)
         operate(bed, Evict, GROUP, "web_2", name="evict")
         operate(bed, Restart, GROUP, "web_0", name="restart")
@@ -138,7 +138,7 @@ def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
 @pytest.mark.spec("T4", "T7")
 def test_age_counts_not_the_place() -> None:
     """A young instance that filled a gap in the first group outlives older ones of the second."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 101, terminate_seconds=0, scale_in=ScaleInRule.OLDEST)
         _delete(bed, 0)
         bed.advance(60)

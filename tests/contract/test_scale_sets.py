@@ -25,7 +25,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.scaleset import host_name
-from tests.bed import Bed
 from tests.contract.stage import (
     DAY,
     approve,
@@ -36,15 +35,16 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import FleetHarness
 
 GROUP = "web/0"
 
 
-def _scale(bed: Bed, capacity: int, name: str = "") -> None:
+def _scale(bed: FleetHarness, capacity: int, name: str = "") -> None:
     bed.do(Scale(set="web", operation=name or f"to {capacity}", capacity=capacity))
 
 
-def _delete(bed: Bed, *instances: int, name: str = "delete") -> None:
+def _delete(bed: FleetHarness, *instances: int, name: str = "delete") -> None:
     bed.do(OperateInstances(set="web", operation=name, action=Delete, instances=instances))
 
 
@@ -62,7 +62,7 @@ def test_host_names_count_in_base_36(instance: int, digits: str) -> None:
 @pytest.mark.spec("T7")
 def test_names_of_instances() -> None:
     """Resource names are `{set}_{id}`; host names begin with the prefix, or the set's name."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 90)
         set_of(bed, 1, name="db", prefix="data")
         machines = list(bed.machines(GROUP).values())
@@ -74,7 +74,7 @@ def test_names_of_instances() -> None:
 @pytest.mark.spec("T7")
 def test_ids_are_never_reused() -> None:
     """Whatever was deleted, a new instance has an id that none ever had."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 3, terminate_seconds=0)
         _delete(bed, 2, 0)
         bed.advance(60)
@@ -90,7 +90,7 @@ def test_ids_are_never_reused() -> None:
 @pytest.mark.spec("T7", "M16")
 def test_a_placement_group_holds_a_hundred() -> None:
     """A larger set has several groups; each is a scope of its own."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 250)
         sizes = [len(bed.machines(f"web/{n}")) for n in range(3)]
         assert sizes == [100, 100, 50]
@@ -102,7 +102,7 @@ def test_a_placement_group_holds_a_hundred() -> None:
 @pytest.mark.spec("T7")
 def test_growing_fills_the_gaps_first() -> None:
     """New instances go where there is room, before a new group is opened."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 150, terminate_seconds=0)
         _delete(bed, *range(10))
         bed.advance(60)
@@ -116,7 +116,7 @@ def test_growing_fills_the_gaps_first() -> None:
 @pytest.mark.spec("T7", "E4")
 def test_instances_are_dealt_out_over_domains() -> None:
     """Update and fault domains are filled evenly."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 10, update_domains=5, fault_domains=2)
         machines = list(bed.machines(GROUP).values())
         assert [m.update_domain for m in machines] == [0, 1, 2, 3, 4] * 2
@@ -126,7 +126,7 @@ def test_instances_are_dealt_out_over_domains() -> None:
 @pytest.mark.spec("T4", "T7")
 def test_a_whole_set_goes() -> None:
     """Deleting a set announces every instance; it and its groups are gone with the last one."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 120)
         bed.do(DeleteSet(set="web", operation="op"))
         assert len(shown(bed, GROUP)) + len(shown(bed, "web/1")) == 120
@@ -144,7 +144,7 @@ def test_a_whole_set_goes() -> None:
 @pytest.mark.spec("T4")
 def test_an_empty_set_goes_at_once() -> None:
     """Nothing to announce, nothing to wait for; its name is free again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 0)
         bed.do(DeleteSet(set="web", operation="op"))
         assert bed.scale_set("web") is None
@@ -155,7 +155,7 @@ def test_an_empty_set_goes_at_once() -> None:
 @pytest.mark.spec("T4")
 def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
     """The operation has succeeded when the set is gone, and not while it is still there."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         _delete(bed, 0, 1)
         bed.do(DeleteSet(set="web", operation="op"))
@@ -169,7 +169,7 @@ def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
 def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
     """If an instance stays behind, so does the set; the operation tells, and may be repeated."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         bed.do(DeleteSet(set="web", operation="op"))
         if how == "cancelled":
@@ -190,7 +190,7 @@ def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
 def test_an_evicted_spot_instance() -> None:
     """Eviction policy Delete takes an instance out of its set; Deallocate leaves it there."""
     for policy, left in ((EvictionPolicy.DELETE, [1]), (EvictionPolicy.DEALLOCATE, [0, 1])):
-        with Bed() as bed:
+        with FleetHarness() as bed:
             set_of(bed, 2, priority=Priority.SPOT, eviction=policy)
             bed.do(OperateInstances(set="web", operation="op", action=Evict, instances=(0,)))
             assert [event.type for event in bed.events(GROUP)] == [EventType.PREEMPT]
@@ -201,7 +201,7 @@ def test_an_evicted_spot_instance() -> None:
 @pytest.mark.spec("T7")
 def test_unknown_instances_are_refused() -> None:
     """An id the set does not have is refused, and nothing is done to the others."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         for wish in (
             OperateInstances(set="web", operation="op", action=Delete, instances=(0, 7)),
@@ -217,7 +217,7 @@ def test_unknown_instances_are_refused() -> None:
 def test_names_as_long_as_they_may_be() -> None:
     """A set with the longest name allowed can be polled, restarted and deleted like any other."""
     name = "n" * 200
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1, name=name)
         operate(bed, Restart, f"{name}/0", f"{name}_0")
         approve(bed, f"{name}/0")
@@ -231,7 +231,7 @@ def test_names_as_long_as_they_may_be() -> None:
 @pytest.mark.spec("T7")
 def test_a_set_does_not_take_over_a_scope() -> None:
     """If a scope has the name that a group would get, the set is refused as a whole."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machine = (Machine(name="mine"),)
         bed.do(CreateScope(scope="web/0", kind=ScopeKind.AVAILABILITY_SET, machines=machine))
         assert bed.refusal(CreateSet(set="web", capacity=3)).code == "ScopeExists"
@@ -242,7 +242,7 @@ def test_a_set_does_not_take_over_a_scope() -> None:
 @pytest.mark.spec("T3", "E1")
 def test_settings_reach_all_groups() -> None:
     """A set's rules are those of its groups, the present ones and those to come."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 101)
         bed.do(UpdateSet(set="web", rules=Rules(reboot_seconds=77)))
         _scale(bed, 201)

@@ -28,7 +28,6 @@ from fairwarning.core.model import (
     ScopeKind,
     Source,
 )
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     DAY,
     MINUTE,
@@ -42,12 +41,13 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 USER, PLATFORM = Source.USER, Source.PLATFORM
 
 
-def _spot(bed: Bed, eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE) -> None:
+def _spot(bed: FleetHarness, eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE) -> None:
     bed.standalone(priority=Priority.SPOT, eviction=eviction)
     bed.poll("vm")
 
@@ -71,7 +71,7 @@ def test_who_wanted_it_and_how_long_it_takes(
     action: type[Operate], more: dict[str, object], source: Source, duration: int, text: str
 ) -> None:
     """Each source says who wanted it, in words, and how long the machine is going to be away."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _spot(bed)
         operate(bed, action, "vm", "vm", **more)  # type: ignore[arg-type]
         event = only(bed, "vm")
@@ -83,7 +83,7 @@ def test_who_wanted_it_and_how_long_it_takes(
 @pytest.mark.spec("E3")
 def test_a_sudden_failure_is_started_when_first_seen() -> None:
     """Hardware that fails gives no notice: a Redeploy that is Started from the first."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Fail, "vm", "vm")
         event = only(bed, "vm")
@@ -98,7 +98,7 @@ def test_a_sudden_failure_is_started_when_first_seen() -> None:
 @pytest.mark.spec("E3", "E5")
 def test_a_sudden_failure_does_not_wait_for_what_is_planned() -> None:
     """A machine whose host has failed is not rebooted later on: the pending event is cancelled."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm", name="reboot")
         operate(bed, Fail, "vm", "vm", name="failure")
@@ -112,7 +112,7 @@ def test_a_sudden_failure_does_not_wait_for_what_is_planned() -> None:
 @pytest.mark.parametrize("ahead", [10 * MINUTE, 3 * DAY, 7 * DAY])
 def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(ahead: int) -> None:
     """Degraded hardware is announced for the moment given, and redeployed then."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + ahead)
         assert only(bed, "vm").not_before == NOON + ahead
@@ -129,7 +129,7 @@ def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(ahead: int) -> 
 @pytest.mark.parametrize("ahead", [7 * DAY + 1, 10 * MINUTE - 1, 0, -1])
 def test_a_predicted_failure_keeps_within_notice_and_a_week(ahead: int) -> None:
     """One second past seven days, or less than full notice, is refused with the allowed range."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         wrong = Degrade(scope="vm", operation="op", machines=("vm",), not_before=int(NOON) + ahead)
         error = bed.refusal(wrong)
@@ -142,7 +142,7 @@ def test_a_predicted_failure_keeps_within_notice_and_a_week(ahead: int) -> None:
 @pytest.mark.spec("E3")
 def test_degraded_hardware_can_be_left_early() -> None:
     """Approving a redeploy that is days ahead moves the machine now."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + 7 * DAY)
         approve(bed, "vm")
@@ -152,7 +152,7 @@ def test_degraded_hardware_can_be_left_early() -> None:
 @pytest.mark.spec("E3")
 def test_eviction_leaves_a_deallocated_machine() -> None:
     """Policy Deallocate: the machine stays, without power, and can be started again."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _spot(bed)
         operate(bed, Evict, "vm", "vm")
         bed.advance(30)
@@ -165,7 +165,7 @@ def test_eviction_leaves_a_deallocated_machine() -> None:
 @pytest.mark.spec("E3")
 def test_eviction_may_delete_the_machine() -> None:
     """Policy Delete: the machine is gone, and a standalone one takes its scope along (IL11)."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _spot(bed, EvictionPolicy.DELETE)
         operate(bed, Evict, "vm", "vm")
         approve(bed, "vm")
@@ -180,7 +180,7 @@ def test_eviction_may_delete_the_machine() -> None:
 @pytest.mark.parametrize("action", [Evict, Recommend])
 def test_only_spot_machines_are_evicted(action: type[Operate]) -> None:
     """A regular machine is never preempted."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         error = bed.refusal(action(scope="vm", operation="op", machines=("vm",)))
         assert (error.code, error.status) == ("NotSpot", 409)
@@ -190,7 +190,7 @@ def test_only_spot_machines_are_evicted(action: type[Operate]) -> None:
 @pytest.mark.parametrize("end", ["approved", "timed out", "cancelled"])
 def test_advice_is_followed_by_nothing(end: str) -> None:
     """A rebalance recommendation goes as it came: nothing ever happens to the machine."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _spot(bed)
         operate(bed, Recommend, "vm", "vm")
         assert only(bed, "vm").type is EventType.SPOT_REBALANCE
@@ -210,7 +210,7 @@ def test_advice_is_followed_by_nothing(end: str) -> None:
 @pytest.mark.spec("E3")
 def test_advice_goes_with_the_machine_it_is_for() -> None:
     """No event names a machine that is gone."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machines = tuple(Machine(name=name, priority=Priority.SPOT) for name in "ab")
         bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         bed.poll("av")
@@ -233,7 +233,7 @@ def test_automatic_approval(action: type[Operate]) -> None:
     """With automatic approval of its kind a user's operation appears as Started at once."""
     automatic, other = AUTOMATIC[action]
     for rules, status in ((automatic, STARTED), (other, SCHEDULED)):
-        with Bed() as bed:
+        with FleetHarness() as bed:
             bed.standalone(rules=rules)
             before = bed.poll("vm")["DocumentIncarnation"]
             operate(bed, action, "vm", "vm")
@@ -248,7 +248,7 @@ def test_automatic_approval(action: type[Operate]) -> None:
 )
 def test_automatic_approval_is_for_users_alone(action: type[Operate], kind: ImpactKind) -> None:
     """What the platform plans waits, whatever the owner approves of his own operations."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone(rules=Rules(approve_reboot=True, approve_redeploy=True))
         bed.poll("vm")
         operate(bed, action, "vm", "vm", kind=kind)
@@ -258,7 +258,7 @@ def test_automatic_approval_is_for_users_alone(action: type[Operate], kind: Impa
 @pytest.mark.spec("E8", "E6")
 def test_automatic_approval_takes_no_place_among_the_scheduled() -> None:
     """The limit is on operations that are scheduled; one that starts at once is not."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=1, user_operations=1)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", name="waits")

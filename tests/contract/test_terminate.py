@@ -22,7 +22,6 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Source, UpgradeMode
 from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -39,12 +38,13 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 
 
-def _delete(bed: Bed, *instances: int, name: str = "") -> None:
+def _delete(bed: FleetHarness, *instances: int, name: str = "") -> None:
     label = name or "-".join(map(str, instances))
     bed.do(OperateInstances(set="web", operation=label, action=Delete, instances=instances))
 
@@ -54,7 +54,7 @@ def _delete(bed: Bed, *instances: int, name: str = "") -> None:
 def test_five_to_fifteen_minutes(minutes: int) -> None:
     """PT5M to PT15M are notice, and deletes get exactly as much."""
     seconds = parse_duration(f"PT{minutes}M")
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1, terminate_seconds=seconds)
         _delete(bed, 0)
         assert only(bed, GROUP).not_before == NOON + 60 * minutes
@@ -65,7 +65,7 @@ def test_five_to_fifteen_minutes(minutes: int) -> None:
 def test_anything_else_is_refused_with_the_range(text: str) -> None:
     """A duration outside the range is refused, and the answer says what is allowed."""
     seconds = parse_duration(text)
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         for wish in (
             UpdateSet(set="web", terminate_seconds=seconds),
@@ -89,7 +89,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 @pytest.mark.spec("T1", "T4")
 def test_no_notice_without_the_setting() -> None:
     """Where the profile is off, a delete happens at once, without an event."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2, terminate_seconds=0)
         _delete(bed, 0)
         assert bed.events(GROUP) == []
@@ -99,7 +99,7 @@ def test_no_notice_without_the_setting() -> None:
 @pytest.mark.spec("T3")
 def test_a_changed_notice_waits_for_the_upgrade() -> None:
     """An instance keeps the notice of the model it follows until it is brought to the new one."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 4)
         bed.do(UpdateSet(set="web", terminate_seconds=600))
         bed.do(UpgradeInstances(set="web", instances=(1, 3)))
@@ -118,7 +118,7 @@ def test_a_changed_notice_waits_for_the_upgrade() -> None:
 @pytest.mark.spec("T3")
 def test_new_instances_follow_the_new_model() -> None:
     """What is created after a change has the new notice; `manualupgrade` brings it to the rest."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         bed.do(UpdateSet(set="web", terminate_seconds=900))
         bed.do(Scale(set="web", operation="grow", capacity=2))
@@ -133,7 +133,7 @@ def test_new_instances_follow_the_new_model() -> None:
 @pytest.mark.parametrize("mode", UpgradeMode)
 def test_automatic_mode_reaches_all_at_once(mode: UpgradeMode) -> None:
     """With upgrade mode Automatic a change applies to every instance, with Manual to none."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2, upgrade=mode)
         bed.do(UpdateSet(set="web", terminate_seconds=0))
         expected = 0 if mode is UpgradeMode.AUTOMATIC else 300
@@ -144,7 +144,7 @@ def test_automatic_mode_reaches_all_at_once(mode: UpgradeMode) -> None:
 @pytest.mark.parametrize("seconds", [0, 900])
 def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
     """NotBefore of an announced delete cannot be extended, nor taken away."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1, upgrade=UpgradeMode.AUTOMATIC)
         _delete(bed, 0)
         before = only(bed, GROUP)
@@ -157,7 +157,7 @@ def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
 @pytest.mark.spec("T4", "E3")
 def test_a_terminate_event() -> None:
     """A delete of an instance is announced as Terminate, for it alone, on behalf of the user."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         _delete(bed, 1)
         event = only(bed, GROUP)
@@ -169,7 +169,7 @@ def test_a_terminate_event() -> None:
 @pytest.mark.parametrize("how", ["by hand", "scale-in", "the whole set", "in its group"])
 def test_every_delete_is_announced(how: str) -> None:
     """By hand, by scaling in, or with the whole set: each instance gets its notice."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         if how == "by hand":
             _delete(bed, 0, 1)
@@ -191,7 +191,7 @@ def test_every_delete_is_announced(how: str) -> None:
 @pytest.mark.parametrize("action", [Restart, Redeploy, Reimage, Stop, Deallocate, Start])
 def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
     """Restart and redeploy have events of their own; reimage, stop, deallocate, start have none."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         bed.do(OperateInstances(set="web", operation="op", action=action))
         types = {event.type for event in bed.events(GROUP)}
@@ -205,7 +205,7 @@ def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
 @pytest.mark.spec("T4")
 def test_spot_instances_get_no_terminate() -> None:
     """A Spot instance is deleted at once, whatever the profile says."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2, priority=Priority.SPOT)
         _delete(bed, 0)
         assert bed.events(GROUP) == []
@@ -215,7 +215,7 @@ def test_spot_instances_get_no_terminate() -> None:
 @pytest.mark.spec("T5")
 def test_approved_means_deleted_then() -> None:
     """Approval at any time before NotBefore deletes the instance then."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         _delete(bed, 0)
         bed.advance(299)
@@ -229,7 +229,7 @@ def test_approved_means_deleted_then() -> None:
 @pytest.mark.spec("T5")
 def test_not_approved_means_deleted_at_not_before() -> None:
     """Without approval the instance is deleted at NotBefore, no moment earlier."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1, terminate_seconds=900)
         _delete(bed, 0)
         bed.advance(15 * MINUTE - 0.5)
@@ -242,7 +242,7 @@ def test_not_approved_means_deleted_at_not_before() -> None:
 @pytest.mark.spec("T4", "E2")
 def test_a_cancelled_delete_leaves_the_instance() -> None:
     """An instance whose delete was cancelled stays, and can be deleted another time."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         _delete(bed, 0, name="first")
         cancel(bed, GROUP, "web_0")

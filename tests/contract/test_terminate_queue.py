@@ -4,7 +4,6 @@ import pytest
 
 from fairwarning.core.commands import Delete, OperateInstances, UpdateSet, UpgradeInstances
 from fairwarning.core.model import EventStatus
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     approve,
     begun,
@@ -15,6 +14,7 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -22,12 +22,12 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 pytestmark = pytest.mark.spec("T6")
 
 
-def _delete(bed: Bed, *instances: int) -> None:
+def _delete(bed: FleetHarness, *instances: int) -> None:
     name = "-".join(map(str, instances))
     bed.do(OperateInstances(set="web", operation=name, action=Delete, instances=instances))
 
 
-def _one_after_another(bed: Bed, count: int = 2) -> None:
+def _one_after_another(bed: FleetHarness, count: int = 2) -> None:
     """A set whose first instances were deleted one by one, ten seconds apart."""
     set_of(bed, 4)
     for n in range(count):
@@ -37,7 +37,7 @@ def _one_after_another(bed: Bed, count: int = 2) -> None:
 
 def test_an_earlier_pending_delete_holds_a_later_approved_one() -> None:
     """The later one stays Scheduled, approved or not, while the earlier one is neither."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_1")
         bed.advance(60)
@@ -47,7 +47,7 @@ def test_an_earlier_pending_delete_holds_a_later_approved_one() -> None:
 
 def test_approving_the_earlier_one_releases_both() -> None:
     """Both go at the moment the earlier one is approved."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_1")
         approve(bed, GROUP, "web_0")
@@ -58,7 +58,7 @@ def test_approving_the_earlier_one_releases_both() -> None:
 
 def test_the_earlier_one_does_not_wait_for_the_later() -> None:
     """Only what came before is waited for."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_0")
         assert hit(bed) == ["web_0"]
@@ -69,7 +69,7 @@ def test_the_earlier_one_does_not_wait_for_the_later() -> None:
 
 def test_a_time_out_releases_those_behind_it() -> None:
     """At the earlier one's NotBefore both start: it by time, the other as approved."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_1")
         bed.advance(279)
@@ -80,7 +80,7 @@ def test_a_time_out_releases_those_behind_it() -> None:
 
 def test_without_approval_each_goes_at_its_own_time() -> None:
     """Nobody answers: each instance is deleted at its NotBefore."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed, count=3)
         bed.advance(600)
         assert begun(bed) == {"web_0": 300, "web_1": 310, "web_2": 320}
@@ -88,7 +88,7 @@ def test_without_approval_each_goes_at_its_own_time() -> None:
 
 def test_a_queue_of_three() -> None:
     """Each waits for all before it; one approval may release a whole row."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed, count=3)
         approve(bed, GROUP, "web_2")
         approve(bed, GROUP, "web_0")
@@ -99,7 +99,7 @@ def test_a_queue_of_three() -> None:
 
 def test_cancelling_the_earlier_one_releases_those_behind_it() -> None:
     """What will not happen is not waited for."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_1")
         cancel(bed, GROUP, "web_0")
@@ -108,7 +108,7 @@ def test_cancelling_the_earlier_one_releases_those_behind_it() -> None:
 
 def test_deletes_of_one_time_all_need_approval() -> None:
     """With the same NotBefore none starts before all are approved."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 4)
         _delete(bed, 0, 1, 2)
         for n in (2, 0):
@@ -122,7 +122,7 @@ def test_deletes_of_one_time_all_need_approval() -> None:
 @pytest.mark.parametrize("approved", [(), (0,), (1, 2)])
 def test_deletes_of_one_time_wait_for_the_timeout_otherwise(approved: tuple[int, ...]) -> None:
     """If one of them is not approved, all go at NotBefore."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 4)
         _delete(bed, 0, 1, 2)
         for n in approved:
@@ -135,7 +135,7 @@ def test_deletes_of_one_time_wait_for_the_timeout_otherwise(approved: tuple[int,
 
 def test_deletes_within_one_second_share_a_not_before() -> None:
     """What counts is the NotBefore that was published: two deletes of one second need both."""
-    with Bed(start=NOON + 0.1) as bed:
+    with FleetHarness(start=NOON + 0.1) as bed:
         set_of(bed, 2)
         _delete(bed, 0)
         bed.advance(0.5)
@@ -149,7 +149,7 @@ def test_deletes_within_one_second_share_a_not_before() -> None:
 
 def test_the_queue_is_the_sets_not_the_groups() -> None:
     """An earlier delete in one placement group holds an approved one in another."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 150)
         _delete(bed, 7)
         bed.advance(10)
@@ -164,7 +164,7 @@ def test_the_queue_is_the_sets_not_the_groups() -> None:
 
 def test_a_time_out_in_one_group_releases_another() -> None:
     """The same across groups when nobody approves the earlier one."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 150)
         _delete(bed, 120)
         bed.advance(10)
@@ -176,7 +176,7 @@ def test_a_time_out_in_one_group_releases_another() -> None:
 
 def test_deletes_of_one_time_in_two_groups() -> None:
     """One operation over two groups: all of its instances need approval."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 150)
         _delete(bed, 7, 120)
         approve(bed, "web/0")
@@ -187,7 +187,7 @@ def test_deletes_of_one_time_in_two_groups() -> None:
 
 def test_different_notice_after_a_change_of_the_model() -> None:
     """A later delete with shorter notice waits for an earlier one, but not past its NotBefore."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2, terminate_seconds=900)
         bed.do(UpdateSet(set="web", terminate_seconds=300))
         bed.do(UpgradeInstances(set="web", instances=(1,)))
@@ -205,7 +205,7 @@ def test_different_notice_after_a_change_of_the_model() -> None:
 
 def test_longer_notice_later_is_released_by_the_shorter_one_before_it() -> None:
     """A later delete with longer notice that was approved goes when the earlier one times out."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 2)
         bed.do(UpdateSet(set="web", terminate_seconds=900))
         bed.do(UpgradeInstances(set="web", instances=(1,)))
@@ -219,7 +219,7 @@ def test_longer_notice_later_is_released_by_the_shorter_one_before_it() -> None:
 
 def test_sets_do_not_wait_for_each_other() -> None:
     """Each set has a queue of its own."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         set_of(bed, 1)
         set_of(bed, 1, name="db")
         _delete(bed, 0)
@@ -230,7 +230,7 @@ def test_sets_do_not_wait_for_each_other() -> None:
 
 def test_the_queue_survives_a_restart() -> None:
     """What was approved and waits is still approved, and still waits, after a restart."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _one_after_another(bed)
         approve(bed, GROUP, "web_1")
         bed.restart()

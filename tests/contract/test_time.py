@@ -11,7 +11,6 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     MINUTE,
     approve,
@@ -23,13 +22,14 @@ from tests.contract.stage import (
     shown,
     until,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E11")
 
 
 def test_frozen_time_stands_still() -> None:
     """Nothing comes due while time is frozen, however long a test takes."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         assert bed.clock.now() == NOON
@@ -39,7 +39,7 @@ def test_frozen_time_stands_still() -> None:
 @pytest.mark.parametrize("step", [1, 7, 60, 3600])
 def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
     """Time advanced in many steps or in one: everything happens at the same moments."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=2)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", name="first")
@@ -54,7 +54,7 @@ def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
 
 def test_every_date_is_the_clocks() -> None:
     """Events, operations, machines and the journal are dated by virtual time alone."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         bed.advance(100)
         operate(bed, Restart, "vm", "vm")
@@ -67,7 +67,7 @@ def test_every_date_is_the_clocks() -> None:
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
 def test_time_runs_forwards_and_in_measure(seconds: float) -> None:
     """No advance into the past, none without end."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         with pytest.raises(Refused, match="BadAdvance"):
             bed.advance(seconds)
         assert bed.clock.now() == NOON
@@ -76,12 +76,12 @@ def test_time_runs_forwards_and_in_measure(seconds: float) -> None:
 def test_running_at_a_multiple() -> None:
     """At 10,000 times real time a fifteen-minute notice is over within a real second."""
 
-    async def run(bed: Bed) -> None:
+    async def run(bed: FleetHarness) -> None:
         await bed.fleet.run_clock(10_000)
         await until(lambda: bool(bed.driver.given))
         await bed.fleet.run_clock(0)
 
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         bed._runner.run(run(bed))
@@ -92,7 +92,7 @@ def test_running_at_a_multiple() -> None:
 
 def test_virtual_time_is_not_lost_by_a_restart() -> None:
     """It goes on from where it was."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         bed.advance(1234.5)
         bed.restart()
@@ -117,7 +117,7 @@ def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
 
 def test_what_an_alarm_causes_comes_before_the_next() -> None:
     """Advancing over several moments keeps their order: an end comes before a later start."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.availability_set(machines=2, domains=2)
         bed.poll("av")
         operate(bed, Restart, "av", "av0", name="first")

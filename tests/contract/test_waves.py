@@ -20,7 +20,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -34,29 +33,30 @@ from tests.contract.stage import (
     polled,
     shown,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 ABC = ("a", "b", "c")
 
 
-def _roll(bed: Bed, *scopes: str) -> None:
+def _roll(bed: FleetHarness, *scopes: str) -> None:
     bed.do(StartRollout(rollout="up", scopes=scopes, by_host=True))
 
 
-def _wave(bed: Bed) -> None:
+def _wave(bed: FleetHarness) -> None:
     """Three machines, each a scope of its own, on one host; a rollout of that host."""
     polled(bed, *ABC, host="h")
     _roll(bed, *ABC)
 
 
-def _statuses(bed: Bed, *scopes: str) -> list[EventStatus]:
+def _statuses(bed: FleetHarness, *scopes: str) -> list[EventStatus]:
     return [event.status for scope in scopes for event in bed.events(scope)]
 
 
 @pytest.mark.spec("E10")
 def test_a_wave_starts_when_all_have_approved() -> None:
     """Each scope has an event of its own; the impact begins with the last of the approvals."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         assert len({only(bed, scope).id for scope in ABC}) == 3
         for scope in "ca":
@@ -75,7 +75,7 @@ def test_a_wave_starts_when_all_have_approved() -> None:
 @pytest.mark.parametrize("approving", ["", "a", "bc"])
 def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
     """Whoever has not approved by NotBefore is not waited for; all are hit together."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         for scope in approving:
             approve(bed, scope)
@@ -89,7 +89,7 @@ def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
 @pytest.mark.spec("E10", "E1")
 def test_the_longest_notice_counts_for_the_whole_wave() -> None:
     """All events of a wave share one NotBefore, so that nobody gets less than his notice."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for scope, seconds in (("a", 60), ("b", 600), ("c", 1)):
             bed.standalone(scope, host="h", rules=Rules(freeze_seconds=seconds))
             bed.poll(scope)
@@ -100,7 +100,7 @@ def test_the_longest_notice_counts_for_the_whole_wave() -> None:
 @pytest.mark.spec("E10", "M15")
 def test_a_scope_that_is_off_is_not_waited_for() -> None:
     """Nobody listens in one of three: the other two decide, and all three are hit together."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", "b", host="h")
         bed.standalone("c", host="h")
         _roll(bed, *ABC)
@@ -115,7 +115,7 @@ def test_a_scope_that_is_off_is_not_waited_for() -> None:
 @pytest.mark.spec("E10", "M15")
 def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
     """If nobody listens anywhere there is nothing to wait for."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for scope in ABC:
             bed.standalone(scope, host="h")
         _roll(bed, *ABC)
@@ -125,7 +125,7 @@ def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
 @pytest.mark.spec("E10")
 def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
     """Who first asks while a wave is announced sees it; his approval is not needed any more."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "a", host="h")
         bed.standalone("b", host="h")
         _roll(bed, "a", "b")
@@ -141,7 +141,7 @@ def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
 @pytest.mark.parametrize("approved_before", [True, False])
 def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> None:
     """The others wait for one another, no longer for the one that is gone."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         if approved_before:
             approve(bed, "a")
@@ -161,7 +161,7 @@ def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> Non
 @pytest.mark.spec("E10", "E5")
 def test_the_last_one_awaited_is_deleted() -> None:
     """If all others have approved, a wave starts when the one they waited for is gone."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         approve(bed, "a")
         approve(bed, "c")
@@ -177,7 +177,7 @@ def test_the_last_one_awaited_is_deleted() -> None:
 @pytest.mark.parametrize("approved_before", [True, False])
 def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> None:
     """One of a scope's two machines is deleted: the other is still hit together with the rest."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         pair = tuple(Machine(name=name, host="h") for name in ("a0", "a1"))
         bed.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=pair))
         bed.poll("a")
@@ -201,7 +201,7 @@ def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> Non
 @pytest.mark.parametrize("approving", ["", "a", "c", "ac"])
 def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
     """Together or not at all: cancelled in one scope, a wave is off in all, approved or not."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         for scope in approving:
             approve(bed, scope)
@@ -216,7 +216,7 @@ def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
 @pytest.mark.spec("E10", "E7")
 def test_aborting_the_rollout_cancels_the_wave() -> None:
     """An abort takes back the events in all scopes, approved or not."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         approve(bed, "a")
         approve(bed, "b")
@@ -230,7 +230,7 @@ def test_aborting_the_rollout_cancels_the_wave() -> None:
 @pytest.mark.spec("E10", "E7")
 def test_hosts_that_share_a_scope_take_turns() -> None:
     """Waves with a scope in common follow one another; those with none run side by side."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
             machines = tuple(
                 Machine(name=f"{scope}@{host}", host=host, update_domain=n)
@@ -249,7 +249,7 @@ def test_hosts_that_share_a_scope_take_turns() -> None:
 @pytest.mark.spec("E10")
 def test_machines_of_one_name_on_one_host() -> None:
     """Scopes name their machines as they like: two called the same are both hit."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machine = (Machine(name="vm", host="h"),)
         for scope in ("a", "b"):
             bed.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
@@ -265,7 +265,7 @@ def test_machines_of_one_name_on_one_host() -> None:
 @pytest.mark.spec("E10", "E4")
 def test_a_host_with_two_domains_of_a_scope_is_refused() -> None:
     """No wave hits two update domains of a scope at once."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         machines = tuple(Machine(name=f"m{n}", host="h", update_domain=n) for n in (0, 1))
         bed.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         wish = StartRollout(rollout="up", scopes=("a",), by_host=True)
@@ -275,7 +275,7 @@ def test_a_host_with_two_domains_of_a_scope_is_refused() -> None:
 @pytest.mark.spec("E10")
 def test_only_the_chosen_hosts_are_worked_on() -> None:
     """A rollout over hosts touches the machines on them, and no others."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         for scope, host in (("a", "h1"), ("b", "h2"), ("c", "h2")):
             polled(bed, scope, host=host)
         bed.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
@@ -286,7 +286,7 @@ def test_only_the_chosen_hosts_are_worked_on() -> None:
 @pytest.mark.spec("E10", "E9")
 def test_a_wave_survives_a_restart() -> None:
     """Approvals given before a restart count after it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         _wave(bed)
         approve(bed, "a")
         bed.restart()

@@ -36,8 +36,8 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from fairwarning.store.store import Entry
-from tests.bed import NEWEST, NOON, Bed
 from tests.contract.stage import approve, cancel
+from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
     "restart": (Restart, {}),
@@ -97,7 +97,7 @@ def pretty(body: bytes) -> list[str]:
 class Stage:
     """Carries out the lines of a transcript."""
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, bed: FleetHarness) -> None:
         self.bed = bed
         self.operations = 0
         self.told = 0
@@ -282,7 +282,7 @@ def _blocks(text: str) -> Iterator[list[str]]:
 def replay(path: Path) -> str:
     """Play a transcript; the same text with the outputs as they are now."""
     out = []
-    with Bed() as bed:
+    with FleetHarness() as bed:
         stage = Stage(bed)
         for lines in _blocks(path.read_text(encoding="utf-8")):
             if lines[0].startswith("#"):

@@ -46,8 +46,8 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store import codec
-from tests.bed import Bed
 from tests.core.hostile import commands_of, every, hostile
+from tests.fixtures.fleet import FleetHarness
 
 ABSTRACT = {
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
@@ -63,14 +63,14 @@ class Crowd:
     """A fleet with something of everything, made anew once it has been changed or has failed."""
 
     def __init__(self) -> None:
-        self._bed: Bed | None = None
+        self._bed: FleetHarness | None = None
 
     @contextmanager
-    def bed(self) -> Iterator[Bed]:
+    def bed(self) -> Iterator[FleetHarness]:
         """The fleet as it was made; put it back with `keep` if it still is."""
         bed, self._bed = self._bed, None
         if bed is None:
-            bed = Bed().__enter__()
+            bed = FleetHarness().__enter__()
             _fill(bed)
         try:
             yield bed
@@ -78,7 +78,7 @@ class Crowd:
             if self._bed is None:
                 bed.__exit__(None, None, None)
 
-    def keep(self, bed: Bed) -> None:
+    def keep(self, bed: FleetHarness) -> None:
         """Nothing has changed."""
         self._bed = bed
 
@@ -88,7 +88,7 @@ class Crowd:
             self._bed.__exit__(None, None, None)
 
 
-def _fill(bed: Bed) -> None:
+def _fill(bed: FleetHarness) -> None:
     bed.availability_set()
     bed.standalone()
     bed.standalone("spot", priority=Priority.SPOT, address="10.0.0.9")
@@ -117,7 +117,7 @@ def crowd() -> Iterator[Crowd]:
     made.close()
 
 
-def _state(bed: Bed) -> tuple[object, ...]:
+def _state(bed: FleetHarness) -> tuple[object, ...]:
     """Everything there is to see."""
     entities = bed._runner.run(_entities(bed))
     documents = [
@@ -129,7 +129,7 @@ def _state(bed: Bed) -> tuple[object, ...]:
     return entities, documents, len(bed.journal()), list(bed.driver.given), bed.clock.now()
 
 
-async def _entities(bed: Bed) -> dict[Ref, Entity | None]:
+async def _entities(bed: FleetHarness) -> dict[Ref, Entity | None]:
     found: dict[Ref, Entity | None] = {}
     for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
         names = await bed.store.names(kind, "", 10_000)
@@ -137,7 +137,7 @@ async def _entities(bed: Bed) -> dict[Ref, Entity | None]:
     return found
 
 
-def _fit(bed: Bed, command: Command) -> Command:
+def _fit(bed: FleetHarness, command: Command) -> Command:
     """Put ids of real events and impacts where the command asks for some."""
     events = bed.events("av")
     impact = bed.scope("av").impacts["av0"].id
@@ -153,7 +153,7 @@ def _fit(bed: Bed, command: Command) -> Command:
     return replace(command, **fitting)
 
 
-def _check_refused(bed: Bed, error: FairwarningError, before: object) -> None:
+def _check_refused(bed: FleetHarness, error: FairwarningError, before: object) -> None:
     assert isinstance(error, Refused), repr(error)
     assert CODE.fullmatch(error.code), error.code
     assert 0 < len(error.message) < 2_000
@@ -163,7 +163,7 @@ def _check_refused(bed: Bed, error: FairwarningError, before: object) -> None:
     assert bed.fleet.broken is None
 
 
-def _check_storable(bed: Bed) -> None:
+def _check_storable(bed: FleetHarness) -> None:
     for (kind, _), entity in bed._runner.run(_entities(bed)).items():
         assert entity is not None
         text = codec.text(entity)

@@ -8,7 +8,7 @@ from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Impact, ImpactKind, RolloutStatus
 from fairwarning.machines.driver import Driver, Report
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 
 class Flawed:
@@ -24,7 +24,7 @@ class Flawed:
         self._inner.carry_out(impact, lambda one, why: report(one, error or why))
 
 
-def begin(bed: Bed, fails: list[bool], halt: int | None, batch: int = 1) -> None:
+def begin(bed: FleetHarness, fails: list[bool], halt: int | None, batch: int = 1) -> None:
     """A rollout over a standalone machine for each, of which these fail."""
     names = [f"m{n:02d}" for n in range(len(fails))]
     failing = {name for name, bad in zip(names, fails, strict=True) if bad}
@@ -50,7 +50,7 @@ def begin(bed: Bed, fails: list[bool], halt: int | None, batch: int = 1) -> None
 )
 def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: int | None) -> None:
     """`failed * 100 > halt_percent * machines`, at each, also the last; told to, it goes on."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         begin(bed, fails, halt)
         failed = 0
         for number, bad in enumerate(fails):
@@ -75,7 +75,7 @@ def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: in
 @pytest.mark.spec("E7")
 def test_what_is_under_way_goes_on_when_it_pauses() -> None:
     """Lanes side by side end what they began; nothing new begins; abort ends it."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         begin(bed, [True, False, True, False, False, False], 0, batch=3)
         bed.advance(60)
         paused = bed.rollout("r")
@@ -92,7 +92,7 @@ def test_what_is_under_way_goes_on_when_it_pauses() -> None:
 @pytest.mark.spec("E7", "E9")
 def test_a_pause_of_its_own_outlives_a_restart() -> None:
     """With its reason; resumed after it, the rollout ends."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         begin(bed, [True, False], 0)
         bed.advance(60)
         bed.restart()

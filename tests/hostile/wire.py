@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.bed import NEWEST
+from tests.fixtures.fleet import NEWEST
 from tests.metadata.rig import EVENTS
 
 TARGET = f"{EVENTS}?api-version={NEWEST}"

@@ -29,7 +29,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.settings import Cloud, Settings
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Store
-from tests.bed import NEWEST, NOON
+from tests.fixtures.fleet import NEWEST, NOON
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.core.commands import Degrade, Restart
 from fairwarning.core.model import Operation, OperationStatus, Rules
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 from tests.metadata.rig import EVENTS, Endpoint, ask, finish, poll
 
 HOUR = 3600

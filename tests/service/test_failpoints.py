@@ -8,8 +8,8 @@ import pytest
 
 from fairwarning.core.commands import Restart
 from fairwarning.service import failpoints
-from tests.bed import Bed
 from tests.contract.stage import approve, operate, polled
+from tests.fixtures.fleet import FleetHarness
 
 PROGRAM = """
 from fairwarning.service import failpoints
@@ -38,7 +38,7 @@ def test_a_whole_life_passes_every_failpoint_in_order() -> None:
     """Each place has a name that is really passed; and durable, visible, impact, answer it is."""
     passed: list[str] = []
     failpoints.arm(passed.append)
-    with Bed() as bed:
+    with FleetHarness() as bed:
         polled(bed, "vm")
         operate(bed, Restart, "vm", "vm")
         passed.clear()

@@ -5,8 +5,8 @@ from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.service.polls import Polls
 from fairwarning.store.postgres.store import PostgresStore
-from tests.bed import NOON, Bed
 from tests.bench.fleets import Never, serving
+from tests.fixtures.fleet import NOON, FleetHarness
 from tests.postgres.fixtures import database_or_skip
 from tests.service.rig import in_loop
 
@@ -104,7 +104,7 @@ def test_a_scope_that_is_forgotten() -> None:
 
 def test_polls_of_a_fleet_cost_few_writes() -> None:
     """An hour of polls every second changes the scope a dozen times, not thousands."""
-    with Bed() as bed:
+    with FleetHarness() as bed:
         bed.standalone()
         bed.poll("vm")
         before = bed.scope("vm").version
