@@ -104,15 +104,15 @@ def test_a_scope_that_is_forgotten() -> None:
 
 def test_polls_of_a_fleet_cost_few_writes() -> None:
     """An hour of polls every second changes the scope a dozen times, not thousands."""
-    with FleetHarness() as bed:
-        bed.standalone()
-        bed.poll("vm")
-        before = bed.scope("vm").version
+    with FleetHarness() as harness:
+        harness.standalone()
+        harness.poll("vm")
+        before = harness.scope("vm").version
         for _ in range(3600):
-            bed.advance(1)
-            bed.poll("vm")
-        assert 11 <= bed.scope("vm").version - before <= 13
-        assert bed.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+            harness.advance(1)
+            harness.poll("vm")
+        assert 11 <= harness.scope("vm").version - before <= 13
+        assert harness.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("X1")
