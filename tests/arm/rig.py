@@ -61,8 +61,8 @@ class Control(FleetHarness):
         self.settings = settings or ControlPlane()
         self.principal = OPERATOR
 
-    def _up(self) -> None:
-        super()._up()
+    def _start(self) -> None:
+        super()._start()
         self.app = application(self.fleet, Cloud(), self.tokens, self.settings)
 
     # --- Asking ---

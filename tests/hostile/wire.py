@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from tests.fixtures.endpoint import EVENTS
 from tests.fixtures.fleet import NEWEST
-from tests.metadata.rig import EVENTS
 
 TARGET = f"{EVENTS}?api-version={NEWEST}"
 HOST = "Host: 169.254.169.254"
