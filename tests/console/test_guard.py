@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from fairwarning.console.access import COOKIE
 from fairwarning.service.tokens import Principal, Role
-from tests.cli.stage import up
 from tests.fixtures.console import HOST, KEY, ConsoleHarness
-from tests.fixtures.http import Headers, Response
+from tests.fixtures.http import Headers, Response, fetch
+from tests.fixtures.service import ServiceProcess
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/page.css"}
 """What needs no token."""
@@ -361,14 +361,13 @@ def test_logging_in_with_a_token() -> None:
 @pytest.mark.spec("C3")
 def test_the_program_guards_its_door(tmp_path: Path) -> None:
     """Through the real server: Host and Origin, and a path that leads out of the static files."""
-    with up(tmp_path / "data", "--memory", "--clock", "virtual") as it:
-        base, token = it.ready["console"], it.ready["token"]
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
         for headers, status in (
             ({"Host": "evil.example"}, 421),
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
             ({}, 200),
         ):
-            assert it.post(base, "/api/clock", token, headers, b'{"advance":1}')[0] == status
+            assert it.api("POST", "/api/clock", {"advance": 1}, headers=headers).status == status
         for path in ("/static/../login.html", "/static/..%2f..%2fapp.py", "/static/%2e%2e/page.py"):
-            assert it.get(base, path)[0] == 404
+            assert fetch(f"{it.ready['console']}{path}").status == 404

@@ -13,10 +13,10 @@ from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.cli.stage import up
 from tests.console.listening import Listener, Said, listen
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import asgi_request, asgi_scope
+from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 SOON_SECONDS = 3.0  # what is told at once is there by then
@@ -214,7 +214,7 @@ def test_a_reader_may_listen_and_a_stranger_may_not() -> None:
 @pytest.mark.spec("O2", "C4")
 def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
     """Ctrl-C ends it in less than two seconds; each listener sees the end, not an error."""
-    with up(tmp_path / "data", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
         where = urlsplit(it.ready["console"])
         connections = []
         for _ in range(5):
@@ -226,10 +226,7 @@ def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 1000\n"
             connections.append((connection, response))
-        status, _ = it.post(
-            it.ready["console"], "/api/clock", it.ready["token"], body=b'{"rate":5}'
-        )
-        assert status == 200
+        assert it.api("POST", "/api/clock", {"rate": 5}).status == 200
         response = connections[0][1]
         lines = [response.readline() for _ in range(4)]
         assert lines[-2] == b"event: clock\n"

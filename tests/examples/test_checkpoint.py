@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.cli.stage import PROGRAM, up
 from tests.examples.stage import copy, running, until
+from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.machines.stage import needs_namespaces
 
 
@@ -22,7 +22,7 @@ def blocks(text: str) -> list[int]:
 def test_it_goes_on_after_a_real_reboot(tmp_path: Path) -> None:
     """Saved before the approval, ended by the reboot, and not one block missing or repeated."""
     folder = copy("checkpoint", tmp_path)
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
         inside = [*PROGRAM, "exec", "--data", str(it.data), "db_0", "--", "sh", "boot.sh"]
         with running(*inside, folder=folder) as machine:

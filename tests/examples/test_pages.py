@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.cli.stage import PROGRAM, Up, up
 from tests.examples.stage import LONGEST_SECONDS, running, until
+from tests.fixtures.service import PROGRAM, ServiceProcess
 from tests.machines.stage import needs_namespaces
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -26,7 +26,7 @@ def block(page: str, language: str, holding: str) -> str:
     return str(one)
 
 
-def inside(it: Up, machine: str, *command: str) -> list[str]:
+def inside(it: ServiceProcess, machine: str, *command: str) -> list[str]:
     """The command that runs a program in a machine, which has asked for its events before."""
     it.poll(machine)
     return [*PROGRAM, "exec", "--data", str(it.data), machine, "--", *command]
@@ -40,7 +40,7 @@ def test_the_first_handler_is_told_and_rebooted(tmp_path: Path) -> None:
     handler.write_text(block("first-event.md", "python", "saving my work"))
     shown = block("first-event.md", "text", "fairwarning: db_0 is rebooted").splitlines()
     with (
-        up(tmp_path / "data", "--demo", "--memory") as it,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
         running(*inside(it, "db_0", "python3", str(handler)), folder=tmp_path) as program,
     ):
         program.wait_for("I am db_0")
@@ -59,7 +59,7 @@ def test_the_first_hook_runs(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
     agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
     with (
-        up(tmp_path / "data", "--demo", "--memory") as it,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
         running(*inside(it, "db_1", *agent), folder=tmp_path) as program,
     ):
         program.wait_for("watching for db_1")
