@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az run test test-qemu check bench conformance docs clean
+.PHONY: help .venv az run test test-all test-qemu check bench conformance docs clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 pip_may_keep := INDEX_URL EXTRA_INDEX_URL FIND_LINKS NO_INDEX CERT CLIENT_CERT PROXY TRUSTED_HOST DEFAULT_TIMEOUT TIMEOUT RETRIES CACHE_DIR NO_CACHE_DIR CONFIG_FILE KEYRING_PROVIDER
 unexport $(filter-out $(pip_may_keep:%=PIP_%),$(filter PIP_%,$(.VARIABLES)))
 unexport PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONOPTIMIZE PYTHONWARNINGS
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED # without bytecode each of a thousand processes compiles
 unexport PYTEST_PLUGINS PYTEST_DISABLE_PLUGIN_AUTOLOAD MYPYPATH
 
 py := .venv/bin/python
@@ -30,8 +31,13 @@ run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
 # Two workers more than there are cores, as many tests wait for something.
-test: .venv ## run the tests
-	$(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal $(ARGS)
+pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
+
+test: .venv ## run the tests, without the long campaigns
+	$(pytest) -m "not campaign" $(ARGS)
+
+test-all: test ## the same, then the long campaigns: simulator, crashes, cluster, certify, fuzzing
+	$(pytest) -m campaign $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
 	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)

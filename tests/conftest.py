@@ -3,6 +3,7 @@
 Fixtures do not live here: a test builds what it needs in its body.
 """
 
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -19,6 +20,11 @@ settings.register_profile(
     "explore", derandomize=False, max_examples=2_000, deadline=None, print_blob=True
 )
 settings.load_profile("fixed")
+
+# A run in the background of a script starts with Ctrl-C ignored, and the programs that tests start
+# and interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import split
 from tests.cluster.cluster import Nursery
 from tests.cluster.plants import PLANTS
 from tests.cluster.run import SETTLING_SECONDS, Report, prepare, run
@@ -43,7 +44,7 @@ def _together(
 
 
 @pytest.mark.spec("X1", "E9")
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", split(range(0, SEEDS, AT_ONCE), 1))
 def test_processes_are_killed_and_paused_and_nothing_is_lost(
     database_url: str, first: int, tmp_path: Path
 ) -> None:

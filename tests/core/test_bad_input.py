@@ -49,10 +49,10 @@ from fairwarning.store import codec
 from tests.core.hostile import commands_of, every, hostile
 from tests.fixtures.fleet import FleetHarness
 
-ABSTRACT = {
+ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
     ResourceCommand,
-}  # fmt: skip
+)  # fmt: skip
 CONCRETE = [kind for kind in every() if not kind.internal and kind not in ABSTRACT]
 INTERNAL = [kind for kind in every() if kind.internal]
 EXAMPLES = settings().max_examples // 4  # 25, and many more with profile `explore`

@@ -299,6 +299,8 @@ INSIDE = """
 import fcntl, socket, struct, sys, threading
 from fairwarning import ScheduledEvents, Unavailable
 from fairwarning.guest.discover import discover
+from tests.real import room
+room.enter_or_exit()
 assert [name for _, name in socket.if_nameindex()] == ["lo"]
 try:
     discover()
@@ -333,7 +335,7 @@ def test_the_link_local_address(tmp_path: Path) -> None:
     environment = room.environment(os.environ, tmp_path)
     environment.pop(VARIABLE, None)
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.real.room", "--", sys.executable, "-c", INSIDE],
+        [sys.executable, "-c", INSIDE],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

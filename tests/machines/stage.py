@@ -32,7 +32,7 @@ echo started >> {out}/log
 while :; do echo >> {out}/count; sleep 0.01; done
 """
 
-_PROBE = """
+NAMESPACE_PROBE = """
 import ctypes, socket, sys
 if ctypes.CDLL(None).unshare(0x10000000 | 0x40000000 | 0x04000000):
     sys.exit(1)
@@ -42,7 +42,7 @@ socket.sethostname("probe")
 
 def _namespaces_allowed() -> bool:
     """Found out without the code under test, which must not be able to skip its own tests."""
-    return subprocess.run([sys.executable, "-c", _PROBE], check=False).returncode == 0
+    return subprocess.run([sys.executable, "-c", NAMESPACE_PROBE], check=False).returncode == 0
 
 
 needs_namespaces = pytest.mark.skipif(

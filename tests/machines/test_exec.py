@@ -49,16 +49,15 @@ async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> N
 
 
 @pytest.mark.spec("O3")
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @needs_namespaces
 @in_loop
-async def test_curl_works_and_no_proxy_leads_out(tmp_path: Path) -> None:
+async def test_no_proxy_leads_out(tmp_path: Path) -> None:
     """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
     async with stage(tmp_path) as it:
         proxies = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
-        program = it.start("curl", "-sS", "http://169.254.169.254/", env={**os.environ, **proxies})
+        program = it.start(sys.executable, "-c", ASK, env={**os.environ, **proxies})
         assert await it.code(program) == 0, it.err()
-        assert it.out() == "web/web_0"
+        assert it.out() == "web/web_0\n"
 
 
 @pytest.mark.spec("O3")

@@ -94,15 +94,20 @@ def _enter_as_user() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def main(words: list[str]) -> None:
-    """Run the command after `--`."""
-    assert len(words) > 1, __doc__
-    assert words[0] == "--", __doc__
+def enter_or_exit() -> None:
+    """Enter; where that is forbidden, print why and exit with FORBIDDEN."""
     try:
         enter()
     except OSError as error:
         sys.stdout.write(f"this system has no network namespace for us ({error.strerror})\n")
         raise SystemExit(FORBIDDEN) from error
+
+
+def main(words: list[str]) -> None:
+    """Run the command after `--`."""
+    assert len(words) > 1, __doc__
+    assert words[0] == "--", __doc__
+    enter_or_exit()
     namespace.die_with_parent(signal.SIGINT)  # so that a test clears up after itself
     os.execvp(words[1], words[1:])
 

@@ -45,6 +45,7 @@ def test_it_holds(scenario: Scenario) -> None:
     assert [one.seconds for one in seen] == [step.at_seconds for step in scenario.steps]
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("O6", "E11")
 def test_it_holds_in_real_time() -> None:
     """The same file at the pace of a real clock: 40 seconds.

@@ -153,7 +153,10 @@ def run(seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False)
 
 
 def _commit() -> str:
-    said = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return said.stdout.strip() or "unknown"
+    """The revision of the checkout; unknown without git or outside of a clone."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        output = ""
+    return output.strip() or "unknown"

@@ -4,17 +4,21 @@ import pytest
 
 from fairwarning.core.errors import Broken
 from fairwarning.store import sqlite
+from tests.campaigns import split
 from tests.crash.power.images import check_all
 from tests.crash.power.workload import SHORT_LOG
 
 
 @pytest.mark.spec("E9")
-def test_power_fails_at_every_write_and_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("batches", "images"), split([(6, 200), (42, 1800)], 1))
+def test_power_fails_at_every_write_and_sync(
+    batches: int, images: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """IL9, ID2: whatever is left opens, is sound, and holds every batch that was acknowledged."""
     monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
-    counts = check_all(seed=1, batches=42)
+    counts = check_all(seed=1, batches=batches)
     print(counts)
-    assert counts["images"] > 1800
+    assert counts["images"] > images
 
 
 @pytest.mark.parametrize("setting", ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = OFF"])
