@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.programs import run_program
+from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
-from tests.machines.stage import needs_namespaces
 
 ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
 

@@ -1,18 +1,16 @@
 """What people see on a real terminal of 80 columns: tmux types, and reads its screen."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-import pytest
-
+from tests.fixtures.requirements import needs_tmux
 from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+pytestmark = needs_tmux
 
 COLUMNS, LINES = 80, 50
 

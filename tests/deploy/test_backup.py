@@ -1,7 +1,6 @@
 """docs/upgrade-and-backup.md: its copies are made as it says, and what is restored is the fleet."""
 
 import os
-import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ from fairwarning.core.model import Entity, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.docs.pages import DOCS, blocks
+from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
 from tests.postgres import programs
 from tests.service.rig import in_loop, restart, standalone
@@ -45,7 +45,7 @@ def shell(text: str, folder: Path, **environment: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("tar") is None, reason="tar is not installed")
+@needs_tar
 def test_a_folder_is_back_as_it_was(tmp_path: Path) -> None:
     """With its events, its tokens and its certificates; what came after the copy is gone."""
     data = tmp_path / "fairwarning"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.files import CLUSTER, PROGRAM, UNIT, needs_systemd, settings, started
+from tests.deploy.files import CLUSTER, PROGRAM, UNIT, settings, started
+from tests.fixtures.requirements import needs_systemd
 
 ALONE, TOGETHER = (), (CLUSTER,)
 

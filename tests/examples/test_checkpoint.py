@@ -8,8 +8,8 @@ import pytest
 
 from fairwarning.pytest_plugin import Cloud
 from tests.examples.stage import copy, running, until
+from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import PROGRAM, ServiceProcess
-from tests.machines.stage import needs_namespaces
 
 
 def blocks(text: str) -> list[int]:

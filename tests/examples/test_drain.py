@@ -1,6 +1,5 @@
 """examples/drain: nobody who came through the proxy is dropped, and the machine comes back."""
 
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from tests.examples.stage import (
     running,
     until,
 )
+from tests.fixtures.requirements import needs_children_in_proc, needs_nginx
 
 
 @contextmanager
@@ -76,10 +76,8 @@ class Visitor(threading.Thread):
 
 
 @pytest.mark.spec("G4")
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
-@pytest.mark.skipif(
-    not Path("/proc/1/task/1/children").exists(), reason="/proc does not tell a program's children"
-)
+@needs_nginx
+@needs_children_in_proc
 def test_no_request_is_dropped(tmp_path: Path) -> None:
     """It is approved when the last request has its answer; no request has an error."""
     folder, port, gate = copy("drain", tmp_path), free_port(), threading.Event()

@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -12,8 +11,8 @@ import pytest
 
 from fairwarning.pytest_plugin import Cloud
 from tests.examples.stage import LONGEST_SECONDS, running, until
+from tests.fixtures.requirements import needs_curl, needs_namespaces
 from tests.fixtures.service import PROGRAM, ServiceProcess
-from tests.machines.stage import needs_namespaces
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -118,7 +117,7 @@ def test_the_better_python_client(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("M1", "M12")
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@needs_curl
 def test_the_curl_commands() -> None:
     """As the page has them: reading, approving, and what is said to one without the header."""
     page = block("clients.md", "console", "curl -H Metadata:true -d").replace("\\\n", " ")

@@ -1,7 +1,6 @@
 """examples/systemd: the unit is one that systemd takes, and it locks the agent up well."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +9,10 @@ import pytest
 
 from fairwarning.guest.agent import config, system
 from tests.examples.stage import EXAMPLES, copy
+from tests.fixtures.requirements import needs_systemd
 
 CONFIGURATIONS = sorted(EXAMPLES.glob("*/agent.toml"))
 UNIT = "fairwarning-agent.service"
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd is not installed"
-)
 
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:

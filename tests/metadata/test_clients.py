@@ -1,7 +1,6 @@
 """The documentation's own requests, sent by the programs it names (M1, M4, M12, M19)."""
 
 import json
-import shutil
 import subprocess
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -9,10 +8,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 import pytest
 
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
+from tests.fixtures.requirements import needs_curl
 from tests.fixtures.waiting import LIMIT_SECONDS
-
-CURL = shutil.which("curl") or ""
-with_curl = pytest.mark.skipif(not CURL, reason="there is no curl here")
 
 
 def _url(it: EndpointHarness, machine: str, target: str) -> str:
@@ -22,7 +19,7 @@ def _url(it: EndpointHarness, machine: str, target: str) -> str:
 
 def _curl(it: EndpointHarness, target: str, *options: str) -> str:
     """What curl prints for a request of `db_0`."""
-    command = [CURL, "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
+    command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
     command.append(_url(it, "db_0", target))
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -39,7 +36,7 @@ def _urllib(
     return read.decode()
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_curl_reads_and_approves(version: str) -> None:
@@ -58,7 +55,7 @@ def test_curl_reads_and_approves(version: str) -> None:
         assert event["EventStatus"] == "Started"
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M1", "M20", "M12")
 @pytest.mark.parametrize(
     "options",
@@ -85,7 +82,7 @@ def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M20")
 def test_curl_head_does_not_wait_for_a_body() -> None:
     """`curl -I` prints the refusal's head and ends."""
@@ -96,7 +93,7 @@ def test_curl_head_does_not_wait_for_a_body() -> None:
         assert head.startswith("HTTP/1.1 405 ")
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M19")
 def test_curl_asks_for_its_name() -> None:
     """The documentation's request for a leaf, brackets and all."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import (
     Browser,
@@ -17,16 +16,12 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.fixtures.requirements import CHROMIUM
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
-CHROMIUM = "/usr/bin/chromium"
 WIDE = (1280, 800)
 PHONE = (390, 844)
-needs_chromium = pytest.mark.skipif(
-    not Path(CHROMIUM).exists(),
-    reason=f"there is no {CHROMIUM}; install Debian's chromium to test the page",
-)
 FLEET = """
 [[scale_set]]
 name = "web"

@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.real.browser import (
-    PHONE,
-    Scheme,
-    barriers,
-    browser_harness,
-    event_of,
-    needs_chromium,
-    overflow,
-    press,
-)
+from tests.fixtures.requirements import needs_chromium
+from tests.real.browser import PHONE, Scheme, barriers, browser_harness, event_of, overflow, press
 
 pytestmark = needs_chromium
 

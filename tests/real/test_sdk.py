@@ -21,9 +21,9 @@ from azure.mgmt.compute import ComputeManagementClient
 
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import Principal, Role
+from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import PROGRAM
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.machines.stage import needs_namespaces
 from tests.real.sdk import (
     GROUP,
     SdkService,
