@@ -30,8 +30,8 @@ from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import Fault, FaultKind
 from fairwarning.service.fleet import Fleet
 from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 LONG = 20.0  # seconds after which what should have happened will not
 EVERY = 0.05  # seconds between an agent's requests, so that tests are quick
 

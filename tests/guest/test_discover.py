@@ -6,7 +6,6 @@ Nothing here asks the link-local address, save in a network of its own that has 
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import dhcp, discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
+from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_linux
 from tests.guest.clients import Asynchronous, Client, Plain
 from tests.guest.double import LONGEST_SECONDS, Double
@@ -335,14 +335,7 @@ def test_the_link_local_address(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     environment = room.environment(os.environ, tmp_path)
     environment.pop(VARIABLE, None)
-    ran = subprocess.run(
-        [sys.executable, "-c", INSIDE],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    ran = run_python(INSIDE, env=environment, stderr=subprocess.STDOUT)
     if ran.returncode == room.FORBIDDEN:
         pytest.skip(ran.stdout.strip())
     assert (ran.returncode, ran.stdout) == (0, "found\n")
