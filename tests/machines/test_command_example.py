@@ -9,7 +9,7 @@ from pathlib import Path
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import birth
-from tests.machines.stage import until
+from tests.fixtures.waiting import wait_until_async
 from tests.service.rig import in_loop
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "impact-command" / "impact.py"
@@ -49,13 +49,15 @@ class Site:
             duration_seconds=0,
         )
         self.driver.carry_out(impact, lambda _, failed: self.reports.append(failed))
-        await until(lambda: len(self.reports) > before, f"{kind} is over")
+        await wait_until_async(lambda: len(self.reports) > before, f"{kind} is over")
         return self.reports[-1]
 
     async def logged(self, *lines: str) -> None:
         """What the machine has said of itself."""
         path = self.machine / "log"
-        await until(lambda: path.exists() and path.read_text().split() == [*lines], f"{lines}")
+        await wait_until_async(
+            lambda: path.exists() and path.read_text().split() == [*lines], f"{lines}"
+        )
 
     def number(self) -> int:
         return int((self.machine / "pid").read_text())

@@ -9,8 +9,15 @@ from fairwarning.machines.libvirt import host as hosts
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
-from tests.machines.libvirt_stage import URI, hands, hypervisor, impact, libvirt, machine_element
-from tests.machines.stage import until
+from tests.fixtures.waiting import wait_until_async
+from tests.machines.libvirt_harness import (
+    URI,
+    hypervisor,
+    impact,
+    libvirt,
+    libvirt_harness,
+    machine_element,
+)
 from tests.service.rig import in_loop
 
 pytestmark = needs_libvirt
@@ -35,7 +42,7 @@ async def test_what_an_impact_is_to_a_domain(kind: str, history: str, state: str
     """It happens once, is reported, and the domain is left as it has to be."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind, seconds=1)) == ""
         assert (await it.history(), it.state()) == (history, state)
 
@@ -47,7 +54,7 @@ async def test_a_domain_that_is_off_is_on_afterwards(kind: str) -> None:
     """There is nothing to power off, so it is started only."""
     with hypervisor() as it:
         it.define("web_0", running=False)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind)) == ""
         assert it.state() == "running"
 
@@ -58,7 +65,7 @@ async def test_a_domain_that_is_off_stays_so(kind: str) -> None:
     """Nothing has to be done, and that is no failure."""
     with hypervisor() as it:
         it.define("web_0", running=False)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind)) == ""
         assert it.state() == "off"
 
@@ -70,7 +77,7 @@ async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
     with hypervisor() as it:
         it.define("web_0", running=running)
         it.define("web_1").managedSave()
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("delete")) == ""
             assert await driver.over(impact("delete", "web_1")) == ""
             assert it.names() == []
@@ -83,7 +90,7 @@ async def test_a_pause_of_the_owner_is_not_ended() -> None:
     """A domain that was paused before stays paused through a freeze; a reboot ends the pause."""
     with hypervisor() as it:
         it.define("web_0").suspend()
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("freeze", seconds=1)) == ""
             assert it.state() == "paused"
             assert await driver.over(impact("reboot", number=2)) == ""
@@ -96,11 +103,13 @@ async def test_impacts_of_one_machine_follow_each_other() -> None:
     with hypervisor() as it:
         it.define("web_0")
         it.define("web_1")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             freezes = [impact("freeze", name, seconds=1) for name in ("web_0", "web_1")]
             driver.give(*freezes, impact("stop", number=2), impact("start", number=3))
-            await until(lambda: it.state("web_0") == it.state("web_1") == "paused", "both stand")
-            await until(lambda: len(driver.reports) == 4, "all are over")
+            await wait_until_async(
+                lambda: it.state("web_0") == it.state("web_1") == "paused", "both stand"
+            )
+            await wait_until_async(lambda: len(driver.reports) == 4, "all are over")
         assert await it.history() == "suspended resumed stopped started"
         assert {error for _, error in driver.reports} == {""}
 
@@ -115,7 +124,7 @@ async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
     with hypervisor() as it:
         it.define("web_0")
         it.define("anything", machine_element(scope, "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("stop")) == ""
         assert (it.state("web_0"), it.state("anything")) == ("running", "off")
 
@@ -127,7 +136,7 @@ async def test_the_element_on_the_page() -> None:
     element = block.text.removeprefix("<metadata>\n").removesuffix("</metadata>\n")
     with hypervisor() as it:
         it.define("vm-17", element)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("stop", "web_3")) == ""
         assert it.state("vm-17") == "off"
 
@@ -138,7 +147,7 @@ async def test_a_domain_that_says_it_is_another_machine_is_left_alone() -> None:
     with hypervisor() as it:
         it.define("web_0", machine_element("web", "web_7"))
         it.define("x", machine_element("db", "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("evict"))
         assert "there is no domain for web_0 at test:///default; define one" in error
         assert (it.state("web_0"), it.state("x")) == ("running", "running")
@@ -150,7 +159,7 @@ async def test_two_domains_cannot_be_one_machine() -> None:
     with hypervisor() as it:
         it.define("a", machine_element("web", "web_0"))
         it.define("b", machine_element("web", "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("delete"))
         assert "a, b all say that they are web_0 of web" in error
         assert (it.state("a"), it.state("b")) == ("running", "running")
@@ -161,7 +170,7 @@ async def test_a_transient_domain_is_not_lost() -> None:
     """What must come back has to be defined; what ends for good, or only stands, need not."""
     with hypervisor() as it:
         it.transient("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("reboot"))
             assert "transient" in error
             assert "virsh define" in error
@@ -179,7 +188,7 @@ async def test_what_libvirt_says_is_reported() -> None:
     """With what to do next; and the machine's next impact need not wait for this one."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands(destination=URI) as driver:
+        async with libvirt_harness(destination=URI) as driver:
             error = await driver.over(impact("redeploy"))
         assert "web_0 could not be moved to test:///default: this function is not" in error
         assert "see what the log of libvirt" in error
@@ -194,7 +203,7 @@ async def test_metadata_that_is_not_ours_to_read() -> None:
         strange = '<impact step="nowhere" beat="x"/>'
         element = libvirt.VIR_DOMAIN_METADATA_ELEMENT
         it.define("web_0").setMetadata(element, strange, PREFIX, RECORD)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("reboot")) == ""
         assert await it.history() == "stopped started"
         assert it.record() == Record(impact="event-1:web_0", done=("event-1:web_0",))
