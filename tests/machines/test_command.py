@@ -11,10 +11,9 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.command.driver import AT_ONCE, CommandDriver
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.command_harness import NOTES, QUICK, WAITS, command_harness, in_both_loops
 from tests.machines.process_harness import steady
-from tests.service.rig import in_loop
 
 # Writes far more than any pipe holds, and then what its keeper has needed of memory.
 FLOOD = """
@@ -78,7 +77,7 @@ async def test_what_a_program_is_told(tmp_path: Path) -> None:
 def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
     """Exit code 0 is success; else the last line it said on stderr is part of the reason."""
 
-    @in_loop
+    @run_async
     async def play() -> None:
         async with command_harness(tmp_path) as it:
             assert await it.outcome(script) == failed
@@ -86,7 +85,7 @@ def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
     play()
 
 
-@in_loop
+@run_async
 async def test_what_it_says_is_bounded(tmp_path: Path) -> None:
     """A program may say as much as it likes: nobody is held up, and only the end of it is kept."""
     async with command_harness(tmp_path) as it:
@@ -108,7 +107,7 @@ async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
         await wait_until_async(lambda: _gone(group), "the group has ended")
 
 
-@in_loop
+@run_async
 async def test_a_program_that_does_not_listen(tmp_path: Path) -> None:
     """It is killed after its grace; what it said counts."""
     async with command_harness(tmp_path) as it:
@@ -116,7 +115,7 @@ async def test_a_program_that_does_not_listen(tmp_path: Path) -> None:
         assert await it.outcome(script, seconds=0.3) == "took too long and was ended: busy"
 
 
-@in_loop
+@run_async
 async def test_what_a_program_leaves_running(tmp_path: Path) -> None:
     """It is left alone, as it may be the machine, and not waited for, whatever it holds open."""
     async with command_harness(tmp_path) as it:
@@ -156,7 +155,7 @@ async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
         ]
 
 
-@in_loop
+@run_async
 async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> None:
     """An impact whose time has run out while it waited does not happen any more (IL5)."""
     now = [0.0]
@@ -172,7 +171,7 @@ async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> 
         assert it.words() == ["begun", "ended"]
 
 
-@in_loop
+@run_async
 async def test_a_program_has_no_longer_than_the_service_waits(tmp_path: Path) -> None:
     """The impact's own deadline counts if it is the earlier one."""
     async with command_harness(tmp_path) as it:
@@ -196,7 +195,7 @@ def test_a_program_that_is_not_there(make: Callable[[Path], object], tmp_path: P
         make(tmp_path)
 
 
-@in_loop
+@run_async
 async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     """It is gone, or is none: the impact failed, and says why. Once mended, it can be tried."""
     program = tmp_path / "impact"
@@ -212,7 +211,7 @@ async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         assert await it.over(times=2) == ""
 
 
-@in_loop
+@run_async
 async def test_a_memory_that_cannot_be_kept(tmp_path: Path) -> None:
     """Nothing is run then: nobody could tell afterwards."""
     (tmp_path / "state").write_text("no folder")
@@ -238,7 +237,7 @@ async def test_what_keepers_come_from_is_killed(tmp_path: Path) -> None:
         assert [line[2] for line in it.log() if line[0] == "begun"] == ["0", "0"]
 
 
-@in_loop
+@run_async
 async def test_nobody_keeps_what_is_the_services(tmp_path: Path) -> None:
     """Whatever it has open, a socket or a lock, is free again when it has ended."""
     async with command_harness(tmp_path) as it:

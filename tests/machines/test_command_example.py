@@ -9,8 +9,7 @@ from pathlib import Path
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import birth
-from tests.fixtures.waiting import wait_until_async
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "impact-command" / "impact.py"
 RUN = """#!/bin/sh
@@ -69,7 +68,7 @@ class Site:
             os.kill(self.number(), signal.SIGKILL)
 
 
-@in_loop
+@run_async
 async def test_a_machine_lives_by_it(tmp_path: Path) -> None:
     """It comes up, stands still, goes down and up again, loses its temporary disk, and is gone."""
     site = Site(tmp_path)
@@ -93,7 +92,7 @@ async def test_a_machine_lives_by_it(tmp_path: Path) -> None:
     await site.end()
 
 
-@in_loop
+@run_async
 async def test_another_host_hears_that_it_was_done(tmp_path: Path) -> None:
     """A driver that knows nothing asks the check, and does nothing twice."""
     site = Site(tmp_path)
@@ -110,7 +109,7 @@ async def test_another_host_hears_that_it_was_done(tmp_path: Path) -> None:
     await site.end()
 
 
-@in_loop
+@run_async
 async def test_a_machine_that_is_not_there(tmp_path: Path) -> None:
     """The failure says so; to delete it is no failure."""
     site = Site(tmp_path)

@@ -17,7 +17,7 @@ from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import birth
 from fairwarning.machines.command.record import KEPT_DAYS
 from tests.fixtures.programs import ROOT
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.command_harness import (
     QUICK,
     WAITS,
@@ -26,7 +26,6 @@ from tests.machines.command_harness import (
     in_both_loops,
 )
 from tests.machines.process_harness import steady
-from tests.service.rig import in_loop
 
 pytestmark = pytest.mark.spec("E9")
 
@@ -68,7 +67,7 @@ async def test_what_was_carried_out_is_not_done_again(tmp_path: Path) -> None:
         assert runs(it) == [["one", "0"], ["another", "0"]]
 
 
-@in_loop
+@run_async
 async def test_what_failed_has_failed(tmp_path: Path) -> None:
     """An impact that was tried is not tried again behind the back of whoever was told."""
     async with command_harness(tmp_path) as it:
@@ -155,7 +154,7 @@ async def said(process: subprocess.Popen[str]) -> str:
     return (await asyncio.to_thread(process.communicate))[0].strip()
 
 
-@in_loop
+@run_async
 async def test_a_service_is_killed(tmp_path: Path) -> None:
     """With kill -9: the program goes on, and the next life of the service hears how it ended."""
     script = WAITS + "echo the disk is worn >&2; exit 7"
@@ -172,7 +171,7 @@ async def test_a_service_is_killed(tmp_path: Path) -> None:
         assert it.words() == ["begun", "ended"]
 
 
-@in_loop
+@run_async
 async def test_a_service_is_killed_and_its_program_ends_meanwhile(tmp_path: Path) -> None:
     """How it ended was written down."""
     async with command_harness(tmp_path) as it:
@@ -187,7 +186,7 @@ async def test_a_service_is_killed_and_its_program_ends_meanwhile(tmp_path: Path
         assert it.words() == ["begun", "ended"]
 
 
-@in_loop
+@run_async
 async def test_all_but_the_program_are_killed(tmp_path: Path) -> None:
     """Nobody knows how it ended: it is waited for, and run again, being told so; never two."""
     async with command_harness(tmp_path) as it:
@@ -237,7 +236,7 @@ async def test_a_keeper_is_killed_beside_others(tmp_path: Path) -> None:
         assert len(runs(it)) == 7
 
 
-@in_loop
+@run_async
 async def test_a_program_without_a_keeper_takes_too_long(tmp_path: Path) -> None:
     """It is ended by whoever comes next, and not run again."""
     async with command_harness(tmp_path) as it:
@@ -249,7 +248,7 @@ async def test_a_program_without_a_keeper_takes_too_long(tmp_path: Path) -> None
         assert it.words() == ["begun"]
 
 
-@in_loop
+@run_async
 async def test_all_are_asked_to_end(tmp_path: Path) -> None:
     """As when systemd stops the whole control group: no failure, and run again by the next."""
     async with command_harness(tmp_path) as it:
@@ -269,7 +268,7 @@ async def test_all_are_asked_to_end(tmp_path: Path) -> None:
         assert runs(it) == [["one", "0"], ["one", "1"]]
 
 
-@in_loop
+@run_async
 async def test_a_program_that_finishes_although_all_are_asked_to_end(tmp_path: Path) -> None:
     """Then it was carried out."""
     async with command_harness(tmp_path) as it:
@@ -294,7 +293,7 @@ async def test_a_program_that_finishes_although_all_are_asked_to_end(tmp_path: P
 def test_check(code: int, words: list[str], tmp_path: Path) -> None:
     """It is told the same as the program: 0 means done, by whomever, and 1 not done."""
 
-    @in_loop
+    @run_async
     async def play() -> None:
         async with command_harness(tmp_path) as it:
             check = f'{CHECKS} cat > "$0/stdin"; exit {code}'
@@ -308,7 +307,7 @@ def test_check(code: int, words: list[str], tmp_path: Path) -> None:
     play()
 
 
-@in_loop
+@run_async
 async def test_a_check_that_cannot_tell(tmp_path: Path) -> None:
     """It is asked again; as long as it cannot tell, nothing is run. The next may try."""
     async with command_harness(tmp_path) as it:
@@ -324,7 +323,7 @@ async def test_a_check_that_cannot_tell(tmp_path: Path) -> None:
         assert await it.over(times=2) == ""
 
 
-@in_loop
+@run_async
 async def test_a_check_that_can_tell_in_the_end(tmp_path: Path) -> None:
     """Trouble that passes costs no more than a second or two."""
     async with command_harness(tmp_path) as it:
@@ -333,7 +332,7 @@ async def test_a_check_that_can_tell_in_the_end(tmp_path: Path) -> None:
         assert it.words() == ["check", "check", "begun", "ended"]
 
 
-@in_loop
+@run_async
 async def test_check_is_asked_about_a_program_that_nobody_saw_end(tmp_path: Path) -> None:
     """What it left done is not done again."""
     async with command_harness(tmp_path) as it:
@@ -357,7 +356,7 @@ def record(it: CommandDriverHarness) -> Path:
     return found
 
 
-@in_loop
+@run_async
 async def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
     """A power loss in the middle of a line: what was not yet written did not happen."""
     async with command_harness(tmp_path) as it:
@@ -371,7 +370,7 @@ async def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
         assert runs(it) == [["one", "0"], ["one", "1"]]
 
 
-@in_loop
+@run_async
 async def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
     """Names of machines are nobody else's business."""
     async with command_harness(tmp_path) as it:
@@ -380,7 +379,7 @@ async def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
         assert [one.stat().st_mode & 0o777 for one in (path, path.parent)] == [0o600, 0o700]
 
 
-@in_loop
+@run_async
 async def test_old_records_are_removed(tmp_path: Path) -> None:
     """After some weeks, once a day, by whoever works beside them."""
     async with command_harness(tmp_path) as it:

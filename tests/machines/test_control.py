@@ -13,9 +13,8 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines import control, process
 from fairwarning.machines.control import Garbled, Message, Wire
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
-from tests.service.rig import in_loop
 
 
 async def answer(it: ProcessDriverHarness, line: bytes, *descriptors: int) -> Message | None:
@@ -29,7 +28,7 @@ async def answer(it: ProcessDriverHarness, line: bytes, *descriptors: int) -> Me
         wire.close()
 
 
-@in_loop
+@run_async
 async def test_only_the_user_may_speak(tmp_path: Path) -> None:
     """The socket is nobody else's, and goes with the service."""
     async with process_harness(tmp_path) as it:
@@ -53,7 +52,7 @@ def test_another_user_is_refused() -> None:
     assert "another user" in caught.value.message
 
 
-@in_loop
+@run_async
 async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> None:
     """A service that was killed cannot take its socket away."""
     async with process_harness(tmp_path) as it:
@@ -70,7 +69,7 @@ async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> 
     [b"attach\n", b"[]\n", b'{"attach": 5}\n', b'{"done": "x", "error": ""}\n', b"x" * 100_000],
     ids=["not JSON", "not an object", "not a name", "not attached", "too long"],
 )
-@in_loop
+@run_async
 async def test_who_speaks_otherwise_is_refused(tmp_path: Path, line: bytes) -> None:
     """And hurts nobody."""
     async with process_harness(tmp_path) as it:
@@ -80,7 +79,7 @@ async def test_who_speaks_otherwise_is_refused(tmp_path: Path, line: bytes) -> N
         assert it.listeners.open == []
 
 
-@in_loop
+@run_async
 async def test_nonsense_after_attaching_detaches(tmp_path: Path) -> None:
     """Its marker and its door go as well."""
     async with process_harness(tmp_path) as it:
@@ -91,7 +90,7 @@ async def test_nonsense_after_attaching_detaches(tmp_path: Path) -> None:
         assert not list((it.data / "attached").iterdir())
 
 
-@in_loop
+@run_async
 async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
     """Whatever else comes along is put away."""
     async with process_harness(tmp_path) as it:
@@ -101,7 +100,7 @@ async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
         assert "not a listening socket" in str(said["refused"])
 
 
-@in_loop
+@run_async
 async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
     """Is ignored."""
     async with process_harness(tmp_path) as it:
@@ -116,7 +115,7 @@ async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
         wire.close()
 
 
-@in_loop
+@run_async
 async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path) -> None:
     """An order always says for how long."""
     async with process_harness(tmp_path) as it:
@@ -129,7 +128,7 @@ async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path)
         assert "went away" in await it.over(freeze)
 
 
-@in_loop
+@run_async
 async def test_messages_arrive_whole_however_they_are_cut() -> None:
     """A stream knows no messages; lines do."""
     ours, theirs = socket.socketpair()
@@ -145,7 +144,7 @@ async def test_messages_arrive_whole_however_they_are_cut() -> None:
     wire.close()
 
 
-@in_loop
+@run_async
 async def test_who_does_not_read_is_hung_up_on() -> None:
     """Nothing is kept for them without a limit."""
     ours, theirs = socket.socketpair()
@@ -157,7 +156,7 @@ async def test_who_does_not_read_is_hung_up_on() -> None:
     theirs.close()
 
 
-@in_loop
+@run_async
 async def test_sockets_do_not_pile_up() -> None:
     """They are put away with the connection."""
     ours, theirs = socket.socketpair()

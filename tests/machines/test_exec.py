@@ -14,9 +14,8 @@ from fairwarning.machines import namespace
 from fairwarning.machines.inside import Inside
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import EXEC, process_harness
-from tests.service.rig import in_loop
 
 ASK = """
 import urllib.request
@@ -38,7 +37,7 @@ print(json.dumps({
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
     """Two programs ask the same address, at the same time, and each is another machine."""
     async with process_harness(tmp_path) as it:
@@ -51,7 +50,7 @@ async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> N
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_no_proxy_leads_out(tmp_path: Path) -> None:
     """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
     async with process_harness(tmp_path) as it:
@@ -63,7 +62,7 @@ async def test_no_proxy_leads_out(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
     """Its machine's name and a temporary folder; the same user and place; nothing but loopback."""
     async with process_harness(tmp_path) as it:
@@ -83,7 +82,7 @@ async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_exit_codes_pass_through(tmp_path: Path) -> None:
     """The program's own, and those a shell gives where there is none."""
     text = tmp_path / "text"
@@ -102,7 +101,7 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_signals_pass_through(tmp_path: Path) -> None:
     """What exec is sent, the program gets; what the program makes of it is the exit code."""
     script = "import signal, sys; print('here', flush=True); print(signal.sigwait({want}).name)"
@@ -123,7 +122,7 @@ async def test_signals_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
     """Its exit code is 128 and the signal's number, as in a shell."""
     async with process_harness(tmp_path) as it:
@@ -135,7 +134,7 @@ async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_pipes_pass_through(tmp_path: Path) -> None:
     """A program reads and writes what it would without us, and is told when its reader has gone."""
     (tmp_path / "in").write_text("text")
@@ -153,7 +152,7 @@ async def test_pipes_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     """Nothing outlives the machine, not even what has a session of its own."""
     async with process_harness(tmp_path) as it:
@@ -164,7 +163,7 @@ async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_long_folders_work(tmp_path: Path) -> None:
     """A socket's path has a limit; a folder's has not."""
     deep = tmp_path / ("d" * 120) / ("e" * 120)
@@ -175,7 +174,7 @@ async def test_long_folders_work(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
     """Not found and refused have exit codes of their own, and say what the service says."""
     async with process_harness(tmp_path) as it:
@@ -221,7 +220,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.spec("O3")
 @needs_unshare
 @needs_namespaces
-@in_loop
+@run_async
 async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
     """Exit code 1 and the same text, from a system whose limit of namespaces is none."""
     limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'

@@ -9,7 +9,7 @@ from fairwarning.machines.libvirt import host as hosts
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_harness import (
     URI,
     hypervisor,
@@ -18,7 +18,6 @@ from tests.machines.libvirt_harness import (
     libvirt_harness,
     machine_element,
 )
-from tests.service.rig import in_loop
 
 pytestmark = needs_libvirt
 
@@ -37,7 +36,7 @@ pytestmark = needs_libvirt
         ("start", "", "running"),
     ],
 )
-@in_loop
+@run_async
 async def test_what_an_impact_is_to_a_domain(kind: str, history: str, state: str) -> None:
     """It happens once, is reported, and the domain is left as it has to be."""
     with hypervisor() as it:
@@ -49,7 +48,7 @@ async def test_what_an_impact_is_to_a_domain(kind: str, history: str, state: str
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", ["reboot", "redeploy", "reimage", "start"])
-@in_loop
+@run_async
 async def test_a_domain_that_is_off_is_on_afterwards(kind: str) -> None:
     """There is nothing to power off, so it is started only."""
     with hypervisor() as it:
@@ -60,7 +59,7 @@ async def test_a_domain_that_is_off_is_on_afterwards(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["freeze", "evict", "stop"])
-@in_loop
+@run_async
 async def test_a_domain_that_is_off_stays_so(kind: str) -> None:
     """Nothing has to be done, and that is no failure."""
     with hypervisor() as it:
@@ -71,7 +70,7 @@ async def test_a_domain_that_is_off_stays_so(kind: str) -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-@in_loop
+@run_async
 async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
     """Also what was saved of it; another impact finds nothing; to delete it again is no failure."""
     with hypervisor() as it:
@@ -85,7 +84,7 @@ async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
             assert "there is no domain for web_0" in await driver.over(impact("reboot", number=2))
 
 
-@in_loop
+@run_async
 async def test_a_pause_of_the_owner_is_not_ended() -> None:
     """A domain that was paused before stays paused through a freeze; a reboot ends the pause."""
     with hypervisor() as it:
@@ -97,7 +96,7 @@ async def test_a_pause_of_the_owner_is_not_ended() -> None:
         assert await it.history() == "suspended stopped started"
 
 
-@in_loop
+@run_async
 async def test_impacts_of_one_machine_follow_each_other() -> None:
     """Of different machines they go on side by side."""
     with hypervisor() as it:
@@ -118,7 +117,7 @@ async def test_impacts_of_one_machine_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("scope", ["web", ""])
-@in_loop
+@run_async
 async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
     """Its metadata counts for more than a name; without a scope it fits every scope."""
     with hypervisor() as it:
@@ -129,7 +128,7 @@ async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
         assert (it.state("web_0"), it.state("anything")) == ("running", "off")
 
 
-@in_loop
+@run_async
 async def test_the_element_on_the_page() -> None:
     """As docs/driver-libvirt.md shows it."""
     (block,) = [one for one in blocks(DOCS / "driver-libvirt.md") if one.language == "xml"]
@@ -141,7 +140,7 @@ async def test_the_element_on_the_page() -> None:
         assert it.state("vm-17") == "off"
 
 
-@in_loop
+@run_async
 async def test_a_domain_that_says_it_is_another_machine_is_left_alone() -> None:
     """Whatever it is called."""
     with hypervisor() as it:
@@ -153,7 +152,7 @@ async def test_a_domain_that_says_it_is_another_machine_is_left_alone() -> None:
         assert (it.state("web_0"), it.state("x")) == ("running", "running")
 
 
-@in_loop
+@run_async
 async def test_two_domains_cannot_be_one_machine() -> None:
     """Nothing is done to either."""
     with hypervisor() as it:
@@ -165,7 +164,7 @@ async def test_two_domains_cannot_be_one_machine() -> None:
         assert (it.state("a"), it.state("b")) == ("running", "running")
 
 
-@in_loop
+@run_async
 async def test_a_transient_domain_is_not_lost() -> None:
     """What must come back has to be defined; what ends for good, or only stands, need not."""
     with hypervisor() as it:
@@ -183,7 +182,7 @@ async def test_a_transient_domain_is_not_lost() -> None:
 # --- What goes wrong ---
 
 
-@in_loop
+@run_async
 async def test_what_libvirt_says_is_reported() -> None:
     """With what to do next; and the machine's next impact need not wait for this one."""
     with hypervisor() as it:
@@ -196,7 +195,7 @@ async def test_what_libvirt_says_is_reported() -> None:
         assert it.record().by == ""
 
 
-@in_loop
+@run_async
 async def test_metadata_that_is_not_ours_to_read() -> None:
     """Somebody wrote something else there: the impact is carried out, and noted."""
     with hypervisor() as it:

@@ -17,10 +17,10 @@ from fairwarning.machines.libvirt.record import Record
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
+from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.requirements import needs_libvirt
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_harness import LibvirtDriverHarness, hypervisor, impact, libvirt_harness
-from tests.service.rig import in_loop, restart, standalone
 
 pytestmark = needs_libvirt
 
@@ -58,7 +58,7 @@ class Stall:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@in_loop
+@run_async
 async def test_what_was_done_is_not_done_again(kind: str) -> None:
     """Not by this driver, nor by a later one, nor after other impacts, nor at the same time."""
     with hypervisor() as it:
@@ -77,7 +77,7 @@ async def test_what_was_done_is_not_done_again(kind: str) -> None:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@in_loop
+@run_async
 async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
     """Another goes on where it was. If the first only slept and wakes up, it finds it done."""
     with hypervisor() as it:
@@ -116,7 +116,7 @@ async def _calls_of(kind: str) -> int:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", ["reboot", "freeze"])
-@in_loop
+@run_async
 async def test_two_drivers_at_once(kind: str) -> None:
     """Both are handed the same impacts at the same time: one acts, both report."""
     with hypervisor() as it:
@@ -135,7 +135,7 @@ async def test_two_drivers_at_once(kind: str) -> None:
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is held up between looking and writing, and meanwhile another claims: one acts."""
     looked = threading.Event()
@@ -162,7 +162,7 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
         assert await it.history() == "stopped started"
 
 
-@in_loop
+@run_async
 async def test_two_drivers_with_different_impacts() -> None:
     """They follow one another."""
     with hypervisor() as it:
@@ -177,7 +177,7 @@ async def test_two_drivers_with_different_impacts() -> None:
         assert len(it.record().done) == 2
 
 
-@in_loop
+@run_async
 async def test_a_service_that_ends_during_a_freeze() -> None:
     """The domain does not stand still until another comes; the one that comes finds it done."""
     with hypervisor() as it:
@@ -191,7 +191,7 @@ async def test_a_service_that_ends_during_a_freeze() -> None:
         assert await it.history() == "suspended resumed"
 
 
-@in_loop
+@run_async
 async def test_what_takes_too_long_has_failed() -> None:
     """When libvirt hangs, the impact is reported as failed, and the next one is carried out."""
     with hypervisor() as it:
@@ -205,7 +205,7 @@ async def test_what_takes_too_long_has_failed() -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-@in_loop
+@run_async
 async def test_a_restart_from_the_order_to_the_reboot() -> None:
     """One event by the user; the power goes off when it has started, and no earlier (IC3)."""
     with hypervisor() as it:

@@ -14,10 +14,9 @@ import pytest
 from fairwarning.machines.libvirt import host as hosts
 from tests.docs.pages import ROOT
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_daemon import Daemon, daemon
 from tests.machines.libvirt_harness import hypervisor, impact, libvirt_harness
-from tests.service.rig import in_loop
 
 pytestmark = [needs_libvirt, needs_libvirtd]
 
@@ -82,7 +81,7 @@ async def wire(libvirtd: Daemon) -> AsyncIterator[Wire]:
         await made.cut()
 
 
-@in_loop
+@run_async
 async def test_a_connection_that_is_lost() -> None:
     """It is opened again, and the impact goes on where it was."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
@@ -99,7 +98,7 @@ async def test_a_connection_that_is_lost() -> None:
         assert await it.history() == "suspended resumed"
 
 
-@in_loop
+@run_async
 async def test_a_libvirtd_that_is_away() -> None:
     """The driver keeps trying; if that is in vain until its time is up, it says so."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
@@ -120,7 +119,7 @@ async def test_a_libvirtd_that_is_away() -> None:
         assert await it.history() == "stopped started"
 
 
-@in_loop
+@run_async
 async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is noticed by the keepalive, and when it moves again the impact goes on."""
     monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
@@ -149,7 +148,7 @@ async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.s
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_a_service_that_is_killed(tmp_path: Path) -> None:
     """Another process takes the frozen domain over, and lets it go on."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
@@ -165,7 +164,7 @@ async def test_a_service_that_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_several_services_at_once(tmp_path: Path) -> None:
     """Processes of a cluster that are all handed one impact: one acts, all report."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:

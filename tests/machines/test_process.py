@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import process_harness, steady
-from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces
 
@@ -67,7 +66,7 @@ def frozen(pids: list[int]) -> bool:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_frozen_machine_stands_still(tmp_path: Path) -> None:
     """All its processes are stopped for as long as was announced; then they go on as before."""
     async with process_harness(tmp_path) as it:
@@ -84,7 +83,7 @@ async def test_a_frozen_machine_stands_still(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_freeze_does_not_look_like_a_suspended_child(tmp_path: Path) -> None:
     """A shell that waits for a program must not take it for stopped by the user."""
     async with process_harness(tmp_path) as it:
@@ -98,7 +97,7 @@ async def test_a_freeze_does_not_look_like_a_suspended_child(tmp_path: Path) -> 
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_rebooted_machine_starts_afresh(tmp_path: Path) -> None:
     """The program is asked to end, does so in its own way, and is started again; exec stays."""
     async with process_harness(tmp_path) as it:
@@ -115,7 +114,7 @@ async def test_a_rebooted_machine_starts_afresh(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     """After its grace, and so is what it has started, however well hidden."""
     pids = tmp_path / "pids"
@@ -137,7 +136,7 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
-@in_loop
+@run_async
 async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) -> None:
     """And nothing else: what is elsewhere stays. A reboot leaves it as it is."""
     async with process_harness(tmp_path) as it:
@@ -158,7 +157,7 @@ async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) 
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["evict", "delete"])
-@in_loop
+@run_async
 async def test_some_impacts_are_the_end(tmp_path: Path, kind: str) -> None:
     """The program ends, and exec with its exit code; what follows is for others."""
     async with process_harness(tmp_path) as it:
@@ -174,7 +173,7 @@ async def test_some_impacts_are_the_end(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["stop", "deallocate"])
-@in_loop
+@run_async
 async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> None:
     """Exec waits meanwhile, without a program; a second start does nothing."""
     async with process_harness(tmp_path) as it:
@@ -193,7 +192,7 @@ async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> No
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_stopped_machine_can_be_given_up(tmp_path: Path) -> None:
     """There is no program that a signal could be for, so it ends exec."""
     async with process_harness(tmp_path) as it:
@@ -205,7 +204,7 @@ async def test_a_stopped_machine_can_be_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
     """Whoever ends exec while its program takes its time need not wait for it."""
     async with process_harness(tmp_path) as it:
@@ -221,7 +220,7 @@ async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 @needs_nsenter
-@in_loop
+@run_async
 async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) -> None:
     """Seen from inside its network; and whoever was connected is cut off."""
     async with process_harness(tmp_path) as it:
@@ -233,7 +232,7 @@ async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) ->
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_several_programs_are_one_machine(tmp_path: Path) -> None:
     """Each has an endpoint, an impact happens to all, and is over when it is for all."""
     async with process_harness(tmp_path) as it:
@@ -255,7 +254,7 @@ async def test_several_programs_are_one_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
     """The redeploy has failed, and says why; the machine runs all the same."""
     async with process_harness(tmp_path) as it:
@@ -267,7 +266,7 @@ async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Pat
         )
 
 
-@in_loop
+@run_async
 async def test_machines_without_a_program_are_for_others(tmp_path: Path) -> None:
     """Whoever does not use exec has the simulated driver, as before."""
     async with process_harness(tmp_path) as it:
@@ -276,7 +275,7 @@ async def test_machines_without_a_program_are_for_others(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_exec_killed_the_hard_way(tmp_path: Path) -> None:
     """No process is left, the impact under way is over, and says why it failed."""
     async with process_harness(tmp_path) as it:

@@ -8,9 +8,8 @@ import pytest
 
 from fairwarning.machines import process
 from tests.fixtures.requirements import needs_namespaces
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import MACHINES, process_harness, steady
-from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces
 
@@ -25,7 +24,7 @@ while True:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_requests_wait_for_the_service_to_come_back(tmp_path: Path) -> None:
     """The endpoint is never gone: no request is refused, whatever the service does."""
     async with process_harness(tmp_path) as it:
@@ -43,7 +42,7 @@ async def test_requests_wait_for_the_service_to_come_back(tmp_path: Path) -> Non
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_an_impact_is_not_done_twice(tmp_path: Path) -> None:
     """The service restarts in the middle of an impact, and hands it over before anybody is back."""
     async with process_harness(tmp_path) as it:
@@ -62,7 +61,7 @@ async def test_an_impact_is_not_done_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_an_impact_that_is_under_way_goes_on(tmp_path: Path) -> None:
     """A freeze lasts as long as it was to last, and the next service hears of its end."""
     async with process_harness(tmp_path) as it:
@@ -80,7 +79,7 @@ async def test_an_impact_that_is_under_way_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None:
     """It has no endpoint to pass on until it is started."""
     async with process_harness(tmp_path) as it:
@@ -98,7 +97,7 @@ async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_programs_that_do_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +117,7 @@ async def test_programs_that_do_not_come_back(
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_program_that_ended_is_not_waited_for(tmp_path: Path) -> None:
     """Its marker goes when it goes."""
     async with process_harness(tmp_path) as it:
@@ -137,7 +136,7 @@ async def test_a_program_that_ended_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_machine_that_was_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces
-from tests.fixtures.waiting import wait_until_async
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
-from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces
 
@@ -54,7 +53,7 @@ def at_terminal(it: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]
 
 
 @pytest.mark.spec("O3")
-@in_loop
+@run_async
 async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
     """Ctrl-C reaches it, once each time, and exec does what the program does."""
     async with process_harness(tmp_path) as it:
@@ -69,7 +68,7 @@ async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O3", "O4")
-@in_loop
+@run_async
 async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None:
     """It was the foreground group that ended."""
     async with process_harness(tmp_path) as it:
@@ -81,7 +80,7 @@ async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None
 
 
 @pytest.mark.spec("O3")
-@in_loop
+@run_async
 async def test_ctrl_z_gives_the_shell_back(tmp_path: Path) -> None:
     """Exec stops with its program, and goes on with it."""
     async with process_harness(tmp_path) as it:

@@ -14,7 +14,9 @@ from fairwarning.service.webhooks.delivery import State
 from fairwarning.service.webhooks.messages import Message
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Entry
-from tests.service.rig import FickleStore, in_loop, standalone
+from tests.fixtures.controlled_fleet import ControlledStore
+from tests.fixtures.fleet import standalone
+from tests.fixtures.waiting import run_async
 from tests.webhooks.rig import (
     Got,
     Make,
@@ -31,7 +33,7 @@ from tests.webhooks.rig import (
 
 
 @each_store
-@in_loop
+@run_async
 async def test_each_change_of_an_event_arrives_in_order(tmp_path: Path, make: Make) -> None:
     """Scheduled, approved, started, ended: four messages, signed, in the journal's order."""
     with Receiver() as receiver:
@@ -47,7 +49,7 @@ async def test_each_change_of_an_event_arrives_in_order(tmp_path: Path, make: Ma
     assert all(map(verified, receiver.posts))
 
 
-@in_loop
+@run_async
 async def test_a_cancelled_event_is_told() -> None:
     """A cancellation is a change like any other, with what is known of the event."""
     with Receiver() as receiver:
@@ -65,7 +67,7 @@ async def test_a_cancelled_event_is_told() -> None:
     assert last["data"]["NotBefore"].endswith("GMT")
 
 
-@in_loop
+@run_async
 async def test_a_new_subscription_begins_at_the_present() -> None:
     """What happened before it was made is not sent; made again, it begins anew."""
     with Receiver() as receiver:
@@ -83,7 +85,7 @@ async def test_a_new_subscription_begins_at_the_present() -> None:
 
 
 @each_store
-@in_loop
+@run_async
 async def test_a_restart_goes_on_where_it_was(tmp_path: Path, make: Make) -> None:
     """What happens while nobody sends is sent afterwards, and nothing twice after a clean stop."""
     store = make(tmp_path)
@@ -102,7 +104,7 @@ async def test_a_restart_goes_on_where_it_was(tmp_path: Path, make: Make) -> Non
 
 
 @each_store
-@in_loop
+@run_async
 async def test_an_answer_that_was_not_noted_is_asked_for_again(tmp_path: Path, make: Make) -> None:
     """Ended between the answer and the note: the message is sent again, and no other."""
     store = make(tmp_path)
@@ -120,7 +122,7 @@ async def test_an_answer_that_was_not_noted_is_asked_for_again(tmp_path: Path, m
     assert receiver.ids == [told[0], *told]
 
 
-@in_loop
+@run_async
 async def test_failures_are_tried_again_with_longer_pauses() -> None:
     """500s and closed connections: each pause up to twice as long, never all the same, in order."""
     naps = Naps()
@@ -160,7 +162,7 @@ async def test_failures_are_tried_again_with_longer_pauses() -> None:
 def test_retry_after_is_honoured_within_bounds(asked: str, least: float, most: float) -> None:
     """Seconds or a date, at most an hour; nonsense is as if nothing was said."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         naps = Naps()
         headers = {"Retry-After": asked}
@@ -176,7 +178,7 @@ def test_retry_after_is_honoured_within_bounds(asked: str, least: float, most: f
     story()
 
 
-@in_loop
+@run_async
 async def test_a_refusal_is_tried_again_more_slowly() -> None:
     """After a 4xx somebody has to mend something: from a minute on; but not after 429."""
     naps = Naps()
@@ -190,7 +192,7 @@ async def test_a_refusal_is_tried_again_more_slowly() -> None:
     assert [taken > 30 for taken in naps.taken] == [False, False, True, True]
 
 
-@in_loop
+@run_async
 async def test_a_receiver_that_is_gone_stops_it_until_it_answers_a_test() -> None:
     """410: nothing more is sent and nothing is removed; a test that goes well lets it go on."""
     with Receiver(in_turn(Reply(410))) as receiver:
@@ -208,7 +210,7 @@ async def test_a_receiver_that_is_gone_stops_it_until_it_answers_a_test() -> Non
             assert receiver.ids[1:] == await place.told()
 
 
-@in_loop
+@run_async
 async def test_a_message_is_given_up_after_a_day() -> None:
     """It is counted and shown, the journal keeps it, and the next ones go out."""
     naps = Naps()
@@ -232,7 +234,7 @@ async def test_a_message_is_given_up_after_a_day() -> None:
     assert 24 * 3600 <= sum(naps.taken) <= 24 * 3600 + 300
 
 
-@in_loop
+@run_async
 async def test_only_the_latest_dead_letters_are_shown() -> None:
     """However many are given up, the status stays small."""
     with Receiver(lambda _: Reply(500)) as receiver:
@@ -246,7 +248,7 @@ async def test_only_the_latest_dead_letters_are_shown() -> None:
     assert numbers == [one.number for one in entries[-limits.DEAD_LETTERS :]]
 
 
-@in_loop
+@run_async
 async def test_two_subscriptions_do_not_hold_each_other_up() -> None:
     """One receiver hangs, the other gets everything."""
     with Receiver() as slow, Receiver() as quick:
@@ -260,7 +262,7 @@ async def test_two_subscriptions_do_not_hold_each_other_up() -> None:
             assert len(slow.posts) <= 1
 
 
-@in_loop
+@run_async
 async def test_a_subscription_can_be_removed_while_it_sends() -> None:
     """At once, however the receiver hangs; afterwards nothing more is sent."""
     with Receiver() as receiver:
@@ -279,10 +281,10 @@ async def test_a_subscription_can_be_removed_while_it_sends() -> None:
     assert len(receiver.posts) == 1
 
 
-@in_loop
+@run_async
 async def test_a_store_that_fails_is_asked_again() -> None:
     """A cursor that could not be written is written later; the message is not sent twice."""
-    store = FickleStore()
+    store = ControlledStore()
     naps = Naps()
     with Receiver() as receiver:
 
@@ -304,7 +306,7 @@ async def test_a_store_that_fails_is_asked_again() -> None:
             assert len(receiver.posts) == 1
 
 
-@in_loop
+@run_async
 async def test_a_bug_of_ours_does_not_end_a_subscription() -> None:
     """It is logged, and the message is tried again."""
     with Receiver() as receiver:
@@ -324,10 +326,10 @@ async def test_a_bug_of_ours_does_not_end_a_subscription() -> None:
     assert len(receiver.posts) == 1
 
 
-@in_loop
+@run_async
 async def test_cursors_are_written_together() -> None:
     """Sixteen answers at once cost two transactions; where one fails, each tries for itself."""
-    store, answering = FickleStore(), threading.Event()
+    store, answering = ControlledStore(), threading.Event()
 
     def answer(_: Got) -> Reply:
         answering.wait(20)
@@ -384,7 +386,7 @@ def test_ten_thousand_messages_are_drained_in_bounded_memory() -> None:
     asyncio.run(asyncio.wait_for(story(), 120))
 
 
-@in_loop
+@run_async
 async def test_a_cursor_does_not_fall_far_behind_lines_that_are_not_sent() -> None:
     """Lines that are no messages move the cursor as well, so that a restart reads few again."""
     store = MemoryStore()
@@ -401,7 +403,7 @@ async def test_a_cursor_does_not_fall_far_behind_lines_that_are_not_sent() -> No
 def test_a_test_message_arrives_or_says_why_not(form: str) -> None:
     """A ping in the subscription's form; the answer's trouble in words."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver() as receiver:
             async with town() as place:

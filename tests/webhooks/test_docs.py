@@ -15,7 +15,7 @@ from threading import Thread
 from typing import IO
 
 from fairwarning.service.webhooks.targets import Targets
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 from tests.webhooks.rig import SECRET, Receiver, town, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "webhooks.md"
@@ -64,7 +64,7 @@ def _answers(url: str) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
-@in_loop
+@run_async
 async def test_the_receiver_takes_what_is_genuine(tmp_path: Path) -> None:
     """It agrees to the handshake, checks signatures and prints each message once."""
     with receiver(tmp_path, SECRET) as (url, said):
@@ -81,7 +81,7 @@ async def test_the_receiver_takes_what_is_genuine(tmp_path: Path) -> None:
     ]
 
 
-@in_loop
+@run_async
 async def test_the_receiver_refuses_what_is_not(tmp_path: Path) -> None:
     """Another secret: 401, and nothing is printed."""
     with receiver(tmp_path, "another-secret-of-theirs") as (url, said):
@@ -92,7 +92,7 @@ async def test_the_receiver_refuses_what_is_not(tmp_path: Path) -> None:
     assert said.empty()
 
 
-@in_loop
+@run_async
 async def test_messages_look_as_shown() -> None:
     """The same members in the same order, in both forms."""
     shown, shown_array = map(json.loads, blocks("json"))

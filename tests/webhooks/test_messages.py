@@ -7,7 +7,7 @@ from fairwarning.core.commands import CreateScope, Fail, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.webhooks.messages import Message, signature, written
 from fairwarning.service.webhooks.subscription import Form
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 from tests.webhooks.rig import Make, Receiver, Reply, agree, each_store, town, until
 
 MESSAGE = Message(
@@ -60,7 +60,7 @@ def test_a_signature_that_anybody_can_recompute() -> None:
     assert signature("secret", b"hello", 17) == f"t=17,v1={digest}"
 
 
-@in_loop
+@run_async
 async def test_the_data_tells_what_the_document_tells() -> None:
     """Azure's names and spelling; NotBefore is empty once it has started (M8)."""
     with Receiver() as receiver:
@@ -92,7 +92,7 @@ async def test_the_data_tells_what_the_document_tells() -> None:
     assert [one["Actor"] for one in told[:3]] == ["operator", "vm", "vm"]
 
 
-@in_loop
+@run_async
 async def test_several_machines() -> None:
     """Resources are those of the event, in its order."""
     with Receiver() as receiver:
@@ -108,7 +108,7 @@ async def test_several_machines() -> None:
     assert receiver.posts[0].json["data"]["Resources"] == ["b", "a"]
 
 
-@in_loop
+@run_async
 async def test_advice_lapses() -> None:
     """Advice without an impact is over at its time: scheduled, then lapsed."""
     with Receiver() as receiver:
@@ -127,7 +127,7 @@ async def test_advice_lapses() -> None:
     assert {one["EventType"] for one in told} == {"SpotRebalanceRecommendation"}
 
 
-@in_loop
+@run_async
 async def test_what_strikes_without_notice_is_told_as_started() -> None:
     """A sudden failure: the first message is "started", and the last "ended"."""
     with Receiver() as receiver:
@@ -143,7 +143,7 @@ async def test_what_strikes_without_notice_is_told_as_started() -> None:
 
 
 @each_store
-@in_loop
+@run_async
 async def test_a_line_gives_the_same_message_whenever_it_is_sent(
     tmp_path: Path, make: Make
 ) -> None:
@@ -164,7 +164,7 @@ async def test_a_line_gives_the_same_message_whenever_it_is_sent(
     assert [one.body for one in late.posts[1:]] == [one.body for one in early.posts]
 
 
-@in_loop
+@run_async
 async def test_an_older_journal_does_not_tell_all() -> None:
     """Lines from before the type was journaled: what is not known is null."""
     with Receiver() as receiver:

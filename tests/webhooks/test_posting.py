@@ -13,7 +13,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.posting import Answer, Failed, Poster, Request
 from fairwarning.service.webhooks.targets import Targets
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 from tests.webhooks.authority import authority
 from tests.webhooks.rig import ALLOWED, Naps, Receiver, Reply
 
@@ -43,7 +43,7 @@ async def send(
             poster.close()
 
 
-@in_loop
+@run_async
 async def test_a_request_and_its_answer() -> None:
     """Path, query, headers and body go out as they are; status, headers and body come back."""
     with Receiver(lambda _: Reply(201, {"X-C": "d"}, b"thanks")) as receiver:
@@ -55,7 +55,7 @@ async def test_a_request_and_its_answer() -> None:
     assert got.headers["x-a"] == "b"
 
 
-@in_loop
+@run_async
 async def test_no_redirect_is_followed() -> None:
     """A 3xx is an answer like any other; whoever it points to hears nothing."""
     with Receiver() as other, Receiver(lambda _: Reply(307, {"Location": other.url})) as receiver:
@@ -63,7 +63,7 @@ async def test_no_redirect_is_followed() -> None:
         assert other.got == []
 
 
-@in_loop
+@run_async
 async def test_no_proxy_is_used() -> None:
     """Whatever the environment says: a proxy would look names up by itself, unchecked."""
     with Receiver() as proxy, Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
@@ -81,7 +81,7 @@ def _drip_head(handler: BaseHTTPRequestHandler) -> None:
         time.sleep(0.02)
 
 
-@in_loop
+@run_async
 async def test_a_receiver_that_hangs_is_left_at_the_deadline() -> None:
     """Saying nothing, or a header line now and then: the whole has a deadline."""
     with Receiver() as receiver:
@@ -93,7 +93,7 @@ async def test_a_receiver_that_hangs_is_left_at_the_deadline() -> None:
             assert time.monotonic() - began < 5
 
 
-@in_loop
+@run_async
 async def test_a_slow_body_does_not_undo_an_answer() -> None:
     """The status said it all: a body that never ends is left at the deadline."""
     with Receiver() as receiver:
@@ -106,7 +106,7 @@ async def test_a_slow_body_does_not_undo_an_answer() -> None:
         assert (await send(receiver.url, seconds=SHORT_SECONDS)).status == 200
 
 
-@in_loop
+@run_async
 async def test_a_huge_answer_is_not_read_to_its_end() -> None:
     """64 KiB of it at most, whether its length is said or not."""
     sent: list[int] = []
@@ -143,7 +143,7 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
 def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
     """Whatever else speaks on that port."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         def raw(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(answer)
@@ -156,7 +156,7 @@ def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
     story()
 
 
-@in_loop
+@run_async
 async def test_nobody_there() -> None:
     """A closed port, a host without address, a name that does not exist: said as it is."""
     with socket.socket() as free:
@@ -174,7 +174,7 @@ async def test_nobody_there() -> None:
         await send("http://hooks.example/", resolve=unknown)
 
 
-@in_loop
+@run_async
 async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
     """The thread may hang on; nobody waits for it, and it sends nothing when it comes back."""
     back = threading.Event()
@@ -198,7 +198,7 @@ def _join_threads() -> None:
             thread.join(10)
 
 
-@in_loop
+@run_async
 async def test_the_next_address_is_tried() -> None:
     """A host with several addresses of which one does not answer."""
     with Receiver() as receiver:
@@ -207,7 +207,7 @@ async def test_the_next_address_is_tried() -> None:
         assert (await send(url, resolve=lambda _host, _port: found)).status == 200
 
 
-@in_loop
+@run_async
 async def test_a_forbidden_address_is_never_connected_to() -> None:
     """Refused after the look-up, before any connection: not even the allowed one is used."""
     with Receiver() as receiver:
@@ -221,7 +221,7 @@ async def test_a_forbidden_address_is_never_connected_to() -> None:
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-@in_loop
+@run_async
 async def test_tls_with_an_authority_that_is_trusted(tmp_path: Path) -> None:
     """By address and by name: the name is looked up by us, and checked against the certificate."""
     file, context = authority(tmp_path, "127.0.0.1")
@@ -238,7 +238,7 @@ async def test_tls_with_an_authority_that_is_trusted(tmp_path: Path) -> None:
 def test_tls_that_cannot_be_trusted_gets_nothing(tmp_path: Path, case: str) -> None:
     """An unknown authority, another host's certificate, one that ran out: nothing is sent."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         host = "other.example" if case == "another host" else "127.0.0.1"
         file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
@@ -250,7 +250,7 @@ def test_tls_that_cannot_be_trusted_gets_nothing(tmp_path: Path, case: str) -> N
     story()
 
 
-@in_loop
+@run_async
 async def test_a_tls_receiver_that_never_shakes_hands(tmp_path: Path) -> None:
     """It accepts the connection and says nothing: the deadline holds there, too."""
     file, _ = authority(tmp_path, "127.0.0.1")

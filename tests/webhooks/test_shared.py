@@ -3,8 +3,8 @@
 import pytest
 
 from fairwarning.store.postgres.store import PostgresStore
+from tests.fixtures.waiting import run_async
 from tests.postgres.fixtures import database_or_skip
-from tests.service.rig import in_loop
 from tests.webhooks.rig import Receiver, Town, town, until
 
 
@@ -16,7 +16,7 @@ async def two_events(one: Town, other: Town) -> None:
 
 
 @pytest.mark.spec("X1")
-@in_loop
+@run_async
 async def test_each_message_is_sent_by_one_process_and_taken_over_from_one_that_ends() -> None:
     """In order and once; a subscription made through one process is known to the other."""
     url = database_or_skip()
@@ -40,7 +40,7 @@ async def test_each_message_is_sent_by_one_process_and_taken_over_from_one_that_
             await other.webhooks.remove("ops")
 
 
-@in_loop
+@run_async
 async def test_a_subscription_that_another_process_ended_ends_here_too() -> None:
     """And nothing more is sent."""
     url = database_or_skip()

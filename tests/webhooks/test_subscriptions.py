@@ -10,7 +10,7 @@ from fairwarning.core.commands import Write
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.subscription import Subscription, read
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 from tests.webhooks.rig import (
     AGREES,
     SECRET,
@@ -30,7 +30,7 @@ from tests.webhooks.rig import (
 def test_cloudevents_handshake(allowed: str) -> None:
     """The receiver is asked with OPTIONS who may send, and says: all, or us."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver(lambda _: Reply(headers={"WebHook-Allowed-Origin": allowed})) as receiver:
             async with town() as place:
@@ -43,7 +43,7 @@ def test_cloudevents_handshake(allowed: str) -> None:
     story()
 
 
-@in_loop
+@run_async
 async def test_event_grid_handshake() -> None:
     """The receiver sends the validation code back."""
 
@@ -80,7 +80,7 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
 ) -> None:
     """The refusal says what came, and what was expected."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver(lambda _: reply) as receiver:
             async with town() as place:
@@ -116,7 +116,7 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
 def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: str) -> None:
     """With what is allowed; and nothing is kept or asked."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver() as receiver:
             async with town() as place:
@@ -131,7 +131,7 @@ def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: s
     story()
 
 
-@in_loop
+@run_async
 async def test_a_name_is_taken_once_whatever_its_case() -> None:
     """The second is refused before its receiver hears anything."""
     with Receiver() as receiver:
@@ -146,7 +146,7 @@ async def test_a_name_is_taken_once_whatever_its_case() -> None:
             assert [one.name for one in await place.webhooks.list()] == ["oPS"]
 
 
-@in_loop
+@run_async
 async def test_sixteen_and_no_more() -> None:
     """One has to go before another comes; the refusal says so."""
     with Receiver() as receiver:
@@ -164,7 +164,7 @@ async def test_sixteen_and_no_more() -> None:
 
 
 @each_store
-@in_loop
+@run_async
 async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
     """After a restart they are there, those that were removed are not."""
     store = make(tmp_path)
@@ -180,7 +180,7 @@ async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
                 await place.webhooks.remove("goes")
 
 
-@in_loop
+@run_async
 async def test_a_secret_is_shown_once() -> None:
     """Made if none is given, long and different; afterwards no answer, text or log has it."""
     records: list[str] = []
@@ -225,7 +225,7 @@ def test_a_subscription_does_not_print_its_secret() -> None:
 def test_a_secret_of_ones_own(secret: str) -> None:
     """Words with spaces, as people choose them; short of 16 characters it is none."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver() as receiver:
             async with town() as place:
@@ -236,7 +236,7 @@ def test_a_secret_of_ones_own(secret: str) -> None:
     story()
 
 
-@in_loop
+@run_async
 async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
     """A body from another version stops neither the start nor the others."""
     with Receiver() as receiver:
@@ -258,7 +258,7 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
             await place.fleet.start()
 
 
-@in_loop
+@run_async
 async def test_figures() -> None:
     """Delivered, failed, given up and waiting, by webhook."""
     naps = Naps(1)
@@ -278,7 +278,7 @@ async def test_figures() -> None:
     assert (waiting.gauge, waiting.values["good"], waiting.values["bad"] > 0) == (True, 0, True)
 
 
-@in_loop
+@run_async
 async def test_a_service_that_cannot_write_says_so() -> None:
     """A stopped fleet refuses, and nothing is half made."""
     with Receiver() as receiver:

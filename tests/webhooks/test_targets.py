@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.targets import Targets, addresses
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 from tests.webhooks.rig import Naps, Receiver, town, until
 
 TARGETS = Targets(
@@ -185,7 +185,7 @@ def test_nothing_is_allowed_unless_somebody_says_so() -> None:
         Targets().check("https://hooks.example/")
 
 
-@in_loop
+@run_async
 async def test_a_name_is_looked_up_once_for_each_request() -> None:
     """A resolver that gives another address the second time is never asked a second time."""
     asked: list[str] = []
@@ -207,7 +207,7 @@ async def test_a_name_is_looked_up_once_for_each_request() -> None:
     assert status.failed == 2
 
 
-@in_loop
+@run_async
 async def test_a_host_that_is_no_longer_allowed_gets_nothing_more() -> None:
     """What is allowed is looked at for every message, so a restart with less of it counts."""
     naps = Naps(3)
