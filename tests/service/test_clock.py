@@ -6,7 +6,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.service import clock as clock_module
 from fairwarning.service.clock import RealClock, VirtualClock
-from tests.fixtures.waiting import run_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 pytestmark = pytest.mark.spec("E11")
 
@@ -33,7 +33,7 @@ async def test_a_moment_that_has_passed_rings_soon() -> None:
     clock, rang = RealClock(), asyncio.Event()
     clock.call_at(clock.now() - 3600, rang.set)
     assert not rang.is_set()
-    await asyncio.wait_for(rang.wait(), 5)
+    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
 
 
 @run_async
@@ -209,7 +209,7 @@ async def test_advancing_while_time_runs() -> None:
     clock.run(1)
     clock.call_at(1000, rang.set)
     await clock.advance(999.9)
-    await asyncio.wait_for(rang.wait(), 10)
+    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
     clock.freeze()
     assert clock.now() >= 1000
 

@@ -15,9 +15,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 from fairwarning.service.documents import Documents, Published
-from tests.contract.stage import until
 from tests.fixtures.fleet import NEWEST, wait_for_change
-from tests.fixtures.waiting import run_async
+from tests.fixtures.waiting import run_async, wait_until_async
 
 _EVENT = Event(
     id="e",
@@ -81,7 +80,7 @@ async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
     readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers or ()) == 3)
+    await wait_until_async(lambda: len(published._followers or ()) == 3)
     documents.publish("vm", _scope(1, version=2, polled_at=9))
     documents.publish("other", _scope(7))
     await asyncio.sleep(0)
@@ -130,7 +129,7 @@ async def test_readers_are_woken_when_the_scope_goes() -> None:
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
     reader = asyncio.create_task(wait_for_change(published, 1))
-    await until(lambda: bool(published._followers))
+    await wait_until_async(lambda: bool(published._followers))
     documents.publish("vm", None)
     await reader
     with pytest.raises(NotFound):
@@ -143,7 +142,7 @@ async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
     """A held request that is cancelled is forgotten; the others stay."""
     published = await _of(_scope(1)).fetch("vm")
     readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers or ()) == 3)
+    await wait_until_async(lambda: len(published._followers or ()) == 3)
     readers[1].cancel()
     await asyncio.wait([readers[1]])
     assert len(published._followers or ()) == 2
@@ -158,7 +157,7 @@ async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
     """A reader cancelled in the moment it is woken does no harm."""
     published = await _of(_scope(1)).fetch("vm")
     reader = asyncio.create_task(wait_for_change(published, 1))
-    await until(lambda: bool(published._followers))
+    await wait_until_async(lambda: bool(published._followers))
     if first == "hang up":
         reader.cancel()
     published.replace(_scope(2))
@@ -174,7 +173,7 @@ async def _fetch_during(
     """A first read during which something is published; then the store answers."""
     documents = Documents(load)
     reading = asyncio.create_task(documents.fetch("vm"))
-    await until(lambda: load.asked == 1)
+    await wait_until_async(lambda: load.asked == 1)
     happens(documents)
     load.found.set_result(found)
     await asyncio.wait([reading])
@@ -229,7 +228,7 @@ async def test_two_first_readers_share_what_they_find() -> None:
     load = _SlowLoad()
     documents = Documents(load)
     readers = [asyncio.create_task(documents.fetch("vm")) for _ in range(2)]
-    await until(lambda: load.asked > 0)
+    await wait_until_async(lambda: load.asked > 0)
     load.found.set_result(_scope(1))
     one, two = await asyncio.gather(*readers)
     assert one is two

@@ -7,10 +7,9 @@ import pytest
 from fairwarning.core.commands import Approve, Configure, Restart
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.core.model import EventStatus, Operation, Rules, Scope
-from tests.contract.stage import until
 from tests.fixtures.controlled_fleet import ControlledStore, controlled_fleet
 from tests.fixtures.fleet import NOON, restart, standalone
-from tests.fixtures.waiting import run_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 
 @run_async
@@ -136,7 +135,7 @@ async def test_a_submitter_who_gives_up() -> None:
         tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
         await it.store.committing.wait()
         late = asyncio.create_task(it.fleet.submit(standalone("late")))
-        await until(lambda: len(it.fleet._queue) == 1)
+        await wait_until_async(lambda: len(it.fleet._queue) == 1)
         for impatient in (tasks[1], late):
             impatient.cancel()
         it.store.release()
@@ -171,7 +170,7 @@ async def test_stop_answers_everybody() -> None:
     store = ControlledStore()
     async with controlled_fleet(store) as it:
         tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
-        await until(lambda: len(it.fleet._queue) == 5)
+        await wait_until_async(lambda: len(it.fleet._queue) == 5)
         await it.fleet.stop()
         await asyncio.gather(*tasks)
         with pytest.raises(Unavailable, match="Stopping"):
@@ -201,7 +200,7 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
         for _ in range(turns):
             await asyncio.sleep(0)
         await it.fleet.stop()
-        done, _ = await asyncio.wait([client], timeout=2)
+        done, _ = await asyncio.wait([client], timeout=LIMIT_SECONDS)
         client.cancel()
         assert client in done
         await it.store.open()

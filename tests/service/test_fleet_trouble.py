@@ -14,7 +14,6 @@ from fairwarning.service import fleet as fleet_module
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import Batch
-from tests.contract.stage import until
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
     ControlledFleet,
@@ -22,7 +21,7 @@ from tests.fixtures.controlled_fleet import (
     controlled_fleet,
 )
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
-from tests.fixtures.waiting import run_async
+from tests.fixtures.waiting import run_async, wait_until_async
 
 AWAY = ["commit", "load"]
 
@@ -300,7 +299,7 @@ async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> No
     driver.finish()
     await fleet.settled()
     store.down.clear()
-    await until(lambda: len(store.commits[-1].settled) > 0)
+    await wait_until_async(lambda: len(store.commits[-1].settled) > 0)
     await fleet.settled()
     assert (await _operation(it)).status is OperationStatus.SUCCEEDED
     await fleet.stop()
