@@ -20,7 +20,7 @@ from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
 from tests.bench.past import HOT, Author, Written
 from tests.bench.stage import SMOKE, Stage
-from tests.postgres.programs import NoPostgreSQL
+from tests.fixtures.postgres.programs import NoPostgreSQL
 
 # Differences of two noisy numbers.
 MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON", "KiB each", "more, MiB"}

@@ -12,11 +12,11 @@ from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.fleet import restart, standalone
+from tests.fixtures.postgres import programs
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import run_async
-from tests.postgres import programs
 
 PAGE = DOCS / "upgrade-and-backup.md"
 SAVE, DUMP, RESTORE, LOAD = (

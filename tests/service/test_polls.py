@@ -7,8 +7,8 @@ from fairwarning.service.polls import Polls
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import NOON, FleetHarness
+from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import run_async
-from tests.postgres.fixtures import database_or_skip
 
 FIVE_MINUTES = 300
 

@@ -16,8 +16,8 @@ from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.store import PostgresStore, Row
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Beat
+from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.postgres.fixtures import database_or_skip
 from tests.store.test_newest import told
 
 A: Ref = (Scope, "a")

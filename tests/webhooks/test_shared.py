@@ -3,9 +3,9 @@
 import pytest
 
 from fairwarning.store.postgres.store import PostgresStore
+from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.receiver import Receiver
 from tests.fixtures.waiting import run_async, wait_until_async
-from tests.postgres.fixtures import database_or_skip
 from tests.webhooks.webhook_fleet import WebhookFleet, webhook_fleet
 
 
