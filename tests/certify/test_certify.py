@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
 from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.waiting import wait_until
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O11")]
 
@@ -244,12 +244,12 @@ def test_it_leaves_nothing_behind() -> None:
         words = [sys.executable, "-m", "fairwarning", "certify", "--", *FLAWED, "does nothing"]
         program = subprocess.Popen(words, env=os.environ | {"TMPDIR": str(folder)})
         try:
-            _until(lambda: any("flawed.py" in one for one in _commands(folder)))
+            wait_until(lambda: any("flawed.py" in one for one in _commands(folder)))
         finally:
             program.send_signal(signal.SIGTERM)
             code = program.wait(LONGEST_SECONDS)
         assert code == 1
-        _until(lambda: not _commands(folder))
+        wait_until(lambda: not _commands(folder))
         assert list(folder.iterdir()) == []
 
 
@@ -268,10 +268,3 @@ def _commands(folder: Path) -> list[str]:
             if entry.name.isdigit() and str(folder) in line:
                 found.append(line)
     return found
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < ends, "never happened"
-        time.sleep(0.05)

@@ -8,8 +8,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,8 +17,8 @@ from typing import Any, Self
 from fairwarning.core.commands import Command
 from tests.cluster.worker import LINE_BYTES, Setting
 from tests.fixtures.programs import ROOT
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
-PATIENCE_SECONDS = 30.0
 SOON_SECONDS = 0.5
 
 
@@ -50,7 +48,7 @@ class Nursery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.communicate(timeout=PATIENCE_SECONDS)
+        self._process.communicate(timeout=LIMIT_SECONDS)
 
     def fork(self, setting: Setting) -> int:
         """A new process; its number."""
@@ -87,7 +85,9 @@ class Life:
 
     async def connect(self) -> None:
         """Wait until it is ready."""
-        await until(self.setting.socket.exists, f"{self.name} does not start", self.said)
+        await wait_until_async(
+            self.setting.socket.exists, lambda: f"{self.name} starts: {self.said()}"
+        )
         reader, self._writer = await asyncio.open_unix_connection(
             self.setting.socket, limit=LINE_BYTES
         )
@@ -117,7 +117,7 @@ class Life:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._open[self._count] = future
         self._writer.write(json.dumps({"n": self._count, **request}).encode() + b"\n")
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(LIMIT_SECONDS):
             return await future
 
     async def submit(self, command: Command) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class Life:
             await self._arm(where, number)
             with suppress(TimeoutError):
                 async with asyncio.timeout(SOON_SECONDS):
-                    await until(lambda: self._state() in states, "it does not get there")
+                    await wait_until_async(lambda: self._state() in states)
             # Should it get there later, nobody would wake it.
             self._disarming = asyncio.create_task(self._arm("nowhere", number))
         self._send(number)
@@ -217,13 +217,3 @@ class Cluster:
         assert self.present[number].killed
         self.present[number] = life = self._born()
         await life.connect()
-
-
-async def until(
-    holds: Callable[[], object], complaint: str, details: Callable[[], str] = str
-) -> None:
-    """Wait for something that must come."""
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"{complaint} {details()}"
-        await asyncio.sleep(0.005)

@@ -11,7 +11,7 @@ from fairwarning.core.commands import CreateScope, Redeploy
 from fairwarning.core.model import Machine, ScopeKind
 from tests.cluster import witness
 from tests.cluster.acts import acts
-from tests.cluster.cluster import Cluster, Nursery, until
+from tests.cluster.cluster import Cluster, Nursery
 from tests.cluster.history import History
 from tests.cluster.judge import acknowledged, acts_once, kept
 from tests.cluster.load import QUICK
@@ -21,6 +21,7 @@ from tests.cluster.worker import Setting
 from tests.fixtures.postgres.pair import Pair
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import shared
+from tests.fixtures.waiting import wait_until_async
 
 ROUNDS = 2
 COMMANDS_A_SECOND = 200
@@ -88,7 +89,7 @@ async def fail_over(traffic: Traffic, pair: Pair) -> float:
     killed = time.time()
     await asyncio.to_thread(pair.kill_primary)
     await asyncio.to_thread(pair.promote)
-    await until(lambda: traffic.acknowledged_since(killed), "service does not resume")
+    await wait_until_async(lambda: traffic.acknowledged_since(killed), "service resumes")
     return time.time() - killed
 
 

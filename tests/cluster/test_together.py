@@ -12,10 +12,11 @@ import pytest
 from fairwarning.core.commands import Approve, Cancel, CreateScope, Restart
 from fairwarning.core.model import Machine, Rules, ScopeKind
 from tests.cluster.acts import acts
-from tests.cluster.cluster import Cluster, Life, Nursery, until
+from tests.cluster.cluster import Cluster, Life, Nursery
 from tests.cluster.load import QUICK
 from tests.cluster.run import SETTLING_SECONDS, settle
 from tests.cluster.worker import Setting
+from tests.fixtures.waiting import wait_until_async
 
 CHANGES = 500
 VISIBLE_SECONDS = 0.25  # five times what is promised: other tests want the machine as well
@@ -100,7 +101,7 @@ def test_what_a_killed_process_had_begun_is_taken_over(database_url: str, tmp_pa
         half = tuple(await planned(first))[:5]
         await first.submit(Approve(scope="web", events=half))
         file = first.setting.acts
-        await until(lambda: acts(file), "nothing begins")
+        await wait_until_async(lambda: acts(file), "an impact begins")
         await first.kill()
         killed = time.time()
         await settle(database_url, SETTLING_SECONDS)
