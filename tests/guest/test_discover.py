@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import dhcp, discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
+from tests.fixtures import isolation
 from tests.fixtures.programs import run_python
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import Asynchronous, Client, Plain
 from tests.guest.double import Double
 from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
-from tests.real import room
 
 pytestmark = pytest.mark.spec("G2")
 
@@ -301,8 +301,8 @@ INSIDE = """
 import fcntl, socket, struct, sys, threading
 from fairwarning import ScheduledEvents, Unavailable
 from fairwarning.guest.discover import discover
-from tests.real import room
-room.enter_or_exit()
+from tests.fixtures.isolation import enter_or_exit
+enter_or_exit()
 assert [name for _, name in socket.if_nameindex()] == ["lo"]
 try:
     discover()
@@ -334,9 +334,9 @@ print("found")
 def test_the_link_local_address(tmp_path: Path) -> None:
     """First nobody is there, then an endpoint is, and a client that is told nothing finds it."""
     (tmp_path / "home").mkdir()
-    environment = room.environment(os.environ, tmp_path)
+    environment = isolation.environment(os.environ, tmp_path)
     environment.pop(VARIABLE, None)
     ran = run_python(INSIDE, env=environment, stderr=subprocess.STDOUT)
-    if ran.returncode == room.FORBIDDEN:
+    if ran.returncode == isolation.FORBIDDEN:
         pytest.skip(ran.stdout.strip())
     assert (ran.returncode, ran.stdout) == (0, "found\n")

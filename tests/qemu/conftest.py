@@ -1,19 +1,16 @@
-"""Every test here is run in a room (see tests/real/room.py), if it was asked for at all."""
+"""Every test here runs isolated (see tests/fixtures/isolation.py), if it was asked for at all."""
 
 import pytest
 
+from tests.fixtures.isolation import isolate
 from tests.qemu.needs import missing
-from tests.real import room
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Outside, a test is: run it in a room."""
-    if not room.is_inside():
-        item.setup = lambda: None  # type: ignore[method-assign]
-        item.runtest = lambda: _play(item)  # type: ignore[method-assign]
+    """Run each test in an isolated process."""
+    isolate(item, _skip_if_missing)
 
 
-def _play(item: pytest.Item) -> None:
+def _skip_if_missing() -> None:
     if reason := missing():
         pytest.skip(reason)
-    room.play(item.nodeid, item.config.rootpath)
