@@ -48,9 +48,11 @@ pytestmark = needs_namespaces
 @pytest.mark.spec("O3")
 def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
     """The address is Azure's, the caller is the machine, and no root is needed for it."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
-        done = run_program(*it.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy)
+        done = run_program(
+            *service.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy
+        )
         assert (done.stdout, done.stderr, done.returncode) == (
             '{"DocumentIncarnation":1,"Events":[]}', "", 0,
         )  # fmt: skip
@@ -59,20 +61,23 @@ def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
 @pytest.mark.spec("O4")
 def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
     """It reads the event, approves, is told to end and started again; then the event is gone."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
-        it.poll("db_1")
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        service.poll("db_1")
         python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
         with subprocess.Popen(
-            it.inside("db_0", *python), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            service.inside("db_0", *python),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         ) as program:
             try:
                 assert program.stdout is not None
                 assert program.stdout.readline() == "started\n"
-                assert it.run("machine", "restart", "db_0").returncode == 0
+                assert service.run("machine", "restart", "db_0").returncode == 0
                 said = [program.stdout.readline() for _ in range(3)]
                 assert said == ["approves Reboot\n", "told to end\n", "started\n"]
-                wait_until(lambda: not it.poll("db_1")["Events"], "the end of the event")
-                assert it.run("machine", "delete", "db_0").returncode == 0
+                wait_until(lambda: not service.poll("db_1")["Events"], "the end of the event")
+                assert service.run("machine", "delete", "db_0").returncode == 0
                 assert program.stdout.readline() == "told to end\n"
                 assert program.wait(LIMIT_SECONDS) == 0
             finally:

@@ -83,10 +83,10 @@ def tab(data: Path, *words: str) -> list[str]:
 def test_tab_knows_the_names_of_the_service(tmp_path: Path) -> None:
     """Machines, sets, scopes, events and rollouts while it is up; nothing, silently, when not."""
     data = tmp_path / "data"
-    with ServiceProcess(data, "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("web_0")
-        event = it.json("machine", "restart", "web_0")[0]["events"][0]["id"]
-        it.json("rollout", "start", "db", "--id", "autumn")
+    with ServiceProcess(data, "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("web_0")
+        event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
+        service.json("rollout", "start", "db", "--id", "autumn")
         assert tab(data, "machine", "restart", "we") == ["web_0", "web_1", "web_2"]
         assert tab(data, "set", "show", "w") == ["web"]
         assert tab(data, "event", "approve", event[:5].lower()) == [event]
@@ -118,11 +118,11 @@ _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
 
 def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
     """A pipe gets no escapes, nor does --json."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("web_0")
-        it.run("machine", "restart", "web_0")
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("web_0")
+        service.run("machine", "restart", "web_0")
         for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):
-            plain, scripts = it.run(*words).stdout, it.run(*words, "--json").stdout
+            plain, scripts = service.run(*words).stdout, service.run(*words, "--json").stdout
             assert "\x1b" not in plain + scripts
             assert max(map(len, plain.splitlines())) <= 80
             json.loads(scripts)

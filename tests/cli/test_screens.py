@@ -76,11 +76,11 @@ def test_up_is_read_at_a_glance(tmp_path: Path) -> None:
 
 def test_what_happens_is_followed_in_colour(tmp_path: Path) -> None:
     """A line each, ids whole, what does not fit below in its column."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("web_0")
-        with Terminal("event", "watch", "--data", str(it.data)) as terminal:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("web_0")
+        with Terminal("event", "watch", "--data", str(service.data)) as terminal:
             terminal.wait_for("Following what happens")
-            event = it.json("machine", "restart", "web_0")[0]["events"][0]["id"]
+            event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
             lines = lines_of(terminal.wait_for("Scheduled", event))
             assert any(line.endswith(event) for line in lines)
             assert "\x1b[33mScheduled" in terminal.colours()
@@ -90,15 +90,24 @@ def test_what_happens_is_followed_in_colour(tmp_path: Path) -> None:
 
 def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
     """One bar from beginning to end, with what is pending while it is."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("db_0")
-        words = ["rollout", "start", "db", "--kind", "reboot", "--wait", "--data", str(it.data)]
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_0")
+        words = [
+            "rollout",
+            "start",
+            "db",
+            "--kind",
+            "reboot",
+            "--wait",
+            "--data",
+            str(service.data),
+        ]
         with Terminal(*words) as terminal:
             lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "Time stands still"))
             assert sum("━" in line for line in lines) == 1
-            it.run("clock", "advance", "20m")
+            service.run("clock", "advance", "20m")
             terminal.wait_for("1 of 2 done")
-            it.run("clock", "advance", "20m")
+            service.run("clock", "advance", "20m")
             lines = lines_of(terminal.wait_for("Done: 2 of 2 done", "code 0"))
             assert sum("━" in line for line in lines) == 1
             assert "not before" not in "\n".join(lines)
@@ -106,22 +115,22 @@ def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
 
 def test_a_wait_is_shown_with_the_time_that_is_left(tmp_path: Path) -> None:
     """The screen counts down by itself while the service's time runs."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("db_0")
-        words = ["machine", "restart", "db_0", "--wait", "--data", str(it.data)]
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_0")
+        words = ["machine", "restart", "db_0", "--wait", "--data", str(service.data)]
         with Terminal(*words) as terminal:
             terminal.wait_for("(in 15 min)")
-            it.run("clock", "run", "60")
+            service.run("clock", "run", "60")
             terminal.wait_for("(in 12 min")
             terminal.wait_for("1 of 1 done", "code 0")
 
 
 def test_no_colour_for_who_wants_none(tmp_path: Path) -> None:
     """NO_COLOR is heeded on a terminal too; without it there is colour."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
-        it.poll("db_0")
-        it.run("machine", "restart", "db_0")
-        words = ("machine", "list", "--data", str(it.data))
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_0")
+        service.run("machine", "restart", "db_0")
+        words = ("machine", "list", "--data", str(service.data))
         for before, coloured in (("", True), ("NO_COLOR=1", False)):
             with Terminal(*words, before=before) as terminal:
                 terminal.wait_for("Reboot not before", "code 0")

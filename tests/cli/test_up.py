@@ -18,8 +18,8 @@ ONE = '[[machine]]\nname = "vm"\n'
 @pytest.mark.spec("O2")
 def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> None:
     """`--json` prints one line when ready; each machine has an address of its own."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
-        machines = it.ready["machines"]
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        machines = service.ready["machines"]
         assert list(machines) == [
             "web_0",
             "web_1",
@@ -29,20 +29,20 @@ def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> 
             "batch_0",
             "FrontEnd_IN_0",
         ]
-        port = it.ready["metadata"].rpartition(":")[2]
+        port = service.ready["metadata"].rpartition(":")[2]
         assert machines["web_0"] == f"http://127.1.0.1:{port}"
         assert len(set(machines.values())) == len(machines)
         for machine in machines:
-            assert it.poll(machine) == {"DocumentIncarnation": 1, "Events": []}
+            assert service.poll(machine) == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C ends it with 0 and no complaint; `--memory` keeps nothing."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
-        it.poll("db_0")
-        fetch(f"{it.ready['console']}/healthz")
-        assert it.stop() == (0, "")
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        service.poll("db_0")
+        fetch(f"{service.ready['console']}/healthz")
+        assert service.stop() == (0, "")
     assert not (tmp_path / "data").exists()
 
 
@@ -50,12 +50,12 @@ def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
     """In a folder that was there before, and beside files that came meanwhile, only ours go."""
     (tmp_path / "home" / "machines").mkdir(parents=True)
     (tmp_path / "home" / "machines" / "mine").write_text("precious")
-    with ServiceProcess(tmp_path / "home", "--demo", "--memory") as it:
-        assert it.stop()[0] == 0
+    with ServiceProcess(tmp_path / "home", "--demo", "--memory") as service:
+        assert service.stop()[0] == 0
     assert (tmp_path / "home" / "machines" / "mine").read_text() == "precious"
-    with ServiceProcess(tmp_path / "new", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "new", "--demo", "--memory") as service:
         (tmp_path / "new" / "mine").write_text("precious")
-        assert it.stop()[0] == 0
+        assert service.stop()[0] == 0
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
 
 
@@ -63,14 +63,14 @@ def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
 def test_what_was_there_is_there_again(tmp_path: Path) -> None:
     """The embedded store keeps the fleet, its addresses and its documents; the file adds to it."""
     data = tmp_path / "data"
-    with ServiceProcess(data, fleet=ONE) as it:
-        before = urlless(it.ready["machines"]["vm"])
-        it.poll("vm")
-        assert it.stop()[0] == 0
-    with ServiceProcess(data, fleet='[[machine]]\nname = "more"\n' + ONE) as it:
-        assert list(it.ready["machines"]) == ["vm", "more"]
-        assert urlless(it.ready["machines"]["vm"]) == before
-        assert it.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+    with ServiceProcess(data, fleet=ONE) as service:
+        before = urlless(service.ready["machines"]["vm"])
+        service.poll("vm")
+        assert service.stop()[0] == 0
+    with ServiceProcess(data, fleet='[[machine]]\nname = "more"\n' + ONE) as service:
+        assert list(service.ready["machines"]) == ["vm", "more"]
+        assert urlless(service.ready["machines"]["vm"]) == before
+        assert service.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
 
 
 def urlless(url: str) -> str:
@@ -81,25 +81,25 @@ def urlless(url: str) -> str:
 def test_killed_it_starts_again(tmp_path: Path) -> None:
     """What a kill -9 leaves (sockets, notes, locks) does not stand in the way."""
     data = tmp_path / "data"
-    with ServiceProcess(data, fleet=ONE) as it:
-        it.kill()
+    with ServiceProcess(data, fleet=ONE) as service:
+        service.kill()
         assert (data / "up.json").exists()
-    with ServiceProcess(data) as it:
-        assert it.poll("vm")["DocumentIncarnation"] == 1
+    with ServiceProcess(data) as service:
+        assert service.poll("vm")["DocumentIncarnation"] == 1
 
 
 @pytest.mark.spec("E9")
 def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
     """200 means durable: killed right after it, the service comes back with the event started."""
     data = tmp_path / "data"
-    with ServiceProcess(data, fleet=ONE) as it:
-        it.poll("vm")
-        it.run("machine", "restart", "vm")
-        (event,) = it.poll("vm")["Events"]
-        it.approve("vm", event["EventId"])
-        it.kill()
-    with ServiceProcess(data) as it:
-        (started,) = it.poll("vm")["Events"]
+    with ServiceProcess(data, fleet=ONE) as service:
+        service.poll("vm")
+        service.run("machine", "restart", "vm")
+        (event,) = service.poll("vm")["Events"]
+        service.approve("vm", event["EventId"])
+        service.kill()
+    with ServiceProcess(data) as service:
+        (started,) = service.poll("vm")["Events"]
         assert (started["EventId"], started["EventStatus"]) == (event["EventId"], "Started")
 
 
@@ -107,11 +107,13 @@ def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
 def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> None:
     """On an address that is not loopback: by the fleet file's addresses, and with a rate limit."""
     guest = '[[machine]]\nname = "guest"\naddress = "127.0.0.1"\n'
-    with ServiceProcess(tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0") as it:
-        statuses = [it.get("guest").status for _ in range(30)]
+    with ServiceProcess(
+        tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0"
+    ) as service:
+        statuses = [service.get("guest").status for _ in range(30)]
         assert statuses[:10] == [200] * 10
         assert 429 in statuses
-        url = f"{it.ready['metadata']}{POLL_TARGET}"
+        url = f"{service.ready['metadata']}{POLL_TARGET}"
         assert fetch(url, headers={"Metadata": "true"}, source="127.0.0.9").status == 404
 
 
@@ -125,12 +127,12 @@ def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """It says what to do, and the first goes on."""
-    with ServiceProcess(tmp_path / "data", "--memory", fleet=ONE) as it:
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=ONE) as service:
         for more in ((), ("--memory",)):
             other = run_command("up", "--data", str(tmp_path / "data"), *more)
             assert other.returncode == 1
             assert "already; stop it, or name another folder with --data" in other.stderr
-        assert it.poll("vm")
+        assert service.poll("vm")
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
@@ -175,8 +177,10 @@ def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> 
 def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
     """With `--sockets`, each machine has one, named after it, and it is gone afterwards (M22)."""
     sockets = tmp_path / "s"
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)) as it:
-        assert len(list(sockets.iterdir())) == len(it.ready["machines"])
+    with ServiceProcess(
+        tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)
+    ) as service:
+        assert len(list(sockets.iterdir())) == len(service.ready["machines"])
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(os.fspath(sockets / "db_1.sock"))
             client.sendall(
@@ -184,17 +188,17 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
                 b"HTTP/1.0\r\nMetadata: true\r\n\r\n"
             )
             assert client.makefile("rb").read().endswith(b"\r\n\r\ndb_1")
-        assert it.stop()[0] == 0
+        assert service.stop()[0] == 0
     assert list(sockets.iterdir()) == []
 
 
 @pytest.mark.spec("O10")
 def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     """The console answers them without a token; `healthcheck` asks for you."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
-        console = it.ready["console"]
-        it.poll("db_0")
-        it.get("db_0", "/wrong")
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        console = service.ready["console"]
+        service.poll("db_0")
+        service.get("db_0", "/wrong")
         for path in ("/healthz", "/readyz"):
             response = fetch(f"{console}{path}")
             assert (response.status, response.body) == (200, b'{"status":"ok"}')
@@ -203,7 +207,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         lines = response.text.splitlines()
         assert "fairwarning_polls_total 1.0" in lines
         assert 'fairwarning_refused_total{reason="path"} 1.0' in lines
-        healthy = it.run("healthcheck")
+        healthy = service.run("healthcheck")
         assert (healthy.returncode, healthy.stderr) == (0, "")
     killed = run_command("healthcheck", "--data", str(tmp_path / "data"))
     never = run_command("healthcheck", "--data", str(tmp_path / "never"))
@@ -216,8 +220,8 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
 def test_logs_are_json_when_asked_for(tmp_path: Path) -> None:
     """Every line on stderr is an object with time, level and message."""
     long = tmp_path / ("deep" * 30)  # too long for a socket's name, so there is something to log
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as it:
-        code, said = it.stop()
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as service:
+        code, said = service.stop()
     assert code == 0
     lines = [json.loads(line) for line in said.splitlines()]
     assert lines

@@ -14,22 +14,22 @@ def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
     secret.write_text("correct horse battery staple correct horse\n")
     with (
         Receiver() as receiver,
-        ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as it,
+        ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service,
     ):
         url = receiver.url
-        made = it.run("webhook", "create", "pager", url)
+        made = service.run("webhook", "create", "pager", url)
         assert made.returncode == 0, made.stderr
         assert "Secret, shown this once: " in made.stdout
-        own = it.json("webhook", "create", "own", url, "--secret-file", str(secret))
+        own = service.json("webhook", "create", "own", url, "--secret-file", str(secret))
         assert own["name"] == "own"
-        assert {one["name"] for one in it.json("webhook", "list")} == {"pager", "own"}
-        assert url in it.run("webhook", "list").stdout
-        assert it.json("webhook", "test", "pager") == {"status": 200}
+        assert {one["name"] for one in service.json("webhook", "list")} == {"pager", "own"}
+        assert url in service.run("webhook", "list").stdout
+        assert service.json("webhook", "test", "pager") == {"status": 200}
         receiver.answer = lambda _: ReceiverResponse(500)
-        failed = it.run("webhook", "test", "pager")
+        failed = service.run("webhook", "test", "pager")
         assert (failed.returncode, failed.stdout) == (1, "pager: answered 500\n")
-        assert it.run("webhook", "remove", "pager").stdout == "pager: removed\n"
-        assert [one["name"] for one in it.json("webhook", "list")] == ["own"]
+        assert service.run("webhook", "remove", "pager").stdout == "pager: removed\n"
+        assert [one["name"] for one in service.json("webhook", "list")] == ["own"]
         assert receiver.posts
 
 
@@ -44,6 +44,6 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         for words, code, says in WRONG:
-            it.assert_refused(words, code, says)
+            service.assert_refused(words, code, says)

@@ -41,9 +41,9 @@ def is_there(process: int) -> bool:
     return state != "Z"
 
 
-def seen(it: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
+def seen(service: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
     """What a machine reads, each time over a new connection: of whichever process is asked."""
-    response = it.get(machine)
+    response = service.get(machine)
     return response.json if response.status == 200 else response.status
 
 
@@ -62,7 +62,9 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
         wait_until(lambda: len(one.poll("web_2")["Events"]) == 1, "the event through the other")
         assert two.poll("web_2") == one.poll("web_2")
         assert (tmp_path / "one/ca.pem").read_bytes() == (tmp_path / "two/ca.pem").read_bytes()
-        listed = [[one["name"] for one in it.json("machine", "list")] for it in (one, two)]
+        listed = [
+            [one["name"] for one in service.json("machine", "list")] for service in (one, two)
+        ]
         assert listed == [["web_0", "web_1", "web_2"]] * 2
         wait_until(lambda: one.poll("web_0")["Events"] == [], "the end of it")
         assert one.stop()[0] == 0
@@ -73,17 +75,20 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
 def test_workers_share_ports_and_one_that_dies_is_started_again(tmp_path: Path) -> None:
     """Whoever asks meanwhile is answered by the others, or asks again."""
     url = database_or_skip()
-    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
-        before = workers(it.process.pid)
+    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as service:
+        before = workers(service.process.pid)
         assert len(before) == 2
-        assert seen(it) == {"DocumentIncarnation": 1, "Events": []}
-        assert it.run("machine", "restart", "web_0").returncode == 0
+        assert seen(service) == {"DocumentIncarnation": 1, "Events": []}
+        assert service.run("machine", "restart", "web_0").returncode == 0
         os.kill(before[0], signal.SIGKILL)
-        wait_until(lambda: len(set(workers(it.process.pid)) - set(before)) == 1, "another worker")
         wait_until(
-            lambda: seen(it) == {"DocumentIncarnation": 4, "Events": []}, "the end of the event"
+            lambda: len(set(workers(service.process.pid)) - set(before)) == 1, "another worker"
         )
-        code, said = it.stop()
+        wait_until(
+            lambda: seen(service) == {"DocumentIncarnation": 4, "Events": []},
+            "the end of the event",
+        )
+        code, said = service.stop()
         assert code == 0, said
         assert "worker 0 ended with -9; it is started again" in said
         assert not any(map(is_there, before))
@@ -94,13 +99,13 @@ def test_workers_share_ports_and_one_that_dies_is_started_again(tmp_path: Path) 
 def test_workers_end_with_whoever_started_them(tmp_path: Path, how: signal.Signals) -> None:
     """However that is; the folder is free again, and the same words start it again."""
     url = database_or_skip()
-    with ServiceProcess(tmp_path / "run", "--workers", "3", fleet=FLEET, database=url) as it:
-        started = workers(it.process.pid)
-        it.process.send_signal(how)
-        it.process.wait(LIMIT_SECONDS)
+    with ServiceProcess(tmp_path / "run", "--workers", "3", fleet=FLEET, database=url) as service:
+        started = workers(service.process.pid)
+        service.process.send_signal(how)
+        service.process.wait(LIMIT_SECONDS)
         wait_until(lambda: not any(map(is_there, started)), "the end of all workers")
-    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
-        assert seen(it)["Events"] == []
+    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as service:
+        assert seen(service)["Events"] == []
 
 
 def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
@@ -125,6 +130,8 @@ def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
 def test_programs_are_for_a_service_of_one_process(tmp_path: Path) -> None:
     """And so are faults: whoever tries is told, and what to do instead."""
     url = database_or_skip()
-    with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as it:
-        it.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
-        it.assert_refused(("fault", "set", "500"), 4, "faults are for a service of one process")
+    with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as service:
+        service.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
+        service.assert_refused(
+            ("fault", "set", "500"), 4, "faults are for a service of one process"
+        )

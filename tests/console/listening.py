@@ -67,18 +67,18 @@ class Listener:
         await self.task
 
 
-def listen(it: ConsoleHarness, after: str = "", last: str = "", token: str = "") -> Listener:
+def listen(console: ConsoleHarness, after: str = "", last: str = "", token: str = "") -> Listener:
     """Begin to listen; the opening has been heard when this returns."""
-    headers = [("Host", HOST), ("Authorization", f"Bearer {token or it.token}")]
+    headers = [("Host", HOST), ("Authorization", f"Bearer {token or console.token}")]
     headers += [("Last-Event-ID", last)] if last else []
     query = f"?after={after}" if after else ""
 
     async def begin() -> Listener:
-        listener = Listener(it.app, asgi_scope("GET", f"/api/stream{query}", headers))
+        listener = Listener(console.app, asgi_scope("GET", f"/api/stream{query}", headers))
         async with asyncio.timeout(LIMIT_SECONDS):
             assert await listener.status() == 200
             opening = await listener.next()
         assert (opening.kind, opening.data) == ("", None)
         return listener
 
-    return it.run(begin())
+    return console.run(begin())

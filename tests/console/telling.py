@@ -15,8 +15,8 @@ Life = Callable[["Teller"], None]
 class Teller:
     """Lets things happen, and writes down how they are explained."""
 
-    def __init__(self, it: ConsoleHarness) -> None:
-        self.it = it
+    def __init__(self, console: ConsoleHarness) -> None:
+        self.console = console
         self.text: list[str] = []
 
     def say(self, *lines: str) -> None:
@@ -25,13 +25,13 @@ class Teller:
 
     def explain(self, kind: str, name: str, when: str) -> None:
         """A story, as text."""
-        story = self.it.ok("GET", f"/api/{kind}/{quote(name)}/explain")
+        story = self.console.ok("GET", f"/api/{kind}/{quote(name)}/explain")
         assert story["kind"] == kind.removesuffix("s")
         self.say(f"## {story['kind']} {name}, {when}", *_told(story))
 
     def event(self, machine: str, when: str) -> str:
         """The story of the machine's one event; its id."""
-        (event,) = self.it.ok("GET", f"/api/machines/{quote(machine)}")["events"]
+        (event,) = self.console.ok("GET", f"/api/machines/{quote(machine)}")["events"]
         self.explain("events", event["id"], when)
         name: str = event["id"]
         return name
@@ -56,19 +56,19 @@ def _told(story: dict[str, Any]) -> list[str]:
 
 def approved(teller: Teller) -> None:
     """A user restarts a machine, which approves after a minute."""
-    it = teller.it
-    it.created("machines", name="vm")
-    it.poll("vm")
-    it.act("vm", "restart", key="op")
-    it.advance(5)
+    console = teller.console
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "restart", key="op")
+    console.advance(5)
     teller.event("vm", "before anybody was told")
-    it.poll("vm")
-    it.advance(55)
+    console.poll("vm")
+    console.advance(55)
     name = teller.event("vm", "while it waits")
-    it.approve("vm", name)
-    it.advance(20)
+    console.approve("vm", name)
+    console.advance(20)
     teller.event("vm", "under way")
-    it.advance(60)
+    console.advance(60)
     teller.explain("events", name, "when it is over")
     teller.explain("operations", "op", "when it is over")
     teller.explain("machines", "vm", "when it is over")
@@ -76,28 +76,28 @@ def approved(teller: Teller) -> None:
 
 def timed_out(teller: Teller) -> None:
     """Nobody approves a redeploy; it starts at NotBefore."""
-    it = teller.it
-    it.created("machines", name="vm")
-    it.poll("vm")
-    it.act("vm", "redeploy", key="op")
-    it.poll("vm")
-    it.advance(599.5)
+    console = teller.console
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "redeploy", key="op")
+    console.poll("vm")
+    console.advance(599.5)
     name = teller.event("vm", "half a second before NotBefore")
-    it.advance(3600)
+    console.advance(3600)
     teller.explain("events", name, "when it is over")
     teller.explain("operations", "op", "when it is over")
 
 
 def cancelled(teller: Teller) -> None:
     """The platform takes a freeze back."""
-    it = teller.it
-    it.created("machines", name="vm")
-    it.poll("vm")
-    it.act("vm", "freeze", key="op", duration_seconds=30)
-    it.poll("vm")
+    console = teller.console
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "freeze", key="op", duration_seconds=30)
+    console.poll("vm")
     name = teller.event("vm", "announced")
-    it.advance(90)
-    it.ok("POST", f"/api/events/{name}/cancel")
+    console.advance(90)
+    console.ok("POST", f"/api/events/{name}/cancel")
     teller.explain("events", name, "when it is cancelled")
     teller.explain("operations", "op", "when it is cancelled")
     teller.explain("machines", "vm", "when it is cancelled")
@@ -105,15 +105,15 @@ def cancelled(teller: Teller) -> None:
 
 def failed_impact(teller: Teller) -> None:
     """The driver cannot reboot one of two machines."""
-    it = teller.it
-    it.make("av", 2)
-    it.driver.failing.add("av_1")
-    it.poll("av_0", "av_1")
-    it.act("av_1", "restart", key="op")
-    it.poll("av_0", "av_1")
+    console = teller.console
+    console.make("av", 2)
+    console.driver.failing.add("av_1")
+    console.poll("av_0", "av_1")
+    console.act("av_1", "restart", key="op")
+    console.poll("av_0", "av_1")
     name = teller.event("av_1", "announced to both")
-    it.approve("av_0", name)
-    it.advance(3600)
+    console.approve("av_0", name)
+    console.advance(3600)
     teller.explain("events", name, "when it has failed")
     teller.explain("operations", "op", "when it has failed")
     teller.explain("machines", "av_1", "when it has failed")
@@ -121,55 +121,55 @@ def failed_impact(teller: Teller) -> None:
 
 def sudden_failure(teller: Teller) -> None:
     """The hardware fails: no notice at all."""
-    it = teller.it
-    it.created("machines", name="vm")
-    it.poll("vm")
-    it.act("vm", "fail", key="op")
+    console = teller.console
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "fail", key="op")
     name = teller.event("vm", "under way")
-    it.poll("vm")
-    it.advance(3600)
+    console.poll("vm")
+    console.advance(3600)
     teller.explain("events", name, "when it is over")
     teller.explain("operations", "op", "when it is over")
 
 
 def wave(teller: Teller) -> None:
     """Machines of two scopes on one host are frozen together: one approval is not enough."""
-    it = teller.it
+    console = teller.console
     for name in ("left", "right"):
-        it.created("machines", name=name, host="rack")
-        it.poll(name)
-    it.ok("POST", "/api/rollouts", {"id": "r", "by_host": True})
-    it.poll("left")
-    it.advance(10)
-    it.poll("right")
+        console.created("machines", name=name, host="rack")
+        console.poll(name)
+    console.ok("POST", "/api/rollouts", {"id": "r", "by_host": True})
+    console.poll("left")
+    console.advance(10)
+    console.poll("right")
     left = teller.event("left", "announced")
-    it.approve("left", left)
-    it.advance(10)
+    console.approve("left", left)
+    console.advance(10)
     teller.explain("events", left, "approved, but not by the other")
     right = teller.event("right", "which the other side waits for")
-    it.approve("right", right)
-    it.advance(60)
+    console.approve("right", right)
+    console.advance(60)
     teller.explain("events", left, "when it is over")
-    operation = it.ok("GET", f"/api/events/{left}")["operation"]
+    operation = console.ok("GET", f"/api/events/{left}")["operation"]
     teller.say(f"# the operation is {operation}")
 
 
 def terminate_queue(teller: Teller) -> None:
     """An approved delete waits for an earlier one of the set (T6)."""
-    it = teller.it
-    it.created("sets", name="web", capacity=3, terminate_notice="PT5M")
-    it.poll("web_0", "web_1", "web_2")
-    it.ok("POST", "/api/sets/web/delete", {"instances": [0]}, key="first")
-    it.advance(60)
-    it.ok("POST", "/api/sets/web/delete", {"instances": [1]}, key="second")
-    it.poll("web_0", "web_1", "web_2")
+    console = teller.console
+    console.created("sets", name="web", capacity=3, terminate_notice="PT5M")
+    console.poll("web_0", "web_1", "web_2")
+    console.ok("POST", "/api/sets/web/delete", {"instances": [0]}, key="first")
+    console.advance(60)
+    console.ok("POST", "/api/sets/web/delete", {"instances": [1]}, key="second")
+    console.poll("web_0", "web_1", "web_2")
     first = teller.event("web_0", "the first delete")
     second = teller.event("web_1", "the second delete")
-    it.approve("web_1", second)
-    it.advance(30)
+    console.approve("web_1", second)
+    console.advance(30)
     teller.explain("events", second, "approved, behind the first")
-    it.approve("web_0", first)
-    it.advance(60)
+    console.approve("web_0", first)
+    console.advance(60)
     teller.explain("events", first, "when it is over")
     teller.explain("events", second, "when it is over")
     teller.explain("operations", "second", "when it is over")
@@ -177,69 +177,69 @@ def terminate_queue(teller: Teller) -> None:
 
 def delete_set(teller: Teller) -> None:
     """A whole set goes, each instance with its notice."""
-    it = teller.it
-    it.created("sets", name="web", capacity=2, terminate_notice="PT10M")
-    it.poll("web_0", "web_1")
-    it.ok("DELETE", "/api/sets/web", key="op")
-    it.poll("web_0", "web_1")
+    console = teller.console
+    console.created("sets", name="web", capacity=2, terminate_notice="PT10M")
+    console.poll("web_0", "web_1")
+    console.ok("DELETE", "/api/sets/web", key="op")
+    console.poll("web_0", "web_1")
     teller.explain("operations", "op", "announced")
-    it.advance(3600)
+    console.advance(3600)
     teller.explain("operations", "op", "when it is over")
 
 
 def stop_without_notice(teller: Teller) -> None:
     """Stop and start are the user's own wish: no event."""
-    it = teller.it
-    it.created("machines", name="vm")
-    it.poll("vm")
-    it.act("vm", "stop", key="op")
+    console = teller.console
+    console.created("machines", name="vm")
+    console.poll("vm")
+    console.act("vm", "stop", key="op")
     teller.explain("operations", "op", "under way")
-    it.advance(60)
+    console.advance(60)
     teller.explain("operations", "op", "when it is over")
     teller.explain("machines", "vm", "while it is stopped")
 
 
 def rollout_step(teller: Teller) -> None:
     """A host rollout freezes the update domains of an availability set, one after the other."""
-    it = teller.it
+    console = teller.console
     machines = tuple(Machine(name=f"av{n}", update_domain=n, host=f"h{n}") for n in range(2))
-    it.create(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    it.poll("av0", "av1")
-    it.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["av"]})
-    it.poll("av0", "av1")
+    console.create(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    console.poll("av0", "av1")
+    console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["av"]})
+    console.poll("av0", "av1")
     name = teller.event("av0", "the first step")
-    it.approve("av1", name)
-    it.advance(60)
+    console.approve("av1", name)
+    console.advance(60)
     teller.explain("events", name, "when it is over")
-    operation = it.ok("GET", f"/api/events/{name}")["operation"]
+    operation = console.ok("GET", f"/api/events/{name}")["operation"]
     teller.say(f"# its operation is {operation}")
     teller.event("av1", "the second step")
 
 
 def recommendation(teller: Teller) -> None:
     """Advice that a Spot machine will be evicted: nothing follows."""
-    it = teller.it
-    it.created("machines", name="spot", priority="Spot")
-    it.poll("spot")
-    it.act("spot", "recommend", key="op")
-    it.poll("spot")  # at a version that does not show it
+    console = teller.console
+    console.created("machines", name="spot", priority="Spot")
+    console.poll("spot")
+    console.act("spot", "recommend", key="op")
+    console.poll("spot")  # at a version that does not show it
     name = teller.event("spot", "advised")
-    it.advance(3600)
+    console.advance(3600)
     teller.explain("events", name, "when it has lapsed")
 
 
 def eviction(teller: Teller) -> None:
     """A Spot machine is evicted; only a client new enough is told."""
-    it = teller.it
-    it.created("machines", name="spot", priority="Spot", eviction="Delete")
-    it.poll("spot")
-    it.act("spot", "restart", key="before")
-    it.poll("spot")
-    it.act("spot", "evict", key="op")
-    it.advance(3)
-    it.poll("spot", version="2017-08-01")
+    console = teller.console
+    console.created("machines", name="spot", priority="Spot", eviction="Delete")
+    console.poll("spot")
+    console.act("spot", "restart", key="before")
+    console.poll("spot")
+    console.act("spot", "evict", key="op")
+    console.advance(3)
+    console.poll("spot", version="2017-08-01")
     name = teller.event("spot", "a client too old has asked")
-    it.advance(60)
+    console.advance(60)
     teller.explain("events", name, "when it is over")
     teller.explain("operations", "op", "when it is over")
     teller.explain("operations", "before", "which it took the place of")
@@ -253,8 +253,8 @@ LIVES: tuple[Life, ...] = (
 
 def tell(life: Life, store: Store | None = None) -> str:
     """The whole text of a life cycle."""
-    with ConsoleHarness(store=store) as it:
-        teller = Teller(it)
+    with ConsoleHarness(store=store) as console:
+        teller = Teller(console)
         teller.say(f"# {life.__doc__}")
         life(teller)
     return "\n".join(teller.text)

@@ -7,20 +7,20 @@ from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 
 
-def announced(it: ConsoleHarness, machine: str = "vm") -> str:
+def announced(console: ConsoleHarness, machine: str = "vm") -> str:
     """A freeze of a machine that asks: the event's id."""
-    it.created("machines", name=machine)
-    it.poll(machine)
-    event: str = it.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
+    console.created("machines", name=machine)
+    console.poll(machine)
+    event: str = console.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
     return event
 
 
 @pytest.mark.spec("C4")
 def test_an_event_as_it_is() -> None:
     """Scheduled, started, over; in every list it belongs to while it is there."""
-    with ConsoleHarness() as it:
-        event = announced(it)
-        shown = it.ok("GET", f"/api/events/{event}")
+    with ConsoleHarness() as console:
+        event = announced(console)
+        shown = console.ok("GET", f"/api/events/{event}")
         assert shown == {
             "id": event, "type": "Freeze", "status": "Scheduled", "source": "Platform",
             "scope": "vm", "resources": ["vm"], "created_at": "2026-01-09T12:00:00Z",
@@ -30,20 +30,20 @@ def test_an_event_as_it_is() -> None:
         }  # fmt: skip
         assert shown["description"]
         for found in (
-            it.ok("GET", "/api/events")["events"],
-            it.ok("GET", "/api/events?scope=vm")["events"],
-            it.ok("GET", "/api/events?machine=vm")["events"],
-            it.ok("GET", "/api/machines/vm")["events"],
-            it.ok("GET", "/api/scopes/vm")["events"],
+            console.ok("GET", "/api/events")["events"],
+            console.ok("GET", "/api/events?scope=vm")["events"],
+            console.ok("GET", "/api/events?machine=vm")["events"],
+            console.ok("GET", "/api/machines/vm")["events"],
+            console.ok("GET", "/api/scopes/vm")["events"],
         ):
             assert found == [shown]
-        it.advance(30)
-        started = it.ok("POST", f"/api/events/{event}/approve")
+        console.advance(30)
+        started = console.ok("POST", f"/api/events/{event}/approve")
         assert (started["status"], started["approved_by"]) == ("Started", "operator")
-        assert it.ok("GET", "/api/machines/vm")["doing"] == "freeze"
-        assert it.ok("POST", f"/api/events/{event.lower()}/approve")["status"] == "Started"
-        it.advance(9)
-        over = it.ok("GET", f"/api/events/{event}")
+        assert console.ok("GET", "/api/machines/vm")["doing"] == "freeze"
+        assert console.ok("POST", f"/api/events/{event.lower()}/approve")["status"] == "Started"
+        console.advance(9)
+        over = console.ok("GET", f"/api/events/{event}")
         assert over["status"] == "Over"
         kept = (
             "id",
@@ -56,33 +56,33 @@ def test_an_event_as_it_is() -> None:
             "operation",
         )
         assert [over[name] for name in kept] == [shown[name] for name in kept]
-        assert it.ok("GET", "/api/events")["events"] == []
+        assert console.ok("GET", "/api/events")["events"] == []
 
 
 @pytest.mark.spec("C4", "E2")
 def test_cancel() -> None:
     """It is gone at once, and the operation canceled; a started one cannot be."""
-    with ConsoleHarness() as it:
-        event = announced(it)
-        assert it.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
-        assert it.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
-        other = announced(it, "other")
-        it.ok("POST", f"/api/events/{other}/approve")
-        before = it.whole()
-        assert it.api("POST", f"/api/events/{other}/cancel").status == 409
-        assert it.whole() == before
+    with ConsoleHarness() as console:
+        event = announced(console)
+        assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
+        assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
+        other = announced(console, "other")
+        console.ok("POST", f"/api/events/{other}/approve")
+        before = console.whole()
+        assert console.api("POST", f"/api/events/{other}/cancel").status == 409
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("verb", ["approve", "cancel"])
 def test_what_is_over_or_never_was(verb: str) -> None:
     """409 and 404; a part of an id is nobody's id; nothing is changed."""
-    with ConsoleHarness() as it:
-        event = announced(it)
+    with ConsoleHarness() as console:
+        event = announced(console)
         unknown = "00000000-0000-0000-0000-000000000000"
-        it.ok("POST", f"/api/events/{event}/approve")
-        it.advance(3600)
-        before = it.whole()
+        console.ok("POST", f"/api/events/{event}/approve")
+        console.advance(3600)
+        before = console.whole()
         for name, status, code in (
             (event, 409, "EventOver"),
             (unknown, 404, "UnknownEvent"),
@@ -90,60 +90,60 @@ def test_what_is_over_or_never_was(verb: str) -> None:
             ("%00", 404, "UnknownEvent"),
             ("x" * 5000, 404, "UnknownEvent"),
         ):
-            reply = it.api("POST", f"/api/events/{name}/{verb}")
+            reply = console.api("POST", f"/api/events/{name}/{verb}")
             assert (reply.status, reply.error_code) == (status, code)
             assert len(reply.error_message) < 500
-        assert it.whole() == before
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("kind", STORES)
 def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
     """Each once, scope by scope; a page may be a little longer than asked for."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
-        it.created("machines", name="vm", count=15)
-        it.created("sets", name="web", capacity=10)
-        it.poll(*(f"vm_{n}" for n in range(15)), "web_0")
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        console.created("machines", name="vm", count=15)
+        console.created("sets", name="web", capacity=10)
+        console.poll(*(f"vm_{n}" for n in range(15)), "web_0")
         for number in range(15):
-            it.act(f"vm_{number}", "freeze")
-        it.ok("POST", "/api/sets/web/restart", key="web")
-        every = it.ok("GET", "/api/events?limit=1000")["events"]
+            console.act(f"vm_{number}", "freeze")
+        console.ok("POST", "/api/sets/web/restart", key="web")
+        every = console.ok("GET", "/api/events?limit=1000")["events"]
         scopes = [one["scope"] for one in every]
         assert scopes == sorted(scopes)
         assert len(every) > 15
         for limit in (1, 4, len(every), 500):
-            pages = it.pages("/api/events", "events", limit)
+            pages = console.pages("/api/events", "events", limit)
             assert [one for page in pages for one in page] == every
-        assert it.ok("GET", "/api/events?machine=web_3")["next"] is None
-        assert it.api("GET", "/api/events?machine=none").error_code == "UnknownMachine"
-        assert it.api("GET", "/api/events?scope=none").error_code == "UnknownScope"
+        assert console.ok("GET", "/api/events?machine=web_3")["next"] is None
+        assert console.api("GET", "/api/events?machine=none").error_code == "UnknownMachine"
+        assert console.api("GET", "/api/events?scope=none").error_code == "UnknownScope"
 
 
 @pytest.mark.spec("C4")
 def test_operations() -> None:
     """As they go; an unknown one is said to be; those of a rollout can be asked for as well."""
-    with ConsoleHarness() as it:
-        event = announced(it)
-        going = it.ok("GET", "/api/operations/op-vm")
+    with ConsoleHarness() as console:
+        event = announced(console)
+        going = console.ok("GET", "/api/operations/op-vm")
         assert (going["status"], going["planned"], going["ended_at"]) == ("InProgress", 1, None)
-        it.ok("POST", f"/api/events/{event}/approve")
-        it.advance(9)
-        done = it.ok("GET", "/api/operations/op-vm")
+        console.ok("POST", f"/api/events/{event}/approve")
+        console.advance(9)
+        done = console.ok("GET", "/api/operations/op-vm")
         assert (done["status"], done["done"]) == ("Succeeded", 1)
         assert done["ended_at"] == "2026-01-09T12:00:09Z"
-        assert it.api("GET", "/api/operations/none").error_code == "UnknownOperation"
+        assert console.api("GET", "/api/operations/none").error_code == "UnknownOperation"
 
 
 @pytest.mark.spec("C4", "O7")
 def test_the_operation_of_a_rollouts_step() -> None:
     """Its id has slashes; it can be asked for and explained, and says who started the rollout."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        it.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
-        operation = it.ok("GET", "/api/events")["events"][0]["operation"]
-        assert it.ok("GET", f"/api/operations/{operation}")["id"] == operation
-        assert it.ok("GET", f"/api/operations/{operation}/explain")["id"] == operation
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        console.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
+        operation = console.ok("GET", "/api/events")["events"][0]["operation"]
+        assert console.ok("GET", f"/api/operations/{operation}")["id"] == operation
+        assert console.ok("GET", f"/api/operations/{operation}/explain")["id"] == operation
 
 
 # --- The journal ---
@@ -153,38 +153,38 @@ def test_the_operation_of_a_rollouts_step() -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
     """Forwards and backwards the same lines, each once; of one event, of one scope."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
-        event = announced(it)
-        it.created("machines", name="more", count=20)
-        it.ok("POST", f"/api/events/{event}/approve")
-        it.advance(60)
-        lines = it.ok("GET", "/api/journal?limit=1000")["lines"]
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        event = announced(console)
+        console.created("machines", name="more", count=20)
+        console.ok("POST", f"/api/events/{event}/approve")
+        console.advance(60)
+        lines = console.ok("GET", "/api/journal?limit=1000")["lines"]
         assert [line["number"] for line in lines] == list(range(1, len(lines) + 1))
         assert len(lines) > 60
         for limit in (1, 7, len(lines)):
-            pages = it.pages("/api/journal", "lines", limit)
+            pages = console.pages("/api/journal", "lines", limit)
             assert [line for page in pages for line in page] == lines
         back, before = [], ""
         while True:
-            page = it.ok("GET", f"/api/journal?newest=true&limit=9{before}")
+            page = console.ok("GET", f"/api/journal?newest=true&limit=9{before}")
             back += page["lines"]
             if page["next"] is None:
                 break
             before = f"&before={page['next']}"
         assert back == lines[::-1]
-        own = it.ok("GET", f"/api/journal?event={event.lower()}")["lines"]
+        own = console.ok("GET", f"/api/journal?event={event.lower()}")["lines"]
         assert own == [line for line in lines if line["event"] == event]
         dids = [line["did"] for line in own]
         assert dids[0] == Did.SCHEDULED
         assert dids[-1] == Did.ENDED
-        of_scope = it.ok("GET", "/api/journal?newest=true&scope=vm")["lines"]
+        of_scope = console.ok("GET", "/api/journal?newest=true&scope=vm")["lines"]
         assert of_scope == [line for line in lines[::-1] if line["about"] == "Scope vm"]
-        assert it.ok("GET", "/api/journal?newest=true&scope=none")["lines"] == []
-        assert it.api("GET", "/api/journal?scope=vm").error_code == "BadQuery"
+        assert console.ok("GET", "/api/journal?newest=true&scope=none")["lines"] == []
+        assert console.api("GET", "/api/journal?scope=vm").error_code == "BadQuery"
 
 
 @pytest.mark.parametrize("query", ["after=-1", "limit=0", "newest=true&before=x", "limit=9999"])
 def test_bad_pages_of_the_journal(query: str) -> None:
     """Refused."""
-    with ConsoleHarness() as it:
-        assert it.api("GET", f"/api/journal?{query}").error_code == "BadQuery"
+    with ConsoleHarness() as console:
+        assert console.api("GET", f"/api/journal?{query}").error_code == "BadQuery"

@@ -42,10 +42,10 @@ class Ask(NamedTuple):
         return form if self.changes and not self.target.startswith("/api") else []
 
 
-def routes(it: ConsoleHarness) -> list[Ask]:
+def routes(console: ConsoleHarness) -> list[Ask]:
     """Every route of the application, once for each method."""
     found = []
-    for route in it.app.routes:
+    for route in console.app.routes:
         assert isinstance(route, Route), f"{route} is not walked"
         path = re.sub(r"{(\w+)(:\w+)?}", lambda part: PARTS.get(part[1], "x"), route.path)
         path = path.replace("/static/vm", "/static/page.css")
@@ -59,38 +59,46 @@ def routes(it: ConsoleHarness) -> list[Ask]:
     return found
 
 
-def town(it: ConsoleHarness) -> None:
+def make_fleet(console: ConsoleHarness) -> None:
     """Something of everything, so that there is something to change."""
-    it.created("machines", name="vm")
-    it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-    it.poll("vm", "web_0")
-    it.act("vm", "freeze", key="op")
-    it.ok("POST", "/api/rollouts", {"id": "vm", "sets": ["web"]})
-    it.ok("POST", "/api/faults", {"kind": "500", "scope": "web/0"})
-    it.tell()
+    console.created("machines", name="vm")
+    console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+    console.poll("vm", "web_0")
+    console.act("vm", "freeze", key="op")
+    console.ok("POST", "/api/rollouts", {"id": "vm", "sets": ["web"]})
+    console.ok("POST", "/api/faults", {"kind": "500", "scope": "web/0"})
+    console.tell()
 
 
-def refused(reply: Response, status: int, code: str, it: ConsoleHarness) -> None:
+def refused(reply: Response, status: int, code: str, console: ConsoleHarness) -> None:
     """As the contract says, and telling nothing that is not the asker's business."""
     assert (reply.status, reply.error_code) == (status, code)
-    silent(reply, it)
+    silent(reply, console)
 
 
-def silent(reply: Response, it: ConsoleHarness) -> None:
+def silent(reply: Response, console: ConsoleHarness) -> None:
     """No token, no path of this machine, no trace of the program."""
     text = reply.body.decode() + repr(sorted(reply.headers.items()))
-    for secret in (it.token, KEY, "Traceback", 'File "', str(Path.cwd()), "site-packages", "/root"):
+    for secret in (
+        console.token,
+        KEY,
+        "Traceback",
+        'File "',
+        str(Path.cwd()),
+        "site-packages",
+        "/root",
+    ):
         assert secret not in text
 
 
-def walk(it: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]) -> None:
+def walk(console: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]) -> None:
     """Every route refuses these headers so, and nothing is changed by it."""
-    before = it.whole()
-    for one in routes(it):
-        reply = it.send(one.method, one.target, [*one.headers, *headers], one.body)
-        refused(reply, status, code, it) if one.method != "HEAD" else None
+    before = console.whole()
+    for one in routes(console):
+        reply = console.send(one.method, one.target, [*one.headers, *headers], one.body)
+        refused(reply, status, code, console) if one.method != "HEAD" else None
         assert reply.status == status, one
-    assert it.whole() == before
+    assert console.whole() == before
 
 
 FORGED = [
@@ -108,11 +116,11 @@ TRICKS = [
 @pytest.mark.spec("C3", "O10")
 def test_a_forged_host_on_every_route() -> None:
     """A name that was made to point here is not ours; health and metrics are no exception."""
-    with ConsoleHarness() as it:
-        town(it)
-        walk(it, 421, "WrongHost", ("Host", "evil.example"), bearer(it.token))
-        walk(it, 421, "WrongHost", bearer(it.token))
-        walk(it, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(it.token))
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        walk(console, 421, "WrongHost", ("Host", "evil.example"), bearer(console.token))
+        walk(console, 421, "WrongHost", bearer(console.token))
+        walk(console, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(console.token))
 
 
 def bearer(token: str) -> tuple[str, str]:
@@ -120,25 +128,30 @@ def bearer(token: str) -> tuple[str, str]:
     return "Authorization", f"Bearer {token}"
 
 
-def cookie(it: ConsoleHarness) -> tuple[str, str]:
+def cookie(console: ConsoleHarness) -> tuple[str, str]:
     """As a browser does that has logged in as an operator."""
-    token = it.tokens.access(Principal(name="operator", role=Role.OPERATOR))
+    token = console.tokens.access(Principal(name="operator", role=Role.OPERATOR))
     return "Cookie", f"{COOKIE}={token}"
 
 
 @pytest.mark.parametrize("host", FORGED)
 def test_hosts_that_are_not_ours(host: str) -> None:
     """Other names and addresses, and what is no host at all."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         for path in ("/healthz", "/api/clock", "/"):
-            refused(it.send("GET", path, [("Host", host), bearer(it.token)]), 421, "WrongHost", it)
+            refused(
+                console.send("GET", path, [("Host", host), bearer(console.token)]),
+                421,
+                "WrongHost",
+                console,
+            )
 
 
 @pytest.mark.parametrize("host", TRICKS)
 def test_hosts_that_only_look_like_ours(host: str) -> None:
     """A Host is a name and perhaps a port: nothing before, nothing after."""
-    with ConsoleHarness() as it:
-        refused(it.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", it)
+    with ConsoleHarness() as console:
+        refused(console.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", console)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +170,11 @@ def test_hosts_that_only_look_like_ours(host: str) -> None:
 )
 def test_hosts_that_are_ours(host: str, server: str) -> None:
     """The address that was asked, however it is spelled; localhost; and names that were set."""
-    with ConsoleHarness(hosts=("console.example",)) as it:
-        reply = it.send("GET", "/healthz", [("Host", host)], server=server)
+    with ConsoleHarness(hosts=("console.example",)) as console:
+        reply = console.send("GET", "/healthz", [("Host", host)], server=server)
         assert reply.status == 200
         same = [("Host", host), ("Origin", f"http://{host}")]
-        assert it.send("GET", "/healthz", same, server=server).status == 200
+        assert console.send("GET", "/healthz", same, server=server).status == 200
 
 
 @pytest.mark.spec("C3", "O10")
@@ -175,50 +188,57 @@ def test_hosts_that_are_ours(host: str, server: str) -> None:
 )  # fmt: skip
 def test_a_foreign_origin(origin: str) -> None:
     """Whatever token comes along: a page of another site asks."""
-    with ConsoleHarness() as it:
-        before = it.whole()
+    with ConsoleHarness() as console:
+        before = console.whole()
         for one in (Ask("GET", "/healthz"), Ask("POST", "/api/faults", b'{"kind":"500"}')):
-            headers = [("Host", HOST), ("Origin", origin), bearer(it.token)]
-            refused(it.send(*one[:2], headers, one.body), 403, "ForeignOrigin", it)
-        assert it.whole() == before
+            headers = [("Host", HOST), ("Origin", origin), bearer(console.token)]
+            refused(console.send(*one[:2], headers, one.body), 403, "ForeignOrigin", console)
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C3", "O10")
 def test_a_foreign_origin_on_every_route() -> None:
     """With a token, with a cookie, with both; also where one of two Origins is ours."""
-    with ConsoleHarness() as it:
-        town(it)
+    with ConsoleHarness() as console:
+        make_fleet(console)
         host, evil = ("Host", HOST), ("Origin", "http://evil.example")
-        walk(it, 403, "ForeignOrigin", host, evil, bearer(it.token))
-        walk(it, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(it))
+        walk(console, 403, "ForeignOrigin", host, evil, bearer(console.token))
+        walk(console, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(console))
         ours = ("Origin", f"http://{HOST}")
-        walk(it, 403, "ForeignOrigin", host, ours, evil, cookie(it), bearer(it.token))
+        walk(
+            console, 403, "ForeignOrigin", host, ours, evil, cookie(console), bearer(console.token)
+        )
 
 
 @pytest.mark.spec("C3")
 @pytest.mark.parametrize("site", [None, "cross-site", "same-site", "none", "Same-Origin"])
 def test_a_browser_that_does_not_say_where_it_asks_from(site: str | None) -> None:
     """A cookie alone changes nothing: the request has an Origin, or says it is of our own page."""
-    with ConsoleHarness() as it:
-        town(it)
-        before = it.whole()
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        before = console.whole()
         more = [("Sec-Fetch-Site", site)] if site else []
-        for one in routes(it):
+        for one in routes(console):
             if one.changes:
-                headers = [*one.headers, ("Host", HOST), cookie(it), *more]
-                refused(it.send(one.method, one.target, headers, one.body), 403, "NoOrigin", it)
-        assert it.whole() == before
+                headers = [*one.headers, ("Host", HOST), cookie(console), *more]
+                refused(
+                    console.send(one.method, one.target, headers, one.body),
+                    403,
+                    "NoOrigin",
+                    console,
+                )
+        assert console.whole() == before
 
 
-def _bad_tokens(it: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
-    secret = it.tokens.secret(Principal(name="operator", role=Role.OPERATOR))
-    expired = it.tokens.access(Principal(name="operator", role=Role.OPERATOR), -1)
-    head, body, signature = it.token.split(".")
+def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
+    secret = console.tokens.secret(Principal(name="operator", role=Role.OPERATOR))
+    expired = console.tokens.access(Principal(name="operator", role=Role.OPERATOR), -1)
+    head, body, signature = console.token.split(".")
     yield "none", []
     yield "garbage", [bearer("garbage")]
     yield "empty", [("Authorization", "Bearer ")]
-    yield "basic", [("Authorization", f"Basic {it.token}")]
-    yield "bare", [("Authorization", it.token)]
+    yield "basic", [("Authorization", f"Basic {console.token}")]
+    yield "bare", [("Authorization", console.token)]
     yield "secret", [bearer(secret)]
     yield "expired", [bearer(expired)]
     yield "cut", [bearer(f"{head}.{body}.{signature[:-1]}")]
@@ -232,32 +252,32 @@ def _bad_tokens(it: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
 @pytest.mark.spec("C3", "C4")
 def test_without_a_good_token() -> None:
     """401 on every route of the API, the way to /login on every page, and nothing is changed."""
-    with ConsoleHarness() as it:
-        town(it)
-        before = it.whole()
-        for _, headers in _bad_tokens(it):
-            for one in routes(it):
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        before = console.whole()
+        for _, headers in _bad_tokens(console):
+            for one in routes(console):
                 if one.target in OPEN:
                     continue
-                reply = it.send(
+                reply = console.send(
                     one.method, one.target, [("Host", HOST), *one.headers, *headers], one.body
                 )
                 if one.target.startswith("/api"):
                     assert reply.status == 401, one
                 else:
                     assert (reply.status, reply.headers["location"]) == (303, "/login"), one
-                silent(reply, it)
-        assert it.whole() == before
+                silent(reply, console)
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C3", "C4")
 def test_a_reader_reads_and_changes_nothing() -> None:
     """403 on whatever is not a GET; by token, and by cookie on the page."""
-    with ConsoleHarness() as it:
-        town(it)
-        token = it.token_of(Role.READER)
-        before = it.whole()
-        for one in routes(it):
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        token = console.token_of(Role.READER)
+        before = console.whole()
+        for one in routes(console):
             if one.target in OPEN or not one.changes:
                 continue
             for headers in (
@@ -265,12 +285,12 @@ def test_a_reader_reads_and_changes_nothing() -> None:
                 [("Cookie", f"{COOKIE}={token}"), ("Origin", f"http://{HOST}")],
             ):
                 sent = [("Host", HOST), *one.headers, *headers]
-                reply = it.send(one.method, one.target, sent, one.body)
+                reply = console.send(one.method, one.target, sent, one.body)
                 assert reply.status == 403, one
-                silent(reply, it)
+                silent(reply, console)
         for path in ("/api/machines", "/api/journal", "/api/timeline", "/api/openapi.json", "/"):
-            assert it.api("GET", path, token=token).status == 200
-        assert it.whole() == before
+            assert console.api("GET", path, token=token).status == 200
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C3", "C4")
@@ -279,29 +299,29 @@ def test_a_reader_reads_and_changes_nothing() -> None:
 )
 def test_others_get_nothing(role: Role, group: str) -> None:
     """A tenant, and whoever is bound to a group: the console shows the whole fleet."""
-    with ConsoleHarness() as it:
-        town(it)
-        before = it.whole()
-        token = it.token_of(role, group=group)
-        for one in routes(it):
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        before = console.whole()
+        token = console.token_of(role, group=group)
+        for one in routes(console):
             if one.target not in OPEN:
                 headers = [("Host", HOST), *one.headers, bearer(token)]
-                reply = it.send(one.method, one.target, headers, one.body)
+                reply = console.send(one.method, one.target, headers, one.body)
                 assert reply.status == 403, one
-                silent(reply, it)
-        assert it.whole() == before
+                silent(reply, console)
+        assert console.whole() == before
 
 
 @pytest.mark.spec("O10")
 def test_health_and_metrics_need_no_token() -> None:
     """And tell no secret."""
-    with ConsoleHarness() as it:
-        town(it)
+    with ConsoleHarness() as console:
+        make_fleet(console)
         for path, word in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"fairwarning_")):
-            reply = it.send("GET", path, [("Host", HOST)])
+            reply = console.send("GET", path, [("Host", HOST)])
             assert reply.status == 200
             assert word in reply.body
-            silent(reply, it)
+            silent(reply, console)
 
 
 @pytest.mark.spec("O10")
@@ -309,65 +329,66 @@ def test_readyz_tells_when_writes_have_stopped() -> None:
     """503, without where the data is; health goes on, and a command is refused."""
     from fairwarning.core.errors import Broken  # noqa: PLC0415  (of this test alone)
 
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.call(lambda: it.fleet._stop_writing(Broken("Test", "because")))
-        assert it.send("GET", "/healthz", [("Host", HOST)]).status == 200
-        assert it.send("GET", "/readyz", [("Host", HOST)]).status == 503
-        reply = it.api("POST", "/api/machines/vm/restart")
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.call(lambda: console.fleet._stop_writing(Broken("Test", "because")))
+        assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
+        assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
+        reply = console.api("POST", "/api/machines/vm/restart")
         assert (reply.status, reply.error_code) == (503, "WritesStopped")
-        assert it.api("GET", "/api/machines/vm").status == 200
-        it.fleet.broken = None
+        assert console.api("GET", "/api/machines/vm").status == 200
+        console.fleet.broken = None
 
 
 def test_logging_in_by_the_link() -> None:
     """The key leads in once and for a while; a wrong one does not, and says so."""
-    with ConsoleHarness() as it:
-        reply = it.send("GET", f"/login?key={KEY}", [("Host", HOST)])
+    with ConsoleHarness() as console:
+        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
         assert (reply.status, reply.headers["location"]) == (303, "/")
         given = reply.headers["set-cookie"]
         assert "HttpOnly" in given
         assert "samesite=strict" in given.lower()
         pair = given.partition(";")[0]
         headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
-        assert it.send("GET", "/api/clock", headers).status == 200
-        assert it.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 200
+        assert console.send("GET", "/api/clock", headers).status == 200
+        assert console.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 200
         for wrong in ("", "x", KEY[:-1], KEY + "x", "%ff", "%00"):
-            reply = it.send("GET", f"/login?key={wrong}", [("Host", HOST)])
+            reply = console.send("GET", f"/login?key={wrong}", [("Host", HOST)])
             assert reply.status == 401
             assert "set-cookie" not in reply.headers
-            silent(reply, it)
+            silent(reply, console)
 
 
 def test_logging_in_with_a_token() -> None:
     """Whoever has one is who it says, and no more; a bad one is refused beside the form."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         form = ("Content-Type", "application/x-www-form-urlencoded")
-        reader = it.token_of(Role.READER)
+        reader = console.token_of(Role.READER)
         body = urlencode({"token": f" {reader} "}).encode()
-        reply = it.send("POST", "/login", [("Host", HOST), form], body)
+        reply = console.send("POST", "/login", [("Host", HOST), form], body)
         assert reply.status == 303
         pair = reply.headers["set-cookie"].partition(";")[0]
         headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
-        assert it.send("GET", "/api/clock", headers).status == 200
-        assert it.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 403
+        assert console.send("GET", "/api/clock", headers).status == 200
+        assert console.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 403
         for bad in ("", "token=", "token=x", "other=1"):
-            reply = it.send("POST", "/login", [("Host", HOST), form], bad.encode())
+            reply = console.send("POST", "/login", [("Host", HOST), form], bad.encode())
             assert reply.status == 401
             assert "set-cookie" not in reply.headers
-        assert it.send("POST", "/login", [("Host", HOST)], b"token=x").status == 400
+        assert console.send("POST", "/login", [("Host", HOST)], b"token=x").status == 400
 
 
 @pytest.mark.spec("C3")
 def test_the_program_guards_its_door(tmp_path: Path) -> None:
     """Through the real server: Host and Origin, and a path that leads out of the static files."""
-    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as service:
         for headers, status in (
             ({"Host": "evil.example"}, 421),
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
             ({}, 200),
         ):
-            assert it.api("POST", "/api/clock", {"advance": 1}, headers=headers).status == status
+            response = service.api("POST", "/api/clock", {"advance": 1}, headers=headers)
+            assert response.status == status
         for path in ("/static/../login.html", "/static/..%2f..%2fapp.py", "/static/%2e%2e/page.py"):
-            assert fetch(f"{it.ready['console']}{path}").status == 404
+            assert fetch(f"{service.ready['console']}{path}").status == 404

@@ -22,11 +22,11 @@ LASTING: list[Repeat] = [
 ]
 
 
-def town(it: ConsoleHarness) -> None:
+def make_fleet(console: ConsoleHarness) -> None:
     """What the requests are about."""
-    it.created("machines", name="vm", priority="Spot")
-    it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-    it.poll("vm", "web_0")
+    console.created("machines", name="vm", priority="Spot")
+    console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+    console.poll("vm", "web_0")
 
 
 @pytest.mark.spec("C4")
@@ -36,22 +36,22 @@ def town(it: ConsoleHarness) -> None:
 )
 def test_a_repeat_at_once(method: str, target: str, body: dict[str, object]) -> None:
     """Of whatever makes or changes something; another key is another wish."""
-    with ConsoleHarness() as it:
-        town(it)
-        first = it.api(method, target, body, key="key")
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        first = console.api(method, target, body, key="key")
         assert first.status in {201, 202}
-        it.settle()
-        before = it.whole()
-        again = it.api(method, target, body, key="key")
+        console.settle()
+        before = console.whole()
+        again = console.api(method, target, body, key="key")
         assert bare(again) == bare(first)
-        assert it.whole() == before
+        assert console.whole() == before
 
 
-def _delete_machine(it: ConsoleHarness) -> tuple[str, str]:
+def _delete_machine(console: ConsoleHarness) -> tuple[str, str]:
     return "POST", "/api/machines/vm/delete"
 
 
-def _delete_set(it: ConsoleHarness) -> tuple[str, str]:
+def _delete_set(console: ConsoleHarness) -> tuple[str, str]:
     return "DELETE", "/api/sets/web"
 
 
@@ -59,12 +59,12 @@ def _delete_set(it: ConsoleHarness) -> tuple[str, str]:
 @pytest.mark.parametrize("wish", [_delete_machine, _delete_set])
 def test_a_repeat_when_it_is_gone(wish: Callable[[ConsoleHarness], tuple[str, str]]) -> None:
     """Who did not hear the answer asks again: it was done, and is not unknown."""
-    with ConsoleHarness() as it:
-        town(it)
-        method, target = wish(it)
-        assert it.api(method, target, key="key").status == 202
-        it.advance(3600)
-        again = it.api(method, target, key="key")
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        method, target = wish(console)
+        assert console.api(method, target, key="key").status == 202
+        console.advance(3600)
+        again = console.api(method, target, key="key")
         assert again.status == 202
         assert again.json["operation"]["status"] == "Succeeded"
 
@@ -72,30 +72,30 @@ def test_a_repeat_when_it_is_gone(wish: Callable[[ConsoleHarness], tuple[str, st
 @pytest.mark.spec("C4")
 def test_a_repeat_of_a_cancellation() -> None:
     """It is cancelled: so it was, and so it is."""
-    with ConsoleHarness() as it:
-        town(it)
-        event = it.act("vm", "freeze", key="op")["events"][0]["id"]
-        first = it.api("POST", f"/api/events/{event}/cancel", key="key")
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        event = console.act("vm", "freeze", key="op")["events"][0]["id"]
+        first = console.api("POST", f"/api/events/{event}/cancel", key="key")
         assert first.status == 200
-        assert bare(it.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
+        assert bare(console.api("POST", f"/api/events/{event}/cancel", key="key")) == bare(first)
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
 def test_keys_that_cannot_be(key: str) -> None:
     """A key names the operation; one that cannot is refused, and nothing is done."""
-    with ConsoleHarness() as it:
-        town(it)
-        before = it.whole()
-        assert it.api("POST", "/api/machines/vm/restart", key=key).status == 400
-        assert it.whole() == before
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        before = console.whole()
+        assert console.api("POST", "/api/machines/vm/restart", key=key).status == 400
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4", "E9")
 def test_a_repeat_after_a_restart() -> None:
     """Keys are kept as long as operations are."""
-    with ConsoleHarness() as it:
-        town(it)
-        first = it.api("POST", "/api/machines/vm/freeze", {}, key="key")
-        it.restart_service()
-        assert bare(it.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")
+        console.restart_service()
+        assert bare(console.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)

@@ -29,35 +29,39 @@ def store_of(kind: str, folder: Path) -> Store:
 @pytest.mark.parametrize("kind", STORES)
 def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
     """Created by an entry of the fleet file, and shown with everything it was given."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         entry = {
             "name": "vm", "host_name": "h", "host": "rack", "address": "10.0.0.7",
             "priority": "Spot", "eviction": "Delete", "size": "S", "zone": "1",
             "tags": {"a": "b"}, "group": "g",
         }  # fmt: skip
-        reply = it.api("POST", "/api/machines", entry)
+        reply = console.api("POST", "/api/machines", entry)
         assert reply.status == 201
         (made,) = reply.json["machines"]
-        assert made == it.ok("GET", "/api/machines/vm") == it.ok("GET", "/api/machines/vm/vm")
+        assert (
+            made
+            == console.ok("GET", "/api/machines/vm")
+            == console.ok("GET", "/api/machines/vm/vm")
+        )
         assert made == {
             **entry, "scope": "vm", "set": "", "instance": -1, "number": 1, "kind": "Standalone",
             "power": "running", "update_domain": 0, "fault_domain": 0, "terminate_notice": None,
             "polled": False, "doing": None, "events": [],
         }  # fmt: skip
-        it.learn_addresses()
-        it.poll("vm")
-        assert it.ok("GET", "/api/machines/vm")["polled"]
+        console.learn_addresses()
+        console.poll("vm")
+        assert console.ok("GET", "/api/machines/vm")["polled"]
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("kind", STORES)
 def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
     """Each machine, scope and set once, in order, whatever the page's length."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
-        it.created("machines", name="vm", count=23)
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        console.created("machines", name="vm", count=23)
         for number in range(5):
-            it.created("sets", name=f"set{number}", capacity=number)
-        every = it.ok("GET", "/api/machines?limit=1000")["machines"]
+            console.created("sets", name=f"set{number}", capacity=number)
+        every = console.ok("GET", "/api/machines?limit=1000")["machines"]
         assert [one["number"] for one in every] == sorted(one["number"] for one in every)
         assert len(every) == 23 + 10
         for limit in (1, 7, 33, 100):
@@ -66,7 +70,7 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
                 ("/api/scopes", "scopes", 27),
                 ("/api/sets", "sets", 5),
             ):
-                pages = it.pages(target, what, limit)
+                pages = console.pages(target, what, limit)
                 found = [one for page in pages for one in page]
                 assert len(found) == count, (target, limit)
                 assert all(len(page) == limit for page in pages[:-1])
@@ -74,22 +78,22 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
                 assert len(set(ids)) == count
                 if what != "machines":
                     assert ids == sorted(ids)
-        assert it.pages("/api/machines", "machines", 33)[0] == every
+        assert console.pages("/api/machines", "machines", 33)[0] == every
 
 
 @pytest.mark.spec("C4")
 def test_filters() -> None:
     """The machines of a scope or of a set; what is unknown is said to be."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=3)
-        it.created("machines", name="vm")
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=3)
+        console.created("machines", name="vm")
         for query in ("scope=web/0", "set=web"):
-            found = it.ok("GET", f"/api/machines?{query}")
+            found = console.ok("GET", f"/api/machines?{query}")
             assert [one["name"] for one in found["machines"]] == ["web_0", "web_1", "web_2"]
             assert found["next"] is None
-        assert it.ok("GET", "/api/scopes/web/0")["set"] == "web"
+        assert console.ok("GET", "/api/scopes/web/0")["set"] == "web"
         for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
-            reply = it.api("GET", f"/api/machines?{query}")
+            reply = console.api("GET", f"/api/machines?{query}")
             assert (reply.status, reply.error_code) == (404, code)
 
 
@@ -98,8 +102,8 @@ def test_filters() -> None:
 )
 def test_bad_queries(query: str) -> None:
     """Refused with what is allowed."""
-    with ConsoleHarness() as it:
-        reply = it.api("GET", f"/api/machines?{query}")
+    with ConsoleHarness() as console:
+        reply = console.api("GET", f"/api/machines?{query}")
         assert (reply.status, reply.error_code) == (400, "BadQuery")
         assert "must be a whole number from" in reply.error_message
 
@@ -124,15 +128,15 @@ ODD = [
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names(name: str) -> None:
     """Whatever a machine may be called, it can be asked for, explained and restarted."""
-    with ConsoleHarness() as it:
-        it.created("machines", name=name)
-        it.poll(name)
+    with ConsoleHarness() as console:
+        console.created("machines", name=name)
+        console.poll(name)
         path = quote(name, safe="")
-        assert it.ok("GET", f"/api/machines/{path}")["name"] == name
-        assert it.act(path, "restart", key="op")["events"][0]["resources"] == [name]
-        assert it.ok("GET", f"/api/machines/{path}/explain")["id"] == name
-        assert it.ok("GET", f"/api/scopes/{path}")["machines"][0]["name"] == name
-        assert len(it.ok("GET", f"/api/events?machine={path}")["events"]) == 1
+        assert console.ok("GET", f"/api/machines/{path}")["name"] == name
+        assert console.act(path, "restart", key="op")["events"][0]["resources"] == [name]
+        assert console.ok("GET", f"/api/machines/{path}/explain")["id"] == name
+        assert console.ok("GET", f"/api/scopes/{path}")["machines"][0]["name"] == name
+        assert len(console.ok("GET", f"/api/events?machine={path}")["events"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -140,69 +144,69 @@ def test_odd_names(name: str) -> None:
 )
 def test_names_that_cannot_be(name: object) -> None:
     """Refused with what is allowed, and nothing is made."""
-    with ConsoleHarness() as it:
-        before = it.whole()
-        reply = it.api("POST", "/api/machines", {"name": name})
+    with ConsoleHarness() as console:
+        before = console.whole()
+        reply = console.api("POST", "/api/machines", {"name": name})
         assert (reply.status, reply.error_code in {"BadEntry", "BadBody"}) == (400, True)
-        assert it.whole() == before
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_two_machines_of_one_name() -> None:
     """Each is found by its scope and name; the name alone says which there are."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         for scope in ("one", "two"):
             machines = (Machine(name="twin"),)
-            it.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+            console.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         for method, target in (
             ("GET", "/api/machines/twin"),
             ("GET", "/api/machines/twin/explain"),
             ("POST", "/api/machines/twin/restart"),
             ("GET", "/api/events?machine=twin"),
         ):
-            reply = it.api(method, target)
+            reply = console.api(method, target)
             assert (reply.status, reply.error_code) == (400, "SeveralMachines")
             assert "one/twin, two/twin" in reply.error_message
-        assert it.ok("GET", "/api/machines/two/twin")["scope"] == "two"
-        it.act("two/twin", "stop", key="op")
-        it.advance(60)
-        assert it.ok("GET", "/api/machines/two/twin")["power"] == "stopped"
-        assert it.ok("GET", "/api/machines/one/twin")["power"] == "running"
-        assert it.ok("GET", "/api/machines/two%2Ftwin/explain")["title"] == "twin in two"
+        assert console.ok("GET", "/api/machines/two/twin")["scope"] == "two"
+        console.act("two/twin", "stop", key="op")
+        console.advance(60)
+        assert console.ok("GET", "/api/machines/two/twin")["power"] == "stopped"
+        assert console.ok("GET", "/api/machines/one/twin")["power"] == "running"
+        assert console.ok("GET", "/api/machines/two%2Ftwin/explain")["title"] == "twin in two"
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_action(action: str) -> None:
     """Accepted with its operation; to its end it comes, and a repeat has no effect."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm", priority="Spot")
-        it.poll("vm")
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm", priority="Spot")
+        console.poll("vm")
         if action == "start":
-            it.act("vm", "stop")
-            it.advance(60)
-        reply = it.api("POST", f"/api/machines/vm/{action}", {}, key="op")
+            console.act("vm", "stop")
+            console.advance(60)
+        reply = console.api("POST", f"/api/machines/vm/{action}", {}, key="op")
         assert reply.status == 202
         assert set(reply.json) == {"operation", "events", "polled"}
         assert (reply.json["operation"]["id"], reply.json["polled"]) == ("op", True)
-        it.settle()
-        before = it.whole()
-        assert bare(it.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
-        assert it.whole() == before
-        it.advance(8 * 24 * 3600)
-        assert it.ok("GET", "/api/operations/op")["status"] == "Succeeded"
+        console.settle()
+        before = console.whole()
+        assert bare(console.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
+        assert console.whole() == before
+        console.advance(8 * 24 * 3600)
+        assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
 
 
 @pytest.mark.spec("C4")
 def test_actions_on_an_instance_are_the_sets_business() -> None:
     """A deleted instance leaves its set, with the set's notice."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        it.poll("web_0")
-        accepted = it.act("web_1", "delete", key="op")
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        console.poll("web_0")
+        accepted = console.act("web_1", "delete", key="op")
         assert [one["type"] for one in accepted["events"]] == ["Terminate"]
-        it.advance(3600)
-        assert it.ok("GET", "/api/sets/web")["capacity"] == 1
+        console.advance(3600)
+        assert console.ok("GET", "/api/sets/web")["capacity"] == 1
 
 
 @pytest.mark.parametrize(
@@ -224,22 +228,22 @@ def test_actions_on_an_instance_are_the_sets_business() -> None:
 )
 def test_bad_settings(action: str, settings: dict[str, object], status: int) -> None:
     """Refused with what is allowed; nothing is changed."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        before = it.whole()
-        reply = it.api("POST", f"/api/machines/vm/{action}", settings)
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        before = console.whole()
+        reply = console.api("POST", f"/api/machines/vm/{action}", settings)
         assert reply.status == status
         assert reply.error_code
-        assert it.whole() == before
+        assert console.whole() == before
 
 
 @pytest.mark.parametrize("days", [1e308, 1e305])
 def test_days_without_an_end(days: float) -> None:
     """So many that seconds have no number for them: refused as any other."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        assert it.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        assert console.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
 
 
 @pytest.mark.parametrize(
@@ -248,22 +252,25 @@ def test_days_without_an_end(days: float) -> None:
 )
 def test_bodies_that_are_no_object(body: bytes) -> None:
     """Refused."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         for target in ("/api/machines", "/api/clock", "/api/faults", "/api/rollouts"):
-            assert it.api("POST", target, body).error_code == "BadBody"
+            assert console.api("POST", target, body).error_code == "BadBody"
 
 
 def test_a_body_has_a_limit() -> None:
     """Also if it comes in pieces."""
-    with ConsoleHarness() as it:
-        assert it.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code == "BadBody"
+    with ConsoleHarness() as console:
+        assert (
+            console.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code
+            == "BadBody"
+        )
 
 
 def test_a_body_that_does_not_come_whole() -> None:
     """Whoever hangs up in the middle has asked for nothing."""
-    with ConsoleHarness() as it:
-        before = it.whole()
-        headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
+    with ConsoleHarness() as console:
+        before = console.whole()
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
         told = []
 
         async def cut() -> None:
@@ -278,80 +285,80 @@ def test_a_body_that_does_not_come_whole() -> None:
             async def send_(message: object) -> None:
                 told.append(message)
 
-            await it.app(asgi_scope("POST", "/api/machines", headers), receive, send_)
+            await console.app(asgi_scope("POST", "/api/machines", headers), receive, send_)
 
-        it.run(cut())
-        assert it.whole() == before
+        console.run(cut())
+        assert console.whole() == before
 
 
 @pytest.mark.spec("E5", "C4")
 def test_conflicts_name_what_is_in_the_way() -> None:
     """409, and nothing is changed."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        it.act("vm", "restart", key="first")
-        before = it.whole()
-        reply = it.api("POST", "/api/machines/vm/redeploy", {})
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        console.act("vm", "restart", key="first")
+        before = console.whole()
+        reply = console.api("POST", "/api/machines/vm/redeploy", {})
         assert reply.status == 409
         assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
-        assert it.api("POST", "/api/machines", {"name": "vm"}).status == 409
-        assert it.whole() == before
+        assert console.api("POST", "/api/machines", {"name": "vm"}).status == 409
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_some_of_many_are_there_already() -> None:
     """All of them, or none."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm_1")
-        before = it.whole()
-        assert it.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
-        assert it.whole() == before
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm_1")
+        before = console.whole()
+        assert console.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_a_refused_creation_leaves_nothing() -> None:
     """No resource group either."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        before = it.whole()
-        assert it.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
-        assert it.whole() == before
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        before = console.whole()
+        assert console.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_what_is_not_there_is_said_in_json() -> None:
     """Unknown paths and methods as well; a method that is known elsewhere is named."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         for method, target, status in (
             ("GET", "/api/nothing", 404),
             ("GET", "/api/machines/a%0Ab", 404),
             ("DELETE", "/api/machines", 405),
             ("PUT", "/api/clock", 405),
         ):
-            reply = it.api(method, target)
+            reply = console.api(method, target)
             assert reply.headers["content-type"] == "application/json", target
             assert reply.status == status
             assert reply.error_code
         assert {"GET", "POST"} <= set(
-            it.api("DELETE", "/api/machines").headers["allow"].split(", ")
+            console.api("DELETE", "/api/machines").headers["allow"].split(", ")
         )
 
 
 def test_a_list_while_machines_go(tmp_path: Path) -> None:
     """Nobody's list fails because a machine went while it was made."""
-    with ConsoleHarness(store=store_of("sqlite", tmp_path)) as it:
-        it.created("machines", name="vm", count=60)
-        headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
+    with ConsoleHarness(store=store_of("sqlite", tmp_path)) as console:
+        console.created("machines", name="vm", count=60)
+        headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
         async def both() -> list[int]:
             targets = ["/api/machines", "/api/scopes"] * 10
-            lists = [send(it.app, asgi_scope("GET", target, headers)) for target in targets]
+            lists = [send(console.app, asgi_scope("GET", target, headers)) for target in targets]
             deletes = [
-                send(it.app, asgi_scope("POST", f"/api/machines/vm_{n}/delete", headers))
+                send(console.app, asgi_scope("POST", f"/api/machines/vm_{n}/delete", headers))
                 for n in range(60)
             ]
-            done = await asyncio.gather(*deletes, it.fleet.advance(60), *lists)
+            done = await asyncio.gather(*deletes, console.fleet.advance(60), *lists)
             return [reply.status for reply in done if reply is not None]
 
-        assert set(it.run(both())) <= {200, 202}
+        assert set(console.run(both())) <= {200, 202}

@@ -40,17 +40,17 @@ def test_the_file_in_the_documentation_is_this_document() -> None:
 @pytest.mark.spec("C4")
 def test_the_service_gives_its_document() -> None:
     """To whoever may read."""
-    with ConsoleHarness() as it:
-        assert it.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
+    with ConsoleHarness() as console:
+        assert console.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
 
 
 @pytest.mark.spec("C4")
 def test_every_route_is_documented_and_nothing_else() -> None:
     """The document itself is the one route that is not in it."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         routes = {
             (method.lower(), re.sub(r":path}", "}", route.path))
-            for route in it.app.routes
+            for route in console.app.routes
             if isinstance(route, Route) and route.path.startswith("/api/")
             for method in (route.methods or set()) - {"HEAD"}
         }
@@ -98,24 +98,24 @@ def _operations() -> Iterator[Any]:
 @pytest.mark.parametrize("operation", [*_operations()])
 def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa: ANN401  (not typed)
     """Drawn from the document, and against it: no error of ours, every answer in its shape."""
-    with ConsoleHarness(theatre=Theatre()) as it:
-        it.created("machines", name="vm")
-        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        it.poll("vm", "web_0")
-        it.act("vm", "freeze", key="op")
-        it.ok("POST", "/api/rollouts", {"id": "r", "sets": ["web"]})
+    with ConsoleHarness(theatre=Theatre()) as console:
+        console.created("machines", name="vm")
+        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        console.poll("vm", "web_0")
+        console.act("vm", "freeze", key="op")
+        console.ok("POST", "/api/rollouts", {"id": "r", "sets": ["web"]})
         for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
-            _draw(it, operation, mode)
+            _draw(console, operation, mode)
 
 
-def _draw(it: ConsoleHarness, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
+def _draw(console: ConsoleHarness, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
     if mode is GenerationMode.NEGATIVE and not _can_be_wrong(operation):
         return
 
     @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy(mode))
     def attempt(case: Any) -> None:  # noqa: ANN401
-        case.validate_response(_answer(it, case), checks=CHECKS)
+        case.validate_response(_answer(console, case), checks=CHECKS)
 
     attempt()
 
@@ -124,17 +124,17 @@ def _can_be_wrong(operation: Any) -> bool:  # noqa: ANN401
     return bool(list(operation.iter_parameters()) or operation.body)
 
 
-def _answer(it: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
+def _answer(console: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
     kwargs = case.as_transport_kwargs(base_url=f"http://{HOST}")
     kwargs.pop("cookies", None)
     asked = requests.Request(**kwargs).prepare()
-    asked.headers["Authorization"] = f"Bearer {it.token}"
+    asked.headers["Authorization"] = f"Bearer {console.token}"
     headers = [("Host", HOST), *((k, _text(v)) for k, v in asked.headers.items())]
     where = urlsplit(asked.url or "")
     target = f"{where.path}?{where.query}" if where.query else where.path
     body = asked.body.encode() if isinstance(asked.body, str) else asked.body or b""
     assert isinstance(body, bytes)
-    reply = it.send(asked.method or "GET", target, headers, body)
+    reply = console.send(asked.method or "GET", target, headers, body)
     told = {name: [value] for name, value in reply.headers.items()}
     return Response(reply.status, told, reply.body, asked, 0.0, verify=False)
 

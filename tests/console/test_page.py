@@ -27,9 +27,9 @@ NOTICE = re.compile(r'aria-live="polite">(?:<p>(.*?)</p>)?</div>', re.DOTALL)
 class Browser:
     """Somebody who looks at the page of a console, without a script unless it says so."""
 
-    def __init__(self, it: ConsoleHarness, role: Role = Role.OPERATOR) -> None:
-        self._it = it
-        self.cookies = {COOKIE: it.token_of(role)}
+    def __init__(self, console: ConsoleHarness, role: Role = Role.OPERATOR) -> None:
+        self._console = console
+        self.cookies = {COOKIE: console.token_of(role)}
 
     def get(self, target: str, *more: tuple[str, str]) -> Response:
         """A page."""
@@ -49,25 +49,27 @@ class Browser:
         """The same, to the byte."""
         kind = () if any(name == "Content-Type" for name, _ in more) else (("Content-Type", FORM),)
         reply = self._ask("POST", target, body, ("Origin", f"http://{HOST}"), *kind, *more)
-        self._it.settle()
+        self._console.settle()
         return reply
 
     def _ask(self, method: str, target: str, body: bytes, *more: tuple[str, str]) -> Response:
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        reply = self._it.send(method, target, [("Host", HOST), ("Cookie", cookies), *more], body)
+        reply = self._console.send(
+            method, target, [("Host", HOST), ("Cookie", cookies), *more], body
+        )
         for name, value in re.findall(r"^(\w+)=([^;]*)", reply.headers.get("set-cookie", "")):
             self.cookies[name] = value.strip('"')
         return reply
 
 
 @pytest.fixture
-def it() -> Iterator[ConsoleHarness]:
+def console() -> Iterator[ConsoleHarness]:
     """A small fleet: a set that is polled, a machine that nobody polls."""
-    with ConsoleHarness() as console:
-        console.created("sets", name="web", capacity=3, terminate_notice="PT5M")
-        console.created("machines", name="vm", priority="Spot", tags={"note": EVIL})
-        console.poll("web_0")
-        yield console
+    with ConsoleHarness() as harness:
+        harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
+        harness.created("machines", name="vm", priority="Spot", tags={"note": EVIL})
+        harness.poll("web_0")
+        yield harness
 
 
 PATHS = (
@@ -88,9 +90,11 @@ PATHS = (
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(it: ConsoleHarness, path: str) -> None:
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(
+    console: ConsoleHarness, path: str
+) -> None:
     """The policy forbids it, and no page tries; what somebody wrote is shown as it was written."""
-    reply = Browser(it).get(path)
+    reply = Browser(console).get(path)
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -104,9 +108,9 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere(it: ConsoleHarness, 
 
 
 @pytest.mark.spec("O8")
-def test_a_notice_is_shown_as_text_and_once(it: ConsoleHarness) -> None:
+def test_a_notice_is_shown_as_text_and_once(console: ConsoleHarness) -> None:
     """Whatever a cookie says; and a script that only looks for what is new leaves it there."""
-    browser = Browser(it)
+    browser = Browser(console)
     browser.cookies["fairwarning_notice"] = quote(EVIL)
     assert "<script>alert" not in browser.get("/", ("X-Page", "/")).body.decode()
     found = NOTICE.search(browser.text("/"))
@@ -118,10 +122,10 @@ def test_a_notice_is_shown_as_text_and_once(it: ConsoleHarness) -> None:
 
 
 @pytest.mark.spec("O8")
-def test_a_big_fleet_is_shown_page_by_page(it: ConsoleHarness) -> None:
+def test_a_big_fleet_is_shown_page_by_page(console: ConsoleHarness) -> None:
     """Twenty scopes at a time, whatever there are; a filter finds one by a part of its name."""
-    it.created("machines", name="many", count=130)
-    browser = Browser(it)
+    console.created("machines", name="many", count=130)
+    browser = Browser(console)
     seen: list[str] = []
     target: str | None = "/"
     while target:
@@ -145,10 +149,10 @@ WEB = ("web_0", "web_1", "web_2")
 @pytest.mark.parametrize("name", ["a?b #c", "100%2F", "d'e\"<f>", "ü & ö", "x;y=z"])
 def test_whatever_a_thing_is_called_its_page_and_forms_work(name: str) -> None:
     """Names may hold anything printable: links lead there, forms act on it, errors come back."""
-    with ConsoleHarness() as it:
-        it.created("sets", name=name, capacity=1)
-        it.created("machines", name=f"{name}!")
-        browser = Browser(it)
+    with ConsoleHarness() as console:
+        console.created("sets", name=name, capacity=1)
+        console.created("machines", name=f"{name}!")
+        browser = Browser(console)
         links = {
             unescape(one)
             for one in re.findall(r'href="(/(?:sets|machines)/[^"]+)"', browser.text("/"))
@@ -177,13 +181,13 @@ def test_whatever_a_thing_is_called_its_page_and_forms_work(name: str) -> None:
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_what_is_said_first_is_what_happens(machine: str, before: str, action: str) -> None:
     """Each operation, on a polled machine and on another, in each state, does what was foreseen."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        it.created("machines", name="vm", priority="Spot")
-        it.poll("web_0")
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        console.created("machines", name="vm", priority="Spot")
+        console.poll("web_0")
         if before:
-            it.act(machine, before)
-        browser = Browser(it)
+            console.act(machine, before)
+        browser = Browser(console)
         text = browser.text(f"/machines/{machine}")
         at = next(one for one in re.findall(r'action="([^"]+)"', text) if one.endswith(action))
         deed = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
@@ -196,7 +200,7 @@ def test_what_is_said_first_is_what_happens(machine: str, before: str, action: s
             return
         assert reply.status == 200, reply.body
         events = [
-            one for one in it.ok("GET", "/api/events")["events"] if one["operation"] == "once"
+            one for one in console.ok("GET", "/api/events")["events"] if one["operation"] == "once"
         ]
         for event in events:
             assert f"{event['type']} with" in deed[0] or "without notice" in deed[0]
@@ -206,21 +210,21 @@ def test_what_is_said_first_is_what_happens(machine: str, before: str, action: s
 
 
 @pytest.mark.spec("O8")
-def test_a_form_sent_twice_has_one_effect(it: ConsoleHarness) -> None:
+def test_a_form_sent_twice_has_one_effect(console: ConsoleHarness) -> None:
     """It has a key of its own; the page after it says what was done."""
-    browser = Browser(it)
+    browser = Browser(console)
     for _ in range(2):
         reply = browser.post("/machines/web_1/restart", key="once")
         assert reply.status == 303
         assert reply.headers["location"] == "/machines/web/0/web_1"
     assert "Reboot is announced for web_1" in browser.text("/machines/web_1")
-    assert len(it.ok("GET", "/api/events")["events"]) == 1
+    assert len(console.ok("GET", "/api/events")["events"]) == 1
 
 
 @pytest.mark.spec("O8", "T8")
-def test_a_refused_form_comes_back_with_what_stood_in_it(it: ConsoleHarness) -> None:
+def test_a_refused_form_comes_back_with_what_stood_in_it(console: ConsoleHarness) -> None:
     """Beside it stands why; a script is told the same."""
-    browser = Browser(it)
+    browser = Browser(console)
     given = {"name": "shop", "capacity": "2", "notify": "on", "delay": "4"}
     reply = browser.post("/sets/new", **given)
     text = unescape(reply.body.decode())
@@ -231,10 +235,10 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(it: ConsoleHarness) -> 
     told = browser.post("/sets/new", ("X-Page", "/sets/new"), **given)
     assert told.status == 400
     assert told.json["error"] in text
-    assert it.api("GET", "/api/sets/shop").status == 404
+    assert console.api("GET", "/api/sets/shop").status == 404
     done = browser.post("/sets/new", ("X-Page", "/sets/new"), **given | {"delay": "15"})
     assert done.json["to"] == "/sets/shop"
-    assert it.ok("GET", "/api/sets/shop")["terminate_notice"] == "PT15M"
+    assert console.ok("GET", "/api/sets/shop")["terminate_notice"] == "PT15M"
 
 
 @pytest.mark.parametrize(
@@ -260,16 +264,16 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(it: ConsoleHarness) -> 
     ],
 )
 def test_bad_input_is_told_and_changes_nothing(
-    it: ConsoleHarness, target: str, fields: dict[str, str], said: str
+    console: ConsoleHarness, target: str, fields: dict[str, str], said: str
 ) -> None:
     """With and without a script, in words that say what is allowed."""
-    before = it.whole()
-    browser = Browser(it)
+    before = console.whole()
+    browser = Browser(console)
     plain = browser.post(target, **fields)
     assert 400 <= plain.status < 500
     assert said in unescape(plain.body.decode())
     assert said in browser.post(target, ("X-Page", "/"), **fields).json["error"]
-    assert it.whole() == before
+    assert console.whole() == before
 
 
 @pytest.mark.parametrize(
@@ -283,37 +287,37 @@ def test_bad_input_is_told_and_changes_nothing(
         (b"minutes=" + b"1" * 70_000, FORM),
     ],
 )
-def test_a_body_that_is_no_form_is_refused(it: ConsoleHarness, body: bytes, kind: str) -> None:
+def test_a_body_that_is_no_form_is_refused(console: ConsoleHarness, body: bytes, kind: str) -> None:
     """Other kinds, other letters, too many fields, too many bytes."""
-    assert Browser(it).post_raw("/clock", body, ("Content-Type", kind)).status == 400
+    assert Browser(console).post_raw("/clock", body, ("Content-Type", kind)).status == 400
 
 
 @pytest.mark.parametrize("back", ["//evil.example/", "/\\evil.example", "https://evil.example", ""])
-def test_a_redirect_never_leads_away(it: ConsoleHarness, back: str) -> None:
+def test_a_redirect_never_leads_away(console: ConsoleHarness, back: str) -> None:
     """Wherever a form says it came from."""
-    reply = Browser(it).post("/clock", advance="60", back=back)
+    reply = Browser(console).post("/clock", advance="60", back=back)
     assert reply.headers["location"] == "/"
     assert forms.inside("/sets/web?capacity=2") == "/sets/web?capacity=2"
 
 
 @pytest.mark.spec("O8")
-def test_a_reader_may_look_and_nothing_else(it: ConsoleHarness) -> None:
+def test_a_reader_may_look_and_nothing_else(console: ConsoleHarness) -> None:
     """No form but the filter and the way out; what is sent anyhow is refused."""
-    browser = Browser(it, Role.READER)
+    browser = Browser(console, Role.READER)
     for path in ("/", "/machines/vm", "/sets/web", "/faults", "/rollouts"):
         actions = set(
             re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', browser.text(path))
         )
         assert actions <= {"/logout", "/sets/web/instances"}
-    before = it.whole()
+    before = console.whole()
     assert browser.post("/machines/web_1/restart").status == 403
     assert browser.post("/clock", advance="60").status == 403
-    assert it.whole() == before
+    assert console.whole() == before
 
 
-def test_who_is_not_logged_in_is_led_to_the_login(it: ConsoleHarness) -> None:
+def test_who_is_not_logged_in_is_led_to_the_login(console: ConsoleHarness) -> None:
     """A script is told so instead."""
-    browser = Browser(it)
+    browser = Browser(console)
     browser.cookies.clear()
     assert browser.get("/").headers["location"] == "/login"
     assert browser.get("/", ("X-Page", "/")).status == 401
@@ -321,8 +325,8 @@ def test_who_is_not_logged_in_is_led_to_the_login(it: ConsoleHarness) -> None:
 
 def test_the_files_are_ours_and_few() -> None:
     """Three of them, one script of under two hundred lines; no other file is given out."""
-    with ConsoleHarness() as it:
-        browser = Browser(it)
+    with ConsoleHarness() as console:
+        browser = Browser(console)
         for name, kind in (("page.css", "css"), ("page.js", "javascript"), ("icon.svg", "svg+xml")):
             assert kind in browser.get(f"/static/{name}").headers["content-type"]
         assert len(browser.text("/static/page.js").splitlines()) < 200

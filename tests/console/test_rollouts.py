@@ -3,18 +3,18 @@ import pytest
 from tests.fixtures.console import ConsoleHarness
 
 
-def fleet(it: ConsoleHarness, machines: int = 4) -> None:
+def fleet(console: ConsoleHarness, machines: int = 4) -> None:
     """Machines, each by itself on a host of its own."""
     for number in range(machines):
-        it.created("machines", name=f"vm{number}", host=f"host{number}")
+        console.created("machines", name=f"vm{number}", host=f"host{number}")
 
 
 @pytest.mark.spec("C4", "E7")
 def test_a_rollout_from_start_to_end() -> None:
     """Over the whole fleet, in pages, with its progress."""
-    with ConsoleHarness() as it:
-        fleet(it)
-        reply = it.api("POST", "/api/rollouts", {"id": "r", "batch": 2, "kind": "reboot"})
+    with ConsoleHarness() as console:
+        fleet(console)
+        reply = console.api("POST", "/api/rollouts", {"id": "r", "batch": 2, "kind": "reboot"})
         assert reply.status == 201
         assert reply.json == {
             "id": "r", "kind": "reboot", "actor": "operator", "status": "Running", "why": "",
@@ -22,62 +22,62 @@ def test_a_rollout_from_start_to_end() -> None:
             "failed": 0, "skipped": 0, "progress": 0.0, "batch": 2, "lanes": 4, "running": 2,
             "halt_percent": None,
         }  # fmt: skip
-        it.advance(60)
-        assert it.ok("GET", "/api/rollouts/r")["progress"] == 0.5
-        it.advance(60)
-        done = it.ok("GET", "/api/rollouts/r")
+        console.advance(60)
+        assert console.ok("GET", "/api/rollouts/r")["progress"] == 0.5
+        console.advance(60)
+        done = console.ok("GET", "/api/rollouts/r")
         assert (done["status"], done["progress"], done["running"]) == ("Done", 1.0, 0)
         assert done["ended_at"] == "2026-01-09T12:02:00Z"
         for name in "abcdefg":
-            it.ok("POST", "/api/rollouts", {"id": name, "scopes": ["vm0"]})
-            it.advance(60)
+            console.ok("POST", "/api/rollouts", {"id": name, "scopes": ["vm0"]})
+            console.advance(60)
         for limit in (1, 3, 100):
-            pages = it.pages("/api/rollouts", "rollouts", limit)
+            pages = console.pages("/api/rollouts", "rollouts", limit)
             assert [one["id"] for page in pages for one in page] == [*"abcdefg", "r"]
 
 
 @pytest.mark.spec("C4", "E7")
 def test_it_stops_by_itself_and_goes_on_when_told() -> None:
     """When more than so many percent of its machines have failed; it says why."""
-    with ConsoleHarness() as it:
-        fleet(it)
-        it.driver.failing |= {"vm0", "vm1"}
+    with ConsoleHarness() as console:
+        fleet(console)
+        console.driver.failing |= {"vm0", "vm1"}
         wish = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
-        it.ok("POST", "/api/rollouts", wish)
-        it.advance(60)
-        first = it.ok("GET", "/api/rollouts/r")
+        console.ok("POST", "/api/rollouts", wish)
+        console.advance(60)
+        first = console.ok("GET", "/api/rollouts/r")
         assert (first["status"], first["failed"], first["why"]) == ("Running", 1, "")
-        it.advance(60)
-        paused = it.ok("GET", "/api/rollouts/r")
+        console.advance(60)
+        paused = console.ok("GET", "/api/rollouts/r")
         assert (paused["status"], paused["failed"]) == ("Paused", 2)
         assert paused["why"] == "2 of 4 machines failed, more than 25 %"
-        it.advance(3600)
-        assert it.ok("GET", "/api/rollouts/r") == paused
-        resumed = it.ok("POST", "/api/rollouts/r/resume")
+        console.advance(3600)
+        assert console.ok("GET", "/api/rollouts/r") == paused
+        resumed = console.ok("POST", "/api/rollouts/r/resume")
         assert (resumed["status"], resumed["why"]) == ("Running", "")
-        it.advance(120)
-        assert it.ok("GET", "/api/rollouts/r")["status"] == "Done"
+        console.advance(120)
+        assert console.ok("GET", "/api/rollouts/r")["status"] == "Done"
 
 
 @pytest.mark.spec("C4", "E7")
 def test_steering() -> None:
     """Pause, resume, abort; what cannot be is a conflict and changes nothing."""
-    with ConsoleHarness() as it:
-        fleet(it)
-        it.poll("vm0", "vm1", "vm2", "vm3")
-        it.ok("POST", "/api/rollouts", {"id": "r", "batch": 1})
-        assert len(it.ok("GET", "/api/events")["events"]) == 1
-        assert it.ok("POST", "/api/rollouts/r/pause")["status"] == "Paused"
-        assert it.api("POST", "/api/rollouts/r/pause").status == 409
-        assert it.ok("POST", "/api/rollouts/r/resume")["status"] == "Running"
-        assert it.ok("POST", "/api/rollouts/r/abort")["status"] == "Aborted"
-        assert it.ok("GET", "/api/events")["events"] == []
-        before = it.whole()
+    with ConsoleHarness() as console:
+        fleet(console)
+        console.poll("vm0", "vm1", "vm2", "vm3")
+        console.ok("POST", "/api/rollouts", {"id": "r", "batch": 1})
+        assert len(console.ok("GET", "/api/events")["events"]) == 1
+        assert console.ok("POST", "/api/rollouts/r/pause")["status"] == "Paused"
+        assert console.api("POST", "/api/rollouts/r/pause").status == 409
+        assert console.ok("POST", "/api/rollouts/r/resume")["status"] == "Running"
+        assert console.ok("POST", "/api/rollouts/r/abort")["status"] == "Aborted"
+        assert console.ok("GET", "/api/events")["events"] == []
+        before = console.whole()
         for action in ("pause", "resume", "abort"):
-            assert it.api("POST", f"/api/rollouts/r/{action}").status == 409
-            assert it.api("POST", f"/api/rollouts/none/{action}").status == 404
-        assert it.api("POST", "/api/rollouts/r/jump").status == 404
-        assert it.whole() == before
+            assert console.api("POST", f"/api/rollouts/r/{action}").status == 409
+            assert console.api("POST", f"/api/rollouts/none/{action}").status == 404
+        assert console.api("POST", "/api/rollouts/r/jump").status == 404
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
@@ -105,35 +105,35 @@ def test_steering() -> None:
 )
 def test_refusals(wish: dict[str, object], status: int) -> None:
     """Each says what is allowed, and changes nothing."""
-    with ConsoleHarness() as it:
-        fleet(it, 2)
-        it.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
-        before = it.whole()
-        reply = it.api("POST", "/api/rollouts", {"scopes": ["vm0"], **wish})
+    with ConsoleHarness() as console:
+        fleet(console, 2)
+        console.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
+        before = console.whole()
+        reply = console.api("POST", "/api/rollouts", {"scopes": ["vm0"], **wish})
         assert reply.status == status
         assert reply.error_code
-        assert it.whole() == before
+        assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_nothing_to_work_on() -> None:
     """An empty fleet has no rollout; a name of another kind of thing is no scope."""
-    with ConsoleHarness() as it:
-        assert it.api("POST", "/api/rollouts", {}).error_code == "NothingToDo"
-        assert it.api("GET", "/api/rollouts/none").error_code == "UnknownRollout"
-        assert it.ok("GET", "/api/rollouts") == {"rollouts": [], "next": None}
+    with ConsoleHarness() as console:
+        assert console.api("POST", "/api/rollouts", {}).error_code == "NothingToDo"
+        assert console.api("GET", "/api/rollouts/none").error_code == "UnknownRollout"
+        assert console.ok("GET", "/api/rollouts") == {"rollouts": [], "next": None}
 
 
 @pytest.mark.spec("C4", "E7")
 def test_scopes_sets_and_hosts() -> None:
     """Those named, each once; those of sets; of these, only machines on some hosts."""
-    with ConsoleHarness() as it:
-        fleet(it, 2)
-        it.created("sets", name="web", capacity=3)
-        both = it.ok(
+    with ConsoleHarness() as console:
+        fleet(console, 2)
+        console.created("sets", name="web", capacity=3)
+        both = console.ok(
             "POST", "/api/rollouts", {"id": "a", "scopes": ["vm0", "vm0"], "sets": ["web"]}
         )
         assert both["machines"] == 4
-        it.advance(3600)
-        some = it.ok("POST", "/api/rollouts", {"id": "b", "hosts": ["host1"]})
+        console.advance(3600)
+        some = console.ok("POST", "/api/rollouts", {"id": "b", "hosts": ["host1"]})
         assert some["machines"] == 1

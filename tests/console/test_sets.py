@@ -6,12 +6,12 @@ from tests.fixtures.console import ConsoleHarness
 @pytest.mark.spec("C4", "T8")
 def test_a_set_from_beginning_to_end() -> None:
     """Created with termination notice, changed, upgraded, scaled, and deleted."""
-    with ConsoleHarness() as it:
-        reply = it.api(
+    with ConsoleHarness() as console:
+        reply = console.api(
             "POST", "/api/sets", {"name": "web", "capacity": 3, "terminate_notice": "PT5M"}
         )
         assert reply.status == 201
-        assert reply.json == it.ok("GET", "/api/sets/web")
+        assert reply.json == console.ok("GET", "/api/sets/web")
         assert reply.json == {
             "name": "web", "group": "", "capacity": 3, "leaving": 0, "model": 1,
             "terminate_notice": "PT5M",
@@ -19,28 +19,31 @@ def test_a_set_from_beginning_to_end() -> None:
             "eviction": "Deallocate", "size": "", "zone": "", "tags": {}, "scopes": ["web/0"],
             "deleting": False, "outdated": [],
         }  # fmt: skip
-        it.learn_addresses()
-        it.poll("web_0")
-        changed = it.ok("PATCH", "/api/sets/web", {"terminate_notice": "PT15M", "tags": {"a": "b"}})
+        console.learn_addresses()
+        console.poll("web_0")
+        changed = console.ok(
+            "PATCH", "/api/sets/web", {"terminate_notice": "PT15M", "tags": {"a": "b"}}
+        )
         assert (changed["terminate_notice"], changed["model"]) == ("PT15M", 2)
         assert changed["outdated"] == ["web_0", "web_1", "web_2"]
-        upgraded = it.ok("POST", "/api/sets/web/upgrade", {"instances": [1]})
+        upgraded = console.ok("POST", "/api/sets/web/upgrade", {"instances": [1]})
         assert upgraded["outdated"] == ["web_0", "web_2"]
-        assert it.ok("POST", "/api/sets/web/upgrade")["outdated"] == []
+        assert console.ok("POST", "/api/sets/web/upgrade")["outdated"] == []
         assert (
-            it.ok("PATCH", "/api/sets/web", {"terminate_notice": None})["terminate_notice"] is None
+            console.ok("PATCH", "/api/sets/web", {"terminate_notice": None})["terminate_notice"]
+            is None
         )
-        scaled = it.ok("POST", "/api/sets/web/scale", {"capacity": 2})
+        scaled = console.ok("POST", "/api/sets/web/scale", {"capacity": 2})
         assert [one["type"] for one in scaled["events"]] == ["Terminate"]
-        it.advance(3600)
-        assert it.ok("GET", "/api/sets/web")["capacity"] == 2
-        gone = it.api("DELETE", "/api/sets/web", key="gone")
+        console.advance(3600)
+        assert console.ok("GET", "/api/sets/web")["capacity"] == 2
+        gone = console.api("DELETE", "/api/sets/web", key="gone")
         assert gone.status == 202
-        it.settle()
-        assert it.ok("GET", "/api/sets/web")["deleting"]
-        it.advance(3600)
-        assert it.api("GET", "/api/sets/web").error_code == "UnknownSet"
-        assert it.ok("GET", "/api/operations/gone")["status"] == "Succeeded"
+        console.settle()
+        assert console.ok("GET", "/api/sets/web")["deleting"]
+        console.advance(3600)
+        assert console.api("GET", "/api/sets/web").error_code == "UnknownSet"
+        assert console.ok("GET", "/api/operations/gone")["status"] == "Succeeded"
 
 
 @pytest.mark.spec("C4", "T4")
@@ -49,18 +52,18 @@ def test_a_set_from_beginning_to_end() -> None:
 )
 def test_actions_on_instances(action: str) -> None:
     """On those named, or on all."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=3, priority="Spot")
-        it.poll("web_0")
-        some = it.ok("POST", f"/api/sets/web/{action}", {"instances": [0, 2]}, key="some")
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=3, priority="Spot")
+        console.poll("web_0")
+        some = console.ok("POST", f"/api/sets/web/{action}", {"instances": [0, 2]}, key="some")
         assert some["operation"]["kind"].lower() == action
         named = [name for event in some["events"] for name in event["resources"]]
         assert sorted(named) in ([], ["web_0", "web_2"])
-        it.advance(3600)
+        console.advance(3600)
         if action != "evict":
-            it.ok("POST", f"/api/sets/web/{action}", key="all")
-            it.advance(3600)
-            assert it.ok("GET", "/api/operations/all")["status"] == "Succeeded"
+            console.ok("POST", f"/api/sets/web/{action}", key="all")
+            console.advance(3600)
+            assert console.ok("GET", "/api/operations/all")["status"] == "Succeeded"
 
 
 @pytest.mark.spec("C4", "T1")
@@ -100,24 +103,24 @@ def test_actions_on_instances(action: str) -> None:
 )
 def test_refusals(method: str, target: str, body: object, status: int) -> None:
     """Each says what is allowed, and changes nothing."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
-        it.poll("web_0")
-        before = it.whole()
-        reply = it.api(method, target, body)
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
+        console.poll("web_0")
+        before = console.whole()
+        reply = console.api(method, target, body)
         assert reply.status == status
         assert reply.error_code not in {"BadFleetFile", "Changed"}
-        assert it.whole() == before
+        assert console.whole() == before
 
 
 @pytest.mark.spec("T1")
 def test_a_notice_out_of_range_names_the_range() -> None:
     """Both when it is created and when it is changed."""
-    with ConsoleHarness() as it:
-        it.created("sets", name="web", capacity=1)
+    with ConsoleHarness() as console:
+        console.created("sets", name="web", capacity=1)
         bad = {"terminate_notice": "PT20M"}
         for reply in (
-            it.api("POST", "/api/sets", {"name": "x", "capacity": 1, **bad}),
-            it.api("PATCH", "/api/sets/web", bad),
+            console.api("POST", "/api/sets", {"name": "x", "capacity": 1, **bad}),
+            console.api("PATCH", "/api/sets/web", bad),
         ):
             assert "'PT5M' to 'PT15M'" in reply.error_message

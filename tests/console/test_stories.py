@@ -45,10 +45,10 @@ def test_every_text_is_told() -> None:
 @pytest.mark.spec("O7")
 def test_the_unknown_has_no_story() -> None:
     """Events, operations and machines that never were; a part of an id is none."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        event = it.act("vm", "restart", key="op")["events"][0]["id"]
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        event = console.act("vm", "restart", key="op")["events"][0]["id"]
         for target, code in (
             ("events/20F7A0FF-0000-0000-0000-000000000000", "UnknownEvent"),
             (f"events/{event[:8]}", "UnknownEvent"),
@@ -56,26 +56,26 @@ def test_the_unknown_has_no_story() -> None:
             ("machines/v", "UnknownMachine"),
         ):
             for path in (f"/api/{target}", f"/api/{target}/explain"):
-                reply = it.api("GET", path)
+                reply = console.api("GET", path)
                 assert (reply.status, reply.error_code) == (404, code), path
 
 
 @pytest.mark.spec("O7")
 def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
     """The same words after either; an id in lower case is the same id."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        event = it.act("vm", "restart", key="op")["events"][0]["id"]
-        it.poll("vm")
-        it.approve("vm", event)
-        it.advance(100)
-        before = it.ok("GET", f"/api/events/{event}/explain")
-        operation = it.ok("GET", "/api/operations/op/explain")
-        it.restart_service()
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        event = console.act("vm", "restart", key="op")["events"][0]["id"]
+        console.poll("vm")
+        console.approve("vm", event)
+        console.advance(100)
+        before = console.ok("GET", f"/api/events/{event}/explain")
+        operation = console.ok("GET", "/api/operations/op/explain")
+        console.restart_service()
         facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(6000)]
         lines = [Line(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
-        it.run(it._store.commit(Batch(NOON + 200, lines=lines)))
-        assert it.ok("GET", f"/api/events/{event}/explain") == before
-        assert it.ok("GET", "/api/operations/op/explain") == operation
-        assert it.ok("GET", f"/api/events/{event.lower()}/explain") == before
+        console.run(console._store.commit(Batch(NOON + 200, lines=lines)))
+        assert console.ok("GET", f"/api/events/{event}/explain") == before
+        assert console.ok("GET", "/api/operations/op/explain") == operation
+        assert console.ok("GET", f"/api/events/{event.lower()}/explain") == before

@@ -23,15 +23,15 @@ SOON_SECONDS = 3.0  # what is told at once is there by then
 
 
 def heard(
-    it: ConsoleHarness, listener: Listener, count: int, within: float = LIMIT_SECONDS
+    console: ConsoleHarness, listener: Listener, count: int, within: float = LIMIT_SECONDS
 ) -> list[Said]:
     """So many messages, or a failure if they do not come."""
-    return it.run(asyncio.wait_for(listener.take(count), within))
+    return console.run(asyncio.wait_for(listener.take(count), within))
 
 
-def newest(it: ConsoleHarness) -> int:
+def newest(console: ConsoleHarness) -> int:
     """The number of the journal's last line."""
-    number: int = it.ok("GET", "/api/journal?newest=true&limit=1")["lines"][0]["number"]
+    number: int = console.ok("GET", "/api/journal?newest=true&limit=1")["lines"][0]["number"]
     return number
 
 
@@ -44,103 +44,103 @@ def written(start: int, count: int) -> Batch:
 @pytest.mark.spec("C4")
 def test_from_now_on() -> None:
     """Each new line as the journal has it, in order, and none of before."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        before = newest(it)
-        listener = listen(it)
-        it.poll("vm")
-        it.act("vm", "restart", key="r")
-        it.advance(1000)
-        lines = it.ok("GET", f"/api/journal?after={before}")["lines"]
-        said = heard(it, listener, len(lines) + 1)
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        before = newest(console)
+        listener = listen(console)
+        console.poll("vm")
+        console.act("vm", "restart", key="r")
+        console.advance(1000)
+        lines = console.ok("GET", f"/api/journal?after={before}")["lines"]
+        said = heard(console, listener, len(lines) + 1)
         assert [one.data for one in said if one.kind == "line"] == lines
         assert [one.number for one in said if one.kind == "line"] == [n["number"] for n in lines]
         assert [one.kind for one in said].count("clock") == 1
-        it.run(listener.leave())
+        console.run(listener.leave())
 
 
 @pytest.mark.spec("C4")
 def test_after_a_line() -> None:
     """`after`, or the last one that a browser says it has seen, which counts for more."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm", count=5)
-        lines = it.ok("GET", "/api/journal")["lines"]
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm", count=5)
+        lines = console.ok("GET", "/api/journal")["lines"]
         for after, last, first in (("0", "", 0), ("3", "", 3), ("", "4", 4), ("1", "5", 5)):
-            listener = listen(it, after, last)
-            said = heard(it, listener, len(lines) - first)
+            listener = listen(console, after, last)
+            said = heard(console, listener, len(lines) - first)
             assert [one.data for one in said] == lines[first:]
-            it.run(listener.leave())
+            console.run(listener.leave())
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> None:
     """Five thousand lines, written in pieces while two listen from different places."""
     kept = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096) if store == "sqlite" else None
-    with ConsoleHarness(store=kept) as it:
-        it.created("machines", name="vm")
-        start = newest(it)
-        early, late = listen(it), listen(it, after=str(start))
+    with ConsoleHarness(store=kept) as console:
+        console.created("machines", name="vm")
+        start = newest(console)
+        early, late = listen(console), listen(console, after=str(start))
 
         async def write() -> None:
             for number in range(0, 5000, 250):
-                await it._store.commit(written(number, 250))
-                it.fleet._tell_readers()
+                await console._store.commit(written(number, 250))
+                console.fleet._tell_readers()
                 await asyncio.sleep(0)
 
-        it.run(write())
+        console.run(write())
         for listener in (early, late):
-            said = heard(it, listener, 5000)
+            said = heard(console, listener, 5000)
             assert [one.number for one in said] == list(range(start + 1, start + 5001))
             assert [one.data["why"] for one in said] == [str(n) for n in range(5000)]
-            it.run(listener.leave())
+            console.run(listener.leave())
 
 
 def test_the_clock_is_told_when_somebody_moves_it() -> None:
     """Advanced, set running, frozen; by nobody, nothing."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        listener = listen(it)
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        listener = listen(console)
         told = []
         for change in ({"advance": 3600}, {"rate": 10}, {"rate": 0}):
-            it.ok("POST", "/api/clock", change)
-            (said,) = heard(it, listener, 1)
+            console.ok("POST", "/api/clock", change)
+            (said,) = heard(console, listener, 1)
             assert said.kind == "clock"
             assert said.number == -1
             told.append(said.data)
         assert told[0] == {"now": "2026-01-09T13:00:00Z", "virtual": True, "rate": 0.0}
         assert [one["rate"] for one in told] == [0.0, 10.0, 0.0]
-        it.created("machines", name="other")
-        assert {one.kind for one in heard(it, listener, 3)} == {"line"}
-        it.run(listener.leave())
+        console.created("machines", name="other")
+        assert {one.kind for one in heard(console, listener, 3)} == {"line"}
+        console.run(listener.leave())
 
 
 @pytest.mark.spec("C4")
 def test_many_listen_and_go_away() -> None:
     """All hear the same, and whoever leaves leaves nothing behind: waiting, reading, or stuck."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        standing = len(it.fleet.readers)
-        start = newest(it)
-        listeners = [listen(it) for _ in range(50)]
-        assert len(it.fleet.readers) == standing + 50
-        it.created("machines", name="other")
-        count = newest(it) - start
-        first = heard(it, listeners[0], count)
-        assert all(heard(it, one, count) == first for one in listeners[1:25])
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        standing = len(console.fleet.readers)
+        start = newest(console)
+        listeners = [listen(console) for _ in range(50)]
+        assert len(console.fleet.readers) == standing + 50
+        console.created("machines", name="other")
+        count = newest(console) - start
+        first = heard(console, listeners[0], count)
+        assert all(heard(console, one, count) == first for one in listeners[1:25])
         for listener in listeners:  # half of them have not read all
-            it.run(listener.leave())
-        it.wait_until(lambda: len(it.fleet.readers) == standing)
+            console.run(listener.leave())
+        console.wait_until(lambda: len(console.fleet.readers) == standing)
 
 
 def test_who_does_not_read_is_let_go_as_well() -> None:
     """A client that hangs up while it is being written to."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm", count=100)
-        standing = len(it.fleet.readers)
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm", count=100)
+        standing = len(console.fleet.readers)
         stuck = asyncio.Event()
 
         async def begin() -> asyncio.Task[None]:
-            headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
+            headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
             asked = asgi_scope("GET", "/api/stream?after=0", headers)
 
             async def receive() -> dict[str, object]:
@@ -150,31 +150,31 @@ def test_who_does_not_read_is_let_go_as_well() -> None:
             async def send(message: object) -> None:
                 await asyncio.sleep(LIMIT_SECONDS * 10)
 
-            return asyncio.create_task(it.app(asked, receive, send))
+            return asyncio.create_task(console.app(asked, receive, send))
 
-        task = it.run(begin())
-        it.call(stuck.set)
-        it.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
-        it.wait_until(lambda: len(it.fleet.readers) == standing)
+        task = console.run(begin())
+        console.call(stuck.set)
+        console.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
+        console.wait_until(lambda: len(console.fleet.readers) == standing)
 
 
 @pytest.mark.parametrize("target", ["?after=x", "?after=-1", "?after=1e3", "?after=" + "9" * 19])
 def test_where_to_begin_is_a_number(target: str) -> None:
     """Anything else is refused before the stream begins."""
-    with ConsoleHarness() as it:
-        assert it.api("GET", f"/api/stream{target}").error_code == "BadQuery"
-        assert not it.fleet.readers[1:]
+    with ConsoleHarness() as console:
+        assert console.api("GET", f"/api/stream{target}").error_code == "BadQuery"
+        assert not console.fleet.readers[1:]
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "²"])
 def test_a_last_event_that_never_was(last: str) -> None:
     """A browser sends what it was once given; what is no number of ours begins with now."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        listener = listen(it, last=last)
-        it.created("machines", name="other")
-        assert heard(it, listener, 1, SOON_SECONDS)[0].kind == "line"
-        it.run(listener.leave())
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        listener = listen(console, last=last)
+        console.created("machines", name="other")
+        assert heard(console, listener, 1, SOON_SECONDS)[0].kind == "line"
+        console.run(listener.leave())
 
 
 @pytest.mark.parametrize(
@@ -183,59 +183,59 @@ def test_a_last_event_that_never_was(last: str) -> None:
 )
 def test_a_service_that_began_anew(last: str) -> None:
     """Lines beyond the newest are of a fleet that is gone: what comes now is told."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        listener = listen(it, last=last)
-        it.created("machines", name="other")
-        assert heard(it, listener, 1, SOON_SECONDS)[0].kind == "line"
-        it.run(listener.leave())
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        listener = listen(console, last=last)
+        console.created("machines", name="other")
+        assert heard(console, listener, 1, SOON_SECONDS)[0].kind == "line"
+        console.run(listener.leave())
 
 
 def test_streams_end_with_the_service() -> None:
     """Those that are open, and those that come late."""
-    with ConsoleHarness() as it:
-        listeners = [listen(it) for _ in range(5)]
-        it.call(it.closing.begin)
+    with ConsoleHarness() as console:
+        listeners = [listen(console) for _ in range(5)]
+        console.call(console.closing.begin)
         for listener in listeners:
-            it.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
-        assert it.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
+            console.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
+        assert console.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
 
 
 @pytest.mark.spec("C4")
 def test_a_reader_may_listen_and_a_stranger_may_not() -> None:
     """As for everything that changes nothing."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         headers = [("Host", HOST)]
-        reply = it.run(asgi_request(it.app, asgi_scope("GET", "/api/stream", headers)))
+        reply = console.run(asgi_request(console.app, asgi_scope("GET", "/api/stream", headers)))
         assert (reply.status, reply.error_code) == (401, "Unauthorized")
-        assert it.fleet.readers == it.fleet.readers[:1]
+        assert console.fleet.readers == console.fleet.readers[:1]
 
 
 @pytest.mark.spec("O2", "C4")
 def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
     """Ctrl-C ends it in less than two seconds; each listener sees the end, not an error."""
-    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
-        where = urlsplit(it.ready["console"])
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as service:
+        where = urlsplit(service.ready["console"])
         connections = []
         for _ in range(5):
             connection = HTTPConnection(where.hostname or "", where.port, timeout=LIMIT_SECONDS)
-            headers = {"Authorization": f"Bearer {it.ready['token']}"}
+            headers = {"Authorization": f"Bearer {service.ready['token']}"}
             connection.request("GET", "/api/stream", headers=headers)
             response = connection.getresponse()
             assert response.status == 200
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 1000\n"
             connections.append((connection, response))
-        assert it.api("POST", "/api/clock", {"rate": 5}).status == 200
+        assert service.api("POST", "/api/clock", {"rate": 5}).status == 200
         response = connections[0][1]
         lines = [response.readline() for _ in range(4)]
         assert lines[-2] == b"event: clock\n"
         assert json.loads(lines[-1].removeprefix(b"data: "))["rate"] == 5
         began = time.monotonic()
-        it.process.send_signal(signal.SIGINT)
+        service.process.send_signal(signal.SIGINT)
         for connection, response in connections:
             response.read()
             connection.close()
-        it.process.wait(LIMIT_SECONDS)
+        service.process.wait(LIMIT_SECONDS)
         assert time.monotonic() - began < 2
-        assert it.process.returncode == 0
+        assert service.process.returncode == 0

@@ -12,17 +12,17 @@ from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
 
-def frozen(it: ConsoleHarness, machine: str) -> str:
+def frozen(console: ConsoleHarness, machine: str) -> str:
     """A freeze is announced for a machine that asks: the event's id."""
-    it.created("machines", name=machine)
-    it.poll(machine)
-    event: str = it.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
+    console.created("machines", name=machine)
+    console.poll(machine)
+    event: str = console.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
     return event
 
 
-def seen(it: ConsoleHarness, seconds: int = 3600) -> dict[str, dict[str, Any]]:
+def seen(console: ConsoleHarness, seconds: int = 3600) -> dict[str, dict[str, Any]]:
     """What the timeline shows, by event."""
-    shown = it.ok("GET", f"/api/timeline?seconds={seconds}")
+    shown = console.ok("GET", f"/api/timeline?seconds={seconds}")
     return {one["id"]: one for one in shown["events"]}
 
 
@@ -30,13 +30,13 @@ def seen(it: ConsoleHarness, seconds: int = 3600) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("kind", STORES)
 def test_planned_under_way_over_and_cancelled(kind: str, tmp_path: Path) -> None:
     """Each with the moments of its life, in order of their creation."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
-        over, cancelled, going, planned = (frozen(it, name) for name in ("a", "b", "c", "d"))
-        it.approve("a", over)
-        it.advance(60)
-        it.ok("POST", f"/api/events/{cancelled}/cancel")
-        it.ok("POST", f"/api/events/{going}/approve")
-        shown = it.ok("GET", "/api/timeline")
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        over, cancelled, going, planned = (frozen(console, name) for name in ("a", "b", "c", "d"))
+        console.approve("a", over)
+        console.advance(60)
+        console.ok("POST", f"/api/events/{cancelled}/cancel")
+        console.ok("POST", f"/api/events/{going}/approve")
+        shown = console.ok("GET", "/api/timeline")
         assert (shown["from"], shown["now"], shown["to"], shown["cut"]) == (
             "2026-01-09T11:01:00Z", "2026-01-09T12:01:00Z", "2026-01-09T12:15:00Z", False,
         )  # fmt: skip
@@ -56,33 +56,33 @@ def test_planned_under_way_over_and_cancelled(kind: str, tmp_path: Path) -> None
 @pytest.mark.spec("C4")
 def test_the_edge_of_the_window() -> None:
     """An event that ended in its first moment is shown; a second later it is not."""
-    with ConsoleHarness() as it:
-        event = frozen(it, "vm")
-        it.approve("vm", event)
-        it.advance(9)
-        it.advance(100)
-        assert set(seen(it, 100)) == {event}
-        assert set(seen(it, 99)) == set()
-        assert seen(it, 100)[event]["created_at"] == "2026-01-09T12:00:00Z"
+    with ConsoleHarness() as console:
+        event = frozen(console, "vm")
+        console.approve("vm", event)
+        console.advance(9)
+        console.advance(100)
+        assert set(seen(console, 100)) == {event}
+        assert set(seen(console, 99)) == set()
+        assert seen(console, 100)[event]["created_at"] == "2026-01-09T12:00:00Z"
 
 
 @pytest.mark.spec("C4")
 def test_events_from_before_the_window() -> None:
     """One that is still there, and one that ended lately, are known from their beginnings."""
-    with ConsoleHarness() as it:
-        it.created("machines", name="vm")
-        it.poll("vm")
-        it.act("vm", "degrade", key="op", days=6)
-        ends = frozen(it, "other")
-        it.advance(899)
-        assert len(seen(it, 10)) == 2
-        it.advance(15)
-        shown = seen(it, 10)
+    with ConsoleHarness() as console:
+        console.created("machines", name="vm")
+        console.poll("vm")
+        console.act("vm", "degrade", key="op", days=6)
+        ends = frozen(console, "other")
+        console.advance(899)
+        assert len(seen(console, 10)) == 2
+        console.advance(15)
+        shown = seen(console, 10)
         assert shown[ends]["created_at"] == "2026-01-09T12:00:00Z"
         assert shown[ends]["ended_at"] == "2026-01-09T12:15:09Z"
-        it.advance(3 * 24 * 3600)
-        it.poll("vm")
-        (left,) = seen(it, 1).values()
+        console.advance(3 * 24 * 3600)
+        console.poll("vm")
+        (left,) = seen(console, 1).values()
         assert (left["type"], left["status"]) == ("Redeploy", "Scheduled")
 
 
@@ -90,22 +90,22 @@ def test_events_from_before_the_window() -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
     """It looks through a bounded part of the journal and says that it did."""
-    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
-        event = frozen(it, "vm")
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
+        event = frozen(console, "vm")
         facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(10_000)]
         lines = [Line(NOON, "x", (Scope, "s"), fact) for fact in facts]
-        it.run(it._store.commit(Batch(NOON, lines=lines)))
-        shown = it.ok("GET", "/api/timeline")
+        console.run(console._store.commit(Batch(NOON, lines=lines)))
+        shown = console.ok("GET", "/api/timeline")
         assert shown["cut"]
         assert [one["id"] for one in shown["events"]] == [event]
-        it.advance(7200)
-        assert not it.ok("GET", "/api/timeline?seconds=60")["cut"]
+        console.advance(7200)
+        assert not console.ok("GET", "/api/timeline?seconds=60")["cut"]
 
 
 @pytest.mark.spec("C4")
 def test_more_events_than_are_shown() -> None:
     """The newest, and it says that there were more."""
-    with ConsoleHarness() as it:
+    with ConsoleHarness() as console:
         lines = []
         for number in range(600):
             name = f"{number:08d}-0000-0000-0000-000000000000"
@@ -115,8 +115,8 @@ def test_more_events_than_are_shown() -> None:
                 Fact(Did.CANCELLED, name, "m", "o", "so"),
             )
             lines += [Line(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
-        it.run(it._store.commit(Batch(NOON, lines=lines)))
-        shown = it.ok("GET", "/api/timeline")
+        console.run(console._store.commit(Batch(NOON, lines=lines)))
+        shown = console.ok("GET", "/api/timeline")
         assert (len(shown["events"]), shown["cut"]) == (500, True)
         assert [one["id"][:8] for one in shown["events"]] == [f"{n:08d}" for n in range(100, 600)]
 
@@ -124,5 +124,5 @@ def test_more_events_than_are_shown() -> None:
 @pytest.mark.parametrize("seconds", ["0", "-1", "604801", "x", "1.5", "nan", "inf"])
 def test_a_window_that_cannot_be(seconds: str) -> None:
     """A second to a week."""
-    with ConsoleHarness() as it:
-        assert it.api("GET", f"/api/timeline?seconds={seconds}").error_code == "BadQuery"
+    with ConsoleHarness() as console:
+        assert console.api("GET", f"/api/timeline?seconds={seconds}").error_code == "BadQuery"

@@ -24,12 +24,12 @@ def blocks(text: str) -> list[int]:
 def test_it_goes_on_after_a_real_reboot(tmp_path: Path) -> None:
     """Saved before the approval, ended by the reboot, and not one block missing or repeated."""
     folder = copy("checkpoint", tmp_path)
-    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
-        it.poll("db_0")
-        with start_program(*it.inside("db_0", "sh", "boot.sh"), folder=folder) as machine:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        service.poll("db_0")
+        with start_program(*service.inside("db_0", "sh", "boot.sh"), folder=folder) as machine:
             machine.wait_for("block 3:")
             machine.wait_for("watching for db_0")
-            assert it.run("machine", "restart", "db_0").returncode == 0
+            assert service.run("machine", "restart", "db_0").returncode == 0
             wait_until(lambda: machine.output.count("goes on after") == 2, "it is started again")
             before, _, after = machine.output.rpartition("goes on after")
             saved = int(re.findall(r"saved after (\d+) blocks", before)[0])
@@ -39,7 +39,7 @@ def test_it_goes_on_after_a_real_reboot(tmp_path: Path) -> None:
             done = blocks(machine.output)
             assert done == list(range(1, len(done) + 1))
             assert after.startswith(f" {saved} blocks")
-            wait_until(lambda: not it.poll("db_0")["Events"], "the event is over")
+            wait_until(lambda: not service.poll("db_0")["Events"], "the event is over")
 
 
 @pytest.mark.spec("G4")
@@ -51,16 +51,16 @@ def test_it_goes_on_when_nothing_happened_after_all(tmp_path: Path) -> None:
     )
     with Cloud() as cloud:
         machine = cloud.machine("batch_0")
-        with start_program("sh", "boot.sh", folder=folder, env=machine.env) as it:
-            it.wait_for("block 3:")
+        with start_program("sh", "boot.sh", folder=folder, env=machine.env) as program:
+            program.wait_for("block 3:")
             planned = machine.restart().event
             assert planned is not None
-            it.wait_for("is done after")
-            done = blocks(it.output)
+            program.wait_for("is done after")
+            done = blocks(program.output)
             assert json.loads((folder / "saved.json").read_text())["blocks"] == done[-1]
             assert (folder / "paused").exists()
             cloud.cancel(planned)
-            it.wait_for(f"block {done[-1] + 3}:")
-            done = blocks(it.output)
+            program.wait_for(f"block {done[-1] + 3}:")
+            done = blocks(program.output)
             assert done == list(range(1, len(done) + 1))
             assert machine.history == []

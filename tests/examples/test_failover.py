@@ -96,9 +96,9 @@ class Pair:
 class Writer(threading.Thread):
     """Writes numbers, each until it is acknowledged, to whichever server takes writes."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, started_pair: Pair) -> None:
         super().__init__()
-        self._pair = pair
+        self._pair = started_pair
         self._ended = threading.Event()
         self.acknowledged = 0
 
@@ -115,28 +115,28 @@ class Writer(threading.Thread):
 
 
 @contextmanager
-def pair(folder: Path) -> Iterator[Pair]:
+def started_pair(folder: Path) -> Iterator[Pair]:
     """The pair in a folder, with the example beside it."""
     copy("failover", folder)
-    it = Pair(folder)
+    pair = Pair(folder)
     try:
-        it.begin()
-        yield it
+        pair.begin()
+        yield pair
     finally:
-        it.end()
+        pair.end()
 
 
-def configure(it: Pair) -> Path:
+def configure(pair: Pair) -> Path:
     """The example's configuration on the first machine, with a neighbour instead of ssh."""
-    folder = it.folder / "failover"
+    folder = pair.folder / "failover"
     fill_in(
         folder / "agent.toml",
         **{
             '"ssh", "other", "pg_ctl", "promote", "-D", "/var/lib/postgresql/data"': (
-                f'"pg_ctl", "promote", "-D", "{it.data[1]}"'
+                f'"pg_ctl", "promote", "-D", "{pair.data[1]}"'
             ),
-            "/var/lib/postgresql/data": it.data[0],
-            "host=other user=postgres": it.where(1),
+            "/var/lib/postgresql/data": pair.data[0],
+            "host=other user=postgres": pair.where(1),
         },
     )
     return folder
@@ -145,47 +145,47 @@ def configure(it: Pair) -> Path:
 @pytest.mark.spec("G4")
 def test_writes_go_on_at_the_promoted_server(tmp_path: Path) -> None:
     """The other one is the primary before the approval, and no acknowledged write is lost."""
-    with pair(tmp_path) as it, Cloud() as cloud:
-        folder = configure(it)
+    with started_pair(tmp_path) as pair, Cloud() as cloud:
+        folder = configure(pair)
         primary, _ = cloud.machines("db", 2)
-        env = primary.env | {"PATH": it.env["PATH"]}
+        env = primary.env | {"PATH": pair.env["PATH"]}
         with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
             agent.wait_for("watching for db_0")
-            writer = Writer(it)
+            writer = Writer(pair)
             writer.start()
             try:
                 wait_until(lambda: writer.acknowledged >= 3, "the first writes")
                 primary.restart()
                 wait_until(lambda: primary.history == ["reboot"], "it is approved")
-                assert it.ask(1, "select pg_is_in_recovery()") == "f"
+                assert pair.ask(1, "select pg_is_in_recovery()") == "f"
                 before = writer.acknowledged
                 wait_until(lambda: writer.acknowledged >= before + 3, "writes go on")
                 cloud.settle()
-                wait_until(lambda: it.followers(1) == "1", "the old primary follows")
+                wait_until(lambda: pair.followers(1) == "1", "the old primary follows")
                 wait_until(lambda: agent.output.count("is done after") == 2, "both hooks are done")
             finally:
                 writer.stop()
-        kept = it.ask(1, "select count(*), min(number), max(number) from written")
+        kept = pair.ask(1, "select count(*), min(number), max(number) from written")
         assert kept == "|".join(map(str, (writer.acknowledged, 1, writer.acknowledged)))
         wait_until(
-            lambda: it.ask(0, "select count(*) from written") == str(writer.acknowledged),
+            lambda: pair.ask(0, "select count(*) from written") == str(writer.acknowledged),
             "the old primary has them all",
         )
-        assert it.ask(0, "select pg_is_in_recovery()") == "t"
+        assert pair.ask(0, "select pg_is_in_recovery()") == "t"
 
 
 @pytest.mark.spec("G4")
 def test_without_a_standby_it_stays_the_primary(tmp_path: Path) -> None:
     """The hook fails, so nothing is approved, and writes go on where they were."""
-    with pair(tmp_path) as it, Cloud() as cloud:
-        folder = configure(it)
-        it.must("pg_ctl", "-w", "-D", str(it.data[1]), "-m", "fast", "stop")
-        wait_until(lambda: it.followers(0) == "0", "nobody follows")
+    with started_pair(tmp_path) as pair, Cloud() as cloud:
+        folder = configure(pair)
+        pair.must("pg_ctl", "-w", "-D", str(pair.data[1]), "-m", "fast", "stop")
+        wait_until(lambda: pair.followers(0) == "0", "nobody follows")
         primary, _ = cloud.machines("db", 2)
-        env = primary.env | {"PATH": it.env["PATH"]}
+        env = primary.env | {"PATH": pair.env["PATH"]}
         with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
             agent.wait_for("watching for db_0")
             primary.restart()
             agent.wait_for("no standby follows, so this server stays the primary")
             assert primary.history == []
-            assert it.ask(0, "select pg_is_in_recovery()") == "f"
+            assert pair.ask(0, "select pg_is_in_recovery()") == "f"

@@ -33,14 +33,14 @@ def test_the_balancer_knows_before_the_approval(tmp_path: Path) -> None:
         web = cloud.machine("web")
         with start_program(
             sys.executable, "handler.py", str(port), folder=folder, env=web.env
-        ) as it:
+        ) as program:
             wait_until(lambda: is_listening(port), "it listens")
             assert status(port) == 200
             web.restart()
             wait_until(lambda: status(port) == 503, "it is out")
             assert web.history == []
             assert status(port) == 503
-            it.wait_for("told of Reboot, left")
+            program.wait_for("told of Reboot, left")
             wait_until(lambda: web.history == ["reboot"], "it is approved")
             assert status(port) == 503
             cloud.settle()
@@ -55,15 +55,15 @@ def test_the_balancer_example_leaves_a_shared_event_alone(tmp_path: Path) -> Non
         first, second = cloud.machines("db", 2, host="rack", update_domains=1)
         with start_program(
             sys.executable, "handler.py", str(port), folder=folder, env=first.env
-        ) as it:
+        ) as program:
             wait_until(lambda: is_listening(port), "it listens")
             cloud.rollout([first, second], by_host=True)
             wait_until(lambda: [status(port) for _ in range(2)] == [503, 503], "it is out")
-            it.wait_for("told of Freeze, left")
+            program.wait_for("told of Freeze, left")
             second.approve()
             wait_until(lambda: first.history == ["freeze"], "the others approve it")
             cloud.settle()
-            it.wait_for("Freeze is over: back")
+            program.wait_for("Freeze is over: back")
         assert "by db_0" not in cloud.journal()
 
 
@@ -73,19 +73,19 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
     folder = copy("event-log", tmp_path)
     with Cloud() as cloud:
         one, other = cloud.machines("db", 2)
-        with start_program(sys.executable, "log.py", folder=folder, env=one.env) as it:
+        with start_program(sys.executable, "log.py", folder=folder, env=one.env) as program:
             planned = one.restart().event
             assert planned is not None
-            it.wait_for('"phase": "scheduled"')
+            program.wait_for('"phase": "scheduled"')
             other.restart()
-            wait_until(lambda: it.output.count("\n") == 2, "the neighbour's is written, too")
+            wait_until(lambda: program.output.count("\n") == 2, "the neighbour's is written, too")
             assert one.history == []
             one.approve(planned)
-            it.wait_for('"phase": "started"')
+            program.wait_for('"phase": "started"')
             cloud.cancel(other.events[0])
             cloud.settle()
-            wait_until(lambda: it.output.count('"phase": "over"') == 2, "both are over")
-            lines = [json.loads(line) for line in it.output.splitlines()]
+            wait_until(lambda: program.output.count('"phase": "over"') == 2, "both are over")
+            lines = [json.loads(line) for line in program.output.splitlines()]
         mine = [line for line in lines if line["concerns_me"]]
         assert [line["phase"] for line in mine] == ["scheduled", "started", "over"]
         assert {(line["event"], line["machine"], line["type"]) for line in mine} == {
@@ -108,13 +108,13 @@ def test_the_web_server_finishes_what_it_began(tmp_path: Path) -> None:
         web = cloud.machine("web")
         with start_program(
             sys.executable, "server.py", str(port), folder=folder, env=web.env
-        ) as it:
-            it.wait_for("open")
+        ) as program:
+            program.wait_for("open")
             assert answer(port) == (200, "0 bytes\n")
             with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as slow:
                 slow.sendall(b"POST / HTTP/1.1\r\nHost: web\r\nContent-Length: 5\r\n\r\n12")
                 web.restart()
-                it.wait_for("closed, 1 under way")
+                program.wait_for("closed, 1 under way")
                 assert not is_listening(port)
                 assert web.history == []
                 slow.sendall(b"345")

@@ -25,10 +25,10 @@ def block(page: str, language: str, holding: str) -> str:
     return str(one)
 
 
-def inside(it: ServiceProcess, machine: str, *command: str) -> list[str]:
+def inside(service: ServiceProcess, machine: str, *command: str) -> list[str]:
     """The command that runs a program in a machine, which has asked for its events before."""
-    it.poll(machine)
-    return it.inside(machine, *command)
+    service.poll(machine)
+    return service.inside(machine, *command)
 
 
 @pytest.mark.spec("G1", "O3", "O4")
@@ -39,11 +39,15 @@ def test_the_first_handler_is_told_and_rebooted(tmp_path: Path) -> None:
     handler.write_text(block("first-event.md", "python", "saving my work"))
     shown = block("first-event.md", "text", "fairwarning: db_0 is rebooted").splitlines()
     with (
-        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
-        start_program(*inside(it, "db_0", "python3", str(handler)), folder=tmp_path) as program,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as service,
+        start_program(
+            *inside(service, "db_0", "python3", str(handler)), folder=tmp_path
+        ) as program,
     ):
         program.wait_for("I am db_0")
-        assert it.run("machine", "restart", "db_0").stdout.startswith("db_0: accepted, operation ")
+        assert service.run("machine", "restart", "db_0").stdout.startswith(
+            "db_0: accepted, operation "
+        )
         wait_until(lambda: program.output.count("I am db_0") == 2, "it is started again")
         said = program.output.splitlines()
     rare = "Reboot is started"  # it may be read in the last moment, or not
@@ -58,11 +62,11 @@ def test_the_first_hook_runs(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
     agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
     with (
-        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
-        start_program(*inside(it, "db_1", *agent), folder=tmp_path) as program,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as service,
+        start_program(*inside(service, "db_1", *agent), folder=tmp_path) as program,
     ):
         program.wait_for("watching for db_1")
-        assert it.run("machine", "restart", "db_1").returncode == 0
+        assert service.run("machine", "restart", "db_1").returncode == 0
         wait_until(lambda: program.output.count("watching for db_1") == 2, "it is started again")
         assert (tmp_path / "prepared.txt").read_text() == "Reboot of db_1\n"
 

@@ -27,18 +27,18 @@ SLEEP = "sleep 600"
 @pytest.mark.spec("G4", "G5", "G7")
 def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
     """Hooks in their phases, approval after the required one, recovery at the end."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db", 2)
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db", 2)
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks(home.wait_script())
             with AgentProcess(home) as agent:
-                other, mine = it.restart("db_1"), it.restart("db_0")
+                other, mine = endpoint.restart("db_1"), endpoint.restart("db_0")
                 agent.wait_until(lambda: "note" in home.ran())
-                assert it.approvals == []
+                assert endpoint.approvals == []
                 home.release_hooks()
                 agent.wait_until(lambda: "flush" in home.ran())
-                assert it.approvals == [("db_0", (mine.id,))]
-                it.finish("db")
+                assert endpoint.approvals == [("db_0", (mine.id,))]
+                endpoint.finish("db")
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
                 assert agent.stop() < 5
                 assert agent.process.returncode == 0
@@ -50,17 +50,17 @@ def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.spec("G4", "G5")
 def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
     """Each ends in its time; none keeps another, the approval or the agent waiting."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             short = "required = false\ntimeout_seconds = 1"
             home.hook("hang", "scheduled", f"trap '' TERM; {SLEEP}", short)
             home.hook("fork", "scheduled", f"({SLEEP} & {SLEEP} & {SLEEP} &)")
             home.hook("flood", "scheduled", "yes flood | head -c 20000000; yes error 1>&2", short)
             home.hook("drain", "scheduled")
             with AgentProcess(home) as agent:
-                it.restart("db_0")
-                agent.wait_until(lambda: it.approvals and home.steps().count("done") == 4)
+                endpoint.restart("db_0")
+                agent.wait_until(lambda: endpoint.approvals and home.steps().count("done") == 4)
                 failed = {one.hook: one.failed for one in home.journal() if one.step == "done"}
                 assert failed["fork"] == failed["drain"] == ""
                 assert "ran out of time" in failed["hang"]
@@ -74,18 +74,18 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
 @pytest.mark.spec("G5")
 def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
     """The event begins in its own time; what failed is told, and recovery follows."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks("echo no room left; exit 3")
             with AgentProcess(home) as agent:
-                it.restart("db_0")
+                endpoint.restart("db_0")
                 agent.wait_until(lambda: home.steps().count("done") == 2)
-                it.advance(15 * 60 + 2)
+                endpoint.advance(15 * 60 + 2)
                 agent.wait_until(lambda: "flush" in home.ran())
-                it.finish("db")
+                endpoint.finish("db")
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-                assert it.approvals == []
+                assert endpoint.approvals == []
                 assert "exit code 3: no room left" in agent.said()
 
 
@@ -96,22 +96,24 @@ def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
     """Nothing is over before a document says so, and all is made good afterwards (IG5)."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks(home.wait_script())
             home.name = "db_0"
             with AgentProcess(home) as agent:
-                it.restart("db_0")
+                endpoint.restart("db_0")
                 agent.wait_until(lambda: "drain" in home.ran("+"))
-                it.put_fault(kind, delay_seconds=0.3)
-                met = it.call(lambda: it.server.counts.faults[kind])
+                endpoint.put_fault(kind, delay_seconds=0.3)
+                met = endpoint.call(lambda: endpoint.server.counts.faults[kind])
                 home.release_hooks()
-                agent.wait_until(lambda: it.call(lambda: it.server.counts.faults[kind]) > met + 2)
+                agent.wait_until(
+                    lambda: endpoint.call(lambda: endpoint.server.counts.faults[kind]) > met + 2
+                )
                 assert "back" not in home.ran("+")
-                it.clear_faults()
-                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
-                it.finish("db")
+                endpoint.clear_faults()
+                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
+                endpoint.finish("db")
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
 
@@ -120,19 +122,19 @@ def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL, FaultKind.ERROR])
 def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: FaultKind) -> None:
     """An answer that is no document does not end what was going on (IG5)."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks(home.wait_script())
             home.name = "db_0"
             with AgentProcess(home) as agent:
-                it.restart("db_0")
+                endpoint.restart("db_0")
                 agent.wait_until(lambda: "drain" in home.ran("+"))
                 agent.kill()
-            it.put_fault(kind, count=3)
+            endpoint.put_fault(kind, count=3)
             home.release_hooks()
             with AgentProcess(home) as agent:
-                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
+                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
                 assert "back" not in home.ran("+")
 
 
@@ -140,12 +142,12 @@ def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: Fau
 @pytest.mark.parametrize("kind", FaultKind)
 def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None:
     """The first answers are no name; the agent asks until it has one that is."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
-            it.restart("db_0")
-            it.put_fault(kind, count=2, delay_seconds=0.1)
+            endpoint.restart("db_0")
+            endpoint.put_fault(kind, count=2, delay_seconds=0.1)
             with AgentProcess(home) as agent:
                 agent.wait_until(lambda: "drain" in home.ran())
 
@@ -153,20 +155,20 @@ def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None
 @pytest.mark.spec("G4", "G6")
 def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
     """Nobody listens for an hour of the cloud's time: nothing changes, and then all is done."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks(home.wait_script())
             home.name = "db_0"
             with AgentProcess(home) as agent:
-                it.restart("db_0")
+                endpoint.restart("db_0")
                 agent.wait_until(lambda: "drain" in home.ran("+"))
-                it.refuse_connections()
-                it.advance(3600)
+                endpoint.refuse_connections()
+                endpoint.advance(3600)
                 home.release_hooks()
                 agent.wait_until(lambda: "approving" in home.steps())
                 assert "back" not in home.ran("+")
-                it.clear_faults()
+                endpoint.clear_faults()
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
                 agent.wait_until(lambda: "approved" in agent.said())  # or not: it has heard of it
             assert home.ran("+").count("back") == 1
@@ -176,35 +178,35 @@ def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
 def test_an_agent_that_is_up_before_its_endpoint(tmp_path: Path) -> None:
     """A machine may boot faster than its host does."""
     port = free_port()
-    with AgentEndpoint() as it, socket.socket() as late:
-        it.make_enabled("db")
-        it.restart("db_0")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint, socket.socket() as late:
+        endpoint.make_enabled("db")
+        endpoint.restart("db_0")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
-            home.endpoint = f"http://{it.address('db_0')[0]}:{port}"
+            home.endpoint = f"http://{endpoint.address('db_0')[0]}:{port}"
             with AgentProcess(home) as agent:
                 wait_until(lambda: _listens_for_signals(agent))
                 late.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 late.bind(("0.0.0.0", port))
                 late.listen()
-                it.listen_on(late, by_local_address)
-                agent.wait_until(lambda: it.approvals)
+                endpoint.listen_on(late, by_local_address)
+                agent.wait_until(lambda: endpoint.approvals)
 
 
 @pytest.mark.spec("G6")
 def test_a_full_disk_ends_it_and_the_next_one_goes_on(tmp_path: Path) -> None:
     """What cannot be written down is not done (IG2); nothing is approved early or lost."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        event = it.restart("db_0")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        event = endpoint.restart("db_0")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             with AgentProcess(home, file_bytes=500) as agent:
                 assert agent.exit_code() == 1
                 assert "Error: the agent cannot write its journal in" in agent.said()
-            assert it.approvals == []
+            assert endpoint.approvals == []
             with AgentProcess(home) as agent:
-                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
+                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
             assert {line.split()[3] for line in home.log()} == {event.id}
 
 
@@ -217,19 +219,19 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """Within seconds; a hook that was ended did not fail."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks(home.wait_script())
             with AgentProcess(home) as agent:
-                event = it.restart("db_0")
+                event = endpoint.restart("db_0")
                 agent.wait_until(lambda: "drain" in home.ran("+") and "note" in home.ran())
                 agent.process.send_signal(number)
                 assert agent.process.wait(5) == 0
-            assert it.approvals == []
+            assert endpoint.approvals == []
             home.release_hooks()
             with AgentProcess(home) as agent:
-                agent.wait_until(lambda: it.approvals)
+                agent.wait_until(lambda: endpoint.approvals)
             assert home.ran("+").count("drain") == 2
             # Twice if the agent was ended before it had noted the end of the first (IG2).
             assert home.ran("+").count("note") in {1, 2}
@@ -258,17 +260,17 @@ def _listens_for_signals(agent: AgentProcess) -> bool:
 @pytest.mark.spec("G6")
 def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
     """The second says so and ends; the first goes on."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             with AgentProcess(home) as agent:
                 agent.wait_until(lambda: "watching" in agent.said())
                 second = run_agent_command("agent", "run", "--config", str(home.config()))
                 assert second.returncode == 1
                 assert "Error: another agent keeps its journal in" in second.stderr
-                it.restart("db_0")
-                agent.wait_until(lambda: it.approvals)
+                endpoint.restart("db_0")
+                agent.wait_until(lambda: endpoint.approvals)
 
 
 # --- Other words ----------------------------------------------------------------------------------
@@ -277,34 +279,34 @@ def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
 @pytest.mark.spec("G4")
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     """It says what it would do, beside an agent that does it, without a line, a hook or a POST."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db", 2)
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db", 2)
         shared = tmp_path / "shared"
         port = free_port()
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             home.lines = [f'group.folder = "{shared}"', f'listen = "127.0.0.1:{port}"']
             config = str(home.config())
             with AgentProcess(
                 home, "run", "--dry-run", "--config", config, alive=1, look=0.01
             ) as agent:
-                it.freeze("db_0", "db_1")
+                endpoint.freeze("db_0", "db_1")
                 agent.wait_until(lambda: agent.said().count("would run hook") == 2)
-                it.finish("db")
+                endpoint.finish("db")
                 agent.wait_until(lambda: "is over" in agent.said())
                 assert agent.stop() < 5
             assert home.log() == []
-            assert it.approvals == []
+            assert endpoint.approvals == []
             assert not home.state.exists()
             assert not shared.exists()
 
 
 def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
     """Endpoint, name, events and hooks; it runs and approves nothing."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        event = it.restart("db_0")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        event = endpoint.restart("db_0")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.hook("drain", "scheduled", more='on = ["Reboot"]')
             home.hooks.append('[[hook]]\nname = "tell"\nphase = "over"\nurl = "http://a/b"\n')
             done = run_agent_command("agent", "check", "--config", str(home.config()))
@@ -320,14 +322,14 @@ def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
             assert "drain: when scheduled, for Reboot: /bin/sh -c" in done.stdout
             assert "tell: when over, for any event: http://a/b" in done.stdout
             assert not home.state.exists()
-            assert it.approvals == []
+            assert endpoint.approvals == []
 
 
 def test_check_without_hooks_says_that_events_are_approved(tmp_path: Path) -> None:
     """Somebody may not have meant that."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             done = run_agent_command("agent", "check", "--config", str(home.config()))
             assert "hooks      none: events are approved as they come" in done.stdout
 
@@ -369,9 +371,9 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
     up = run_agent_command("up", PYTHONPATH=path)
     assert up.returncode == 1
     assert "pip install 'fairwarning[server]'" in up.stderr
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        home = AgentFolder(tmp_path, it.url("db_0"))
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        home = AgentFolder(tmp_path, endpoint.url("db_0"))
         home.usual_hooks()
         done = run_agent_command("agent", "check", "--config", str(home.config()), PYTHONPATH=path)
         assert done.returncode == 0, done.stderr
@@ -382,15 +384,15 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
 def test_its_own_server(tmp_path: Path) -> None:
     """/healthz and /metrics of an agent that runs; not well once there are no documents."""
     port = free_port()
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             home.name = "db_0"
             home.lines = [f'listen = "127.0.0.1:{port}"']
             with AgentProcess(home, well=1.0) as agent:
-                it.restart("db_0")
-                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
+                endpoint.restart("db_0")
+                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
                 assert fetch(local_url(port, "/healthz")).status == 200
                 done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
                 agent.wait_until(lambda: done in fetch(local_url(port, "/metrics")).body)
@@ -402,19 +404,19 @@ def test_its_own_server(tmp_path: Path) -> None:
                 assert float(figures["events_seen"]) >= 1
                 assert float(figures["hooks_done"]) == 3
                 assert float(figures["readings"]) >= 1
-                it.put_fault(FaultKind.ERROR)
+                endpoint.put_fault(FaultKind.ERROR)
                 agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 503)
                 assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
-                it.clear_faults()
+                endpoint.clear_faults()
                 agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The agent says so and does not start; nothing has run."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
-            home.lines = [f'listen = "127.0.0.1:{it.port}"']
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
+            home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
             done = run_agent_command("agent", "run", "--config", str(home.config()))
             assert done.returncode == 1
             assert "listen: cannot listen on" in done.stderr

@@ -68,13 +68,13 @@ def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
 
     Fourteen machines, each of whose agents dies at another line.
     """
-    with AgentEndpoint() as it, ExitStack() as stack:
+    with AgentEndpoint() as endpoint, ExitStack() as stack:
         names = [f"db{line}" for line in range(1, LINES + 1)]
         for name in names:
-            it.make_enabled(name)
-        events = {f"{name}_0": it.restart(f"{name}_0").id for name in names}
-        made = stack.enter_context(agent_folders(it, tmp_path, *events))
-        it.observe = lambda: {home.folder.name: home.ran() for home in made}
+            endpoint.make_enabled(name)
+        events = {f"{name}_0": endpoint.restart(f"{name}_0").id for name in names}
+        made = stack.enter_context(agent_folders(endpoint, tmp_path, *events))
+        endpoint.observe = lambda: {home.folder.name: home.ran() for home in made}
         for home in made:
             home.usual_hooks()
         victims = [Victim(home, f"{when}:{line}") for line, home in enumerate(made, 1)]
@@ -82,16 +82,16 @@ def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
             stack.callback(victim.end)
         together(victims, "flush")
         for name in names:
-            it.finish(name)
+            endpoint.finish(name)
         together(victims, "back")
         forgotten(victims)
         assert [victim.deaths for victim in victims] == [1] * LINES
         for home in made:
             judge(home, events[home.folder.name])
-        for (machine, approved), ran in zip(it.approvals, it.observed, strict=True):
+        for (machine, approved), ran in zip(endpoint.approvals, endpoint.observed, strict=True):
             assert approved == (events[machine],)
             assert "drain" in ran[machine], "IG1"
-        assert {machine for machine, _ in it.approvals} == set(events)
+        assert {machine for machine, _ in endpoint.approvals} == set(events)
 
 
 def judge(home: AgentFolder, event: str) -> None:
@@ -107,15 +107,15 @@ def judge(home: AgentFolder, event: str) -> None:
 
 def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
     """The agent is gone with it; afterwards what was prepared is recovered."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             with AgentProcess(home) as agent:
-                it.restart("db_0")
+                endpoint.restart("db_0")
                 agent.wait_until(lambda: "approved" in home.steps())
                 agent.kill()
-            it.finish("db")
+            endpoint.finish("db")
             with AgentProcess(home) as agent:
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             begun = Counter(home.ran("+"))
@@ -124,17 +124,17 @@ def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Each life gets one line farther; in the end all is done."""
-    with AgentEndpoint() as it:
-        it.make_enabled("db")
-        it.restart("db_0")
-        with agent_folders(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db")
+        endpoint.restart("db_0")
+        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             for _ in range(4):
                 with AgentProcess(home, die="before:3") as agent:
-                    wait_until(lambda a=agent: a.process.poll() is not None or it.approvals)  # type: ignore[misc]
+                    wait_until(lambda a=agent: a.process.poll() is not None or endpoint.approvals)  # type: ignore[misc]
             with AgentProcess(home) as agent:
                 agent.wait_until(lambda: "flush" in home.ran())
-                it.finish("db")
+                endpoint.finish("db")
                 agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             assert len({line.split()[3] for line in home.log()}) == 1
             assert home.ran("+").count("back") == 1

@@ -72,83 +72,83 @@ def three(
 @KINDS
 def test_one_approval_after_all_are_ready(tmp_path: Path, kind: str) -> None:
     """By the first of Resources, whoever is ready first."""
-    with three(tmp_path, kind) as it:
-        it.cloud.freeze("db_0", "db_1", "db_2")
-        leader = it.leader()
-        it.until_all("drain", "+")
-        for home in it.homes[::-1]:
-            assert it.cloud.approvals == []
+    with three(tmp_path, kind) as group:
+        group.cloud.freeze("db_0", "db_1", "db_2")
+        leader = group.leader()
+        group.until_all("drain", "+")
+        for home in group.homes[::-1]:
+            assert group.cloud.approvals == []
             home.release_hooks()
-        it.until_all("flush")
-        assert [who for who, _ in it.cloud.approvals] == [f"db_{leader}"]
-        assert sorted(it.cloud.observed[0]) == ["db_0", "db_1", "db_2"]
-        it.cloud.finish("db")
-        it.until_all("back")
-        assert len(it.cloud.approvals) == 1
+        group.until_all("flush")
+        assert [who for who, _ in group.cloud.approvals] == [f"db_{leader}"]
+        assert sorted(group.cloud.observed[0]) == ["db_0", "db_1", "db_2"]
+        group.cloud.finish("db")
+        group.until_all("back")
+        assert len(group.cloud.approvals) == 1
 
 
 @KINDS
 def test_nobody_approves_while_one_is_not_ready(tmp_path: Path, kind: str) -> None:
     """Though it takes longer than a silent machine would count as alive."""
-    with three(tmp_path, kind, slow=f"sleep {1.5 * ALIVE}") as it:
-        it.cloud.freeze("db_0", "db_1", "db_2")
-        it.until_all("flush")
-        assert it.cloud.observed == [["db_0", "db_1", "db_2"]]
+    with three(tmp_path, kind, slow=f"sleep {1.5 * ALIVE}") as group:
+        group.cloud.freeze("db_0", "db_1", "db_2")
+        group.until_all("flush")
+        assert group.cloud.observed == [["db_0", "db_1", "db_2"]]
 
 
 @KINDS
 def test_a_leader_who_looks_seldom_is_alive_all_the_same(tmp_path: Path, kind: str) -> None:
     """Whoever comes to hear of the event first does not go ahead without the others."""
-    with three(tmp_path, kind, looks=(ALIVE / 2, 0.05, 0.05)) as it:
-        it.cloud.freeze("db_0", "db_1", "db_2")
-        assert it.leader() == 0
-        it.homes[1].release_hooks()
-        it.homes[2].release_hooks()
-        for agent in it.agents[1:]:
+    with three(tmp_path, kind, looks=(ALIVE / 2, 0.05, 0.05)) as group:
+        group.cloud.freeze("db_0", "db_1", "db_2")
+        assert group.leader() == 0
+        group.homes[1].release_hooks()
+        group.homes[2].release_hooks()
+        for agent in group.agents[1:]:
             agent.wait_until(lambda a=agent: "drain" in a.home.ran())  # type: ignore[misc]
-        it.homes[0].release_hooks()
-        it.until_all("flush")
-        assert it.cloud.observed == [["db_0", "db_1", "db_2"]]
-        assert [who for who, _ in it.cloud.approvals] == ["db_0"]
+        group.homes[0].release_hooks()
+        group.until_all("flush")
+        assert group.cloud.observed == [["db_0", "db_1", "db_2"]]
+        assert [who for who, _ in group.cloud.approvals] == ["db_0"]
 
 
 @KINDS
 def test_when_the_leader_is_killed_the_next_takes_over(tmp_path: Path, kind: str) -> None:
     """Before NotBefore, and once the two that are left are ready."""
-    with three(tmp_path, kind) as it:
-        event = it.cloud.freeze("db_0", "db_1", "db_2")
+    with three(tmp_path, kind) as group:
+        event = group.cloud.freeze("db_0", "db_1", "db_2")
         order = [int(name.removeprefix("db_")) for name in event.resources]
-        it.until_all("drain", "+")
-        it.agents[order[0]].kill()
+        group.until_all("drain", "+")
+        group.agents[order[0]].kill()
         for number in order[1:]:
-            it.homes[number].release_hooks()
-        it.until_all("flush")
-        assert [who for who, _ in it.cloud.approvals] == [f"db_{order[1]}"]
-        assert {f"db_{number}" for number in order[1:]} <= set(it.cloud.observed[0])
-        assert it.cloud.clock.now() < event.not_before
+            group.homes[number].release_hooks()
+        group.until_all("flush")
+        assert [who for who, _ in group.cloud.approvals] == [f"db_{order[1]}"]
+        assert {f"db_{number}" for number in order[1:]} <= set(group.cloud.observed[0])
+        assert group.cloud.clock.now() < event.not_before
 
 
 @KINDS
 def test_a_machine_that_is_killed_is_not_waited_for(tmp_path: Path, kind: str) -> None:
     """The leader goes on without it."""
-    with three(tmp_path, kind) as it:
-        event = it.cloud.freeze("db_0", "db_1", "db_2")
+    with three(tmp_path, kind) as group:
+        event = group.cloud.freeze("db_0", "db_1", "db_2")
         order = [int(name.removeprefix("db_")) for name in event.resources]
-        it.until_all("drain", "+")
-        it.agents[order[2]].kill()
+        group.until_all("drain", "+")
+        group.agents[order[2]].kill()
         for number in order[:2]:
-            it.homes[number].release_hooks()
-        it.until_all("flush")
-        assert [who for who, _ in it.cloud.approvals] == [f"db_{order[0]}"]
+            group.homes[number].release_hooks()
+        group.until_all("flush")
+        assert [who for who, _ in group.cloud.approvals] == [f"db_{order[0]}"]
 
 
 def test_an_event_of_one_of_them_is_its_own_affair(tmp_path: Path) -> None:
     """No coordination: the others are not even there."""
-    with three(tmp_path, "folder") as it:
-        for agent in it.agents[1:]:
+    with three(tmp_path, "folder") as group:
+        for agent in group.agents[1:]:
             agent.kill()
-        it.homes[0].release_hooks()
-        it.cloud.restart("db_0")
-        it.agents[0].wait_until(lambda: it.cloud.approvals)
-        assert it.cloud.approvals[0][0] == "db_0"
+        group.homes[0].release_hooks()
+        group.cloud.restart("db_0")
+        group.agents[0].wait_until(lambda: group.cloud.approvals)
+        assert group.cloud.approvals[0][0] == "db_0"
         assert not list((tmp_path / "shared").glob("[0-9A-F]*"))

@@ -32,9 +32,9 @@ VERSIONS = [
 ]
 
 
-def url(it: EndpointHarness, machine: str) -> str:
+def url(endpoint: EndpointHarness, machine: str) -> str:
     """Where this machine asks our endpoint."""
-    host, port = it.address(machine)
+    host, port = endpoint.address(machine)
     return f"http://{host}:{port}"
 
 
@@ -42,11 +42,11 @@ def url(it: EndpointHarness, machine: str) -> str:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_of_ours(guest: type[Client], version: str) -> None:
     """Whichever a program asks for, the same event comes out of it, as far as it goes."""
-    with EndpointHarness(Settings(preview=True)) as it:
-        it.make("db", 2)
-        with guest(url(it, "db_0"), version=version) as client:
+    with EndpointHarness(Settings(preview=True)) as endpoint:
+        endpoint.make("db", 2)
+        with guest(url(endpoint, "db_0"), version=version) as client:
             assert client.document() == Document(1)
-            made = it.freeze("db_1", "db_0")
+            made = endpoint.freeze("db_1", "db_0")
             (event,) = client.wait().events
             assert (event.id, event.type, event.status) == (made.id, "Freeze", "Scheduled")
             assert event.concerns("db_0")
@@ -58,38 +58,38 @@ def test_every_version_of_ours(guest: type[Client], version: str) -> None:
             client.approve(event)
             (event,) = client.wait().events
             assert (event.started, event.not_before) == (True, None)
-            it.advance(HOUR)
+            endpoint.advance(HOUR)
             assert client.wait().events == ()
 
 
 @BOTH
 def test_a_change_is_seen_at_once(guest: type[Client]) -> None:
     """Our endpoint holds the request, so one is enough."""
-    with EndpointHarness() as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             client.document()
             waiting = meanwhile(client.wait)
-            it.wait_until(lambda: it.server.counts.held == 1)
-            event = it.restart("db_0")
+            endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+            event = endpoint.restart("db_0")
             assert ids(done(waiting)) == [event.id]
-            it.tick()
-            assert it.call(lambda: it.server.counts.polls) == 2
+            endpoint.tick()
+            assert endpoint.call(lambda: endpoint.server.counts.polls) == 2
 
 
 @BOTH
 def test_a_held_request_that_brings_nothing(guest: type[Client]) -> None:
     """It is followed by another right away, until the timeout."""
-    with EndpointHarness() as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             known = client.document()
             waiting = meanwhile(lambda: client.wait(1.1))
-            it.wait_until(lambda: it.server.counts.held == 1)
+            endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
             assert done(waiting) == known
             waiting = meanwhile(client.wait)
-            it.wait_until(lambda: it.server.counts.held == 1)
-            event = it.restart("db_0")
+            endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+            event = endpoint.restart("db_0")
             assert ids(done(waiting)) == [event.id]
 
 
@@ -98,17 +98,17 @@ def test_a_held_request_that_brings_nothing(guest: type[Client]) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
     """Events that were known stay known through it, the rest works again after it (IG5)."""
-    with EndpointHarness() as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             client.document()
-            event = it.restart("db_0")
+            event = endpoint.restart("db_0")
             known = client.document()
             assert ids(known) == [event.id]
             fault = Fault(kind=kind, scope="db", delay_seconds=0.05)
-            it.call(lambda: it.server.faults.put(fault))
+            endpoint.call(lambda: endpoint.server.faults.put(fault))
             assert client.wait(0.05) == known
-            it.call(it.server.faults.clear)
+            endpoint.call(endpoint.server.faults.clear)
             assert client.document() == known
             client.approve(event.id)
             assert client.wait().events[0].started
@@ -119,11 +119,11 @@ def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL])
 def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> None:
     """What is no name is never taken for one."""
-    with EndpointHarness() as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             fault = Fault(kind=kind, scope="db", count=1)
-            it.call(lambda: it.server.faults.put(fault))
+            endpoint.call(lambda: endpoint.server.faults.put(fault))
             assert client.me() == "db_0"
 
 
@@ -131,17 +131,17 @@ def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> N
 @pytest.mark.spec("G3")
 def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
     """It is the one that events name, and not the host's."""
-    with EndpointHarness() as it:
-        it.create(CreateSet(set="web", capacity=2))
-        name = next(iter(it._addresses))
-        with guest(url(it, name)) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.create(CreateSet(set="web", capacity=2))
+        name = next(iter(endpoint._addresses))
+        with guest(url(endpoint, name)) as client:
             assert client.document().events == ()
             assert client.me() == name
-            event = it.restart(name)
+            event = endpoint.restart(name)
             assert client.wait().find(event.id) is not None
             assert client.events()[0].concerns(client.me())
             target = f"/metadata/instance/compute/osProfile/computerName?{TEXT}"
-            host = it.send_from(name, "GET", target, {"Metadata": "true"}).body.decode()
+            host = endpoint.send_from(name, "GET", target, {"Metadata": "true"}).body.decode()
             assert host
             assert not client.events()[0].concerns(host)
 
@@ -149,11 +149,11 @@ def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
 @BOTH
 def test_approving_with_ours(guest: type[Client]) -> None:
     """Twice does no harm; what is not there is refused, with a text; then nothing is approved."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        with guest(url(endpoint, "db_0")) as client:
             client.document()
-            first, second = it.restart("db_0"), it.freeze("db_1")
+            first, second = endpoint.restart("db_0"), endpoint.freeze("db_1")
             unknown = "00000000-0000-0000-0000-000000000000"
             with pytest.raises(Refused, match=r"400 \(Bad request"):
                 client.approve(first.id, unknown)
@@ -166,31 +166,33 @@ def test_approving_with_ours(guest: type[Client]) -> None:
 @BOTH
 def test_a_day_of_silence_with_ours(guest: type[Client]) -> None:
     """The feature goes off and the counter begins anew; the client sees what is there."""
-    with EndpointHarness() as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             client.document()
-            it.restart("db_0")
+            endpoint.restart("db_0")
             before = client.document()
-            it.advance(3 * DAY)
-            it.advance(1)
-            assert not it.scope("db").enabled
+            endpoint.advance(3 * DAY)
+            endpoint.advance(1)
+            assert not endpoint.scope("db").enabled
             after = client.document()
             assert after == Document(1)
             assert before.incarnation > after.incarnation
-            event = it.restart("db_0")
+            event = endpoint.restart("db_0")
             assert ids(client.wait()) == [event.id]
 
 
 @BOTH
 def test_a_feature_that_takes_its_time(guest: type[Client]) -> None:
     """The first request is held while it is switched on, and then answered."""
-    with EndpointHarness() as it:
-        it.make("db", rules=Rules(enable_delay_seconds=120))
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", rules=Rules(enable_delay_seconds=120))
+        with guest(url(endpoint, "db_0")) as client:
             waiting = meanwhile(client.document)
-            it.wait_until(lambda: bool((seen := it.fleet.documents.get("db")) and seen.incarnation))
-            it.advance(120)
+            endpoint.wait_until(
+                lambda: bool((seen := endpoint.fleet.documents.get("db")) and seen.incarnation)
+            )
+            endpoint.advance(120)
             assert done(waiting) == Document(1)
 
 
@@ -198,15 +200,15 @@ def test_a_feature_that_takes_its_time(guest: type[Client]) -> None:
 @BOTH
 def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
     """Our endpoint can listen on one; all works as elsewhere."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.listen_on(open_unix(tmp_path / "s"), always("db", "db_0"))
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.listen_on(open_unix(tmp_path / "s"), always("db", "db_0"))
         with guest(f"unix:{tmp_path / 's'}") as client:
             assert client.me() == "db_0"
             client.document()
             waiting = meanwhile(client.wait)
-            it.wait_until(lambda: it.server.counts.held == 1)
-            event = it.restart("db_0")
+            endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+            event = endpoint.restart("db_0")
             assert ids(done(waiting)) == [event.id]
             client.approve(event.id)
             assert client.events()[0].started
@@ -215,43 +217,45 @@ def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
 @BOTH
 def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
     """With Azure's limit switched on, a client that is in a hurry still gets there."""
-    with EndpointHarness(Settings(requests_per_second=5)) as it:
-        it.make("db")
-        with guest(url(it, "db_0")) as client:
+    with EndpointHarness(Settings(requests_per_second=5)) as endpoint:
+        endpoint.make("db")
+        with guest(url(endpoint, "db_0")) as client:
             for _ in range(12):
                 assert client.document() == Document(1)
-        assert it.call(it.server.counts.refused.total) == 1
+        assert endpoint.call(endpoint.server.counts.refused.total) == 1
 
 
 @BOTH
 def test_a_version_that_ours_does_not_have(guest: type[Client]) -> None:
     """An unknown one may come to be; a malformed one is refused at once."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         with (
-            guest(url(it, "db_0"), version="2031-01-01", patience=0) as client,
+            guest(url(endpoint, "db_0"), version="2031-01-01", patience=0) as client,
             pytest.raises(Unavailable, match="404"),
         ):
             client.document()
-        with guest(url(it, "db_0"), version="newest") as client, pytest.raises(Refused):
+        with guest(url(endpoint, "db_0"), version="newest") as client, pytest.raises(Refused):
             client.document()
 
 
 def test_a_wait_that_is_cancelled() -> None:
     """Whatever it was doing, the client can be used after it, and no answer goes astray."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
 
         async def work() -> None:
-            async with AsyncScheduledEvents(url(it, "db_0"), every=SOON) as client:
+            async with AsyncScheduledEvents(url(endpoint, "db_0"), every=SOON) as client:
                 await client.document()
                 waiting = asyncio.create_task(client.wait())
-                await asyncio.to_thread(it.wait_until, lambda: it.server.counts.held == 1)
+                await asyncio.to_thread(
+                    endpoint.wait_until, lambda: endpoint.server.counts.held == 1
+                )
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await waiting
                 assert await client.me() == "db_0"
-                event = await asyncio.to_thread(it.restart, "db_0")
+                event = await asyncio.to_thread(endpoint.restart, "db_0")
                 assert ids(await client.wait()) == [event.id]
                 await client.approve(event.id)
                 assert (await client.events())[0].started

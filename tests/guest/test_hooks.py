@@ -95,16 +95,16 @@ class HookHarness:
 @contextmanager
 def hook_harness() -> Iterator[HookHarness]:
     """Nothing that belongs to a hook is left afterwards, and each end was told once."""
-    it = HookHarness()
+    harness = HookHarness()
     try:
-        yield it
+        yield harness
     finally:
-        it.hooks.close()
+        harness.hooks.close()
         for thread in threading.enumerate():
             if "hook" in thread.name:
                 thread.join(LIMIT_SECONDS)
                 assert not thread.is_alive(), thread.name
-    assert len(it.ends()) == it._runs
+    assert len(harness.ends()) == harness._runs
 
 
 @contextmanager
@@ -161,9 +161,9 @@ import json, os, sys
 told = {{"stdin": json.load(sys.stdin), "environment": dict(os.environ)}}
 open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
 """
-    with hook_harness() as it:
-        run = it.run(program(code), cancelled=True)
-        assert it.failure() == ""
+    with hook_harness() as harness:
+        run = harness.run(program(code), cancelled=True)
+        assert harness.failure() == ""
     told = json.loads((tmp_path / "told").read_text())
     deadline = run.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert told["stdin"] == {
@@ -218,9 +218,9 @@ open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
 )
 def test_how_a_program_ended_is_told(code: str, failed: str) -> None:
     """In one line: its exit code or signal, and the last that it said."""
-    with hook_harness() as it:
-        it.run(program(code))
-        assert it.failure() == failed
+    with hook_harness() as harness:
+        harness.run(program(code))
+        assert harness.failure() == failed
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_a_program_that_cannot_be_started_fails(tmp_path: Path, name: str, faile
     (tmp_path / "a program").chmod(0o700)
     path = str(tmp_path / name)
     before = descriptors()
-    with hook_harness() as it:
-        it.run(Hook("it", Phase.SCHEDULED, Kind.COMMAND, command=(path,)))
-        assert it.failure() == failed + path
+    with hook_harness() as harness:
+        harness.run(Hook("it", Phase.SCHEDULED, Kind.COMMAND, command=(path,)))
+        assert harness.failure() == failed + path
     assert descriptors() == before
 
 
@@ -265,9 +265,9 @@ assert it["EventId"] == "a\\0b\\n\\ud800" and len(it["Resources"]) == 50_000
 assert len(names) > 1_000 and set(names) <= set(it["Resources"])
 assert os.environ["FAIRWARNING_EVENT_ID"] == "a?b\\n?"
 """
-    with hook_harness() as it:
-        it.run(program(code), event=odd)
-        assert it.ends() == [(odd.id, Phase.SCHEDULED, "it", "")]
+    with hook_harness() as harness:
+        harness.run(program(code), event=odd)
+        assert harness.ends() == [(odd.id, Phase.SCHEDULED, "it", "")]
 
 
 def test_a_flood_of_output_is_passed_over() -> None:
@@ -279,11 +279,11 @@ for _ in range(4_800):
 print("\\nthe end")
 raise SystemExit(3)
 """
-    with hook_harness() as it:
+    with hook_harness() as harness:
         tracemalloc.start()
         try:
-            it.run(program(code))
-            assert it.failure() == "exit code 3: the end"
+            harness.run(program(code))
+            assert harness.failure() == "exit code 3: the end"
             assert tracemalloc.get_traced_memory()[1] < 2 * 2**20
         finally:
             tracemalloc.stop()
@@ -291,10 +291,10 @@ raise SystemExit(3)
 
 def test_a_flood_that_never_ends_is_ended_in_time() -> None:
     """Also while it writes without pause, a hook has its deadline."""
-    with hook_harness() as it:
+    with hook_harness() as harness:
         began = time.monotonic()
-        it.run(program("import os\nwhile True: os.write(1, b'lava\\n' * 9_999)"), seconds=2)
-        assert it.failure().startswith(f"{OUT_OF_TIME}: l")
+        harness.run(program("import os\nwhile True: os.write(1, b'lava\\n' * 9_999)"), seconds=2)
+        assert harness.failure().startswith(f"{OUT_OF_TIME}: l")
         assert time.monotonic() - began < 2 + SOON_SECONDS
 
 
@@ -308,12 +308,12 @@ if os.fork() == 0:
     while True: time.sleep(1000)
 here().recv(1)
 """
-    with listening(monkeypatch) as server, hook_harness() as it:
-        it.run(program(code))
+    with listening(monkeypatch) as server, hook_harness() as harness:
+        harness.run(program(code))
         found = arrivals(server, 3)
         (main,) = found[b"h"]
         main.sendall(b"x")
-        assert it.failure() == ""
+        assert harness.failure() == ""
         assert [gone(child) for child in found[b"c"]] == [True, True]
         for there in (main, *found[b"c"]):
             there.close()
@@ -335,12 +335,12 @@ os._exit(1)
     before = descriptors()
     large = replace(EVENT, description="x" * 2**20)
     with listening(monkeypatch) as server:
-        with hook_harness() as it:
-            it.run(program(code), event=large)
+        with hook_harness() as harness:
+            harness.run(program(code), event=large)
             found = arrivals(server, 2)
             (main,), (service,) = found[b"h"], found[b"s"]
             main.sendall(b"x")
-            assert it.failure() == "exit code 1: the end"
+            assert harness.failure() == "exit code 1: the end"
         service.setblocking(False)
         with pytest.raises(BlockingIOError):
             service.recv(1)  # it lives
@@ -358,11 +358,11 @@ if os.fork() == 0:
     while True: os.write(1, b"x" * 65_536)
 here().recv(1)
 """
-    with listening(monkeypatch) as server, hook_harness() as it:
-        it.run(program(code))
+    with listening(monkeypatch) as server, hook_harness() as harness:
+        harness.run(program(code))
         found = arrivals(server, 2)
         found[b"h"][0].sendall(b"x")
-        assert it.failure() == ""
+        assert harness.failure() == ""
         assert gone(found[b"s"][0])  # nobody reads what it writes
         for there in (*found[b"h"], *found[b"s"]):
             there.close()
@@ -373,11 +373,11 @@ def test_a_program_need_not_read_its_stdin(size: int) -> None:
     """However long the event is; what is left of it is thrown away."""
     large = replace(EVENT, description="x" * size)
     before = descriptors()
-    with hook_harness() as it:
-        it.run(program("import os; os.close(0)"), event=large)
-        it.run(program("import sys; sys.stdin.read(5)"), event=large)
-        it.run(program("import sys; assert len(sys.stdin.read()) > " + str(size)), event=large)
-        assert {failed for *_, failed in it.ends()} == {""}
+    with hook_harness() as harness:
+        harness.run(program("import os; os.close(0)"), event=large)
+        harness.run(program("import sys; sys.stdin.read(5)"), event=large)
+        harness.run(program("import sys; assert len(sys.stdin.read()) > " + str(size)), event=large)
+        assert {failed for *_, failed in harness.ends()} == {""}
     assert descriptors() == before
 
 
@@ -390,10 +390,10 @@ signal.signal(signal.SIGTERM, lambda *_: print("asked at", time.time(), flush=Tr
 os.fork()
 while True: time.sleep(1000)
 """
-    with hook_harness() as it:
+    with hook_harness() as harness:
         began = time.monotonic()
-        run = it.run(program(code), seconds=3)
-        failed = it.failure()
+        run = harness.run(program(code), seconds=3)
+        failed = harness.failure()
         took = time.monotonic() - began
     assert failed.startswith(f"{OUT_OF_TIME}: asked at")
     assert float(failed.rpartition(" ")[2]) < run.ends.timestamp()
@@ -408,18 +408,18 @@ here()
 signal.sigwait([signal.SIGTERM])
 print("cleaned")
 """
-    with listening(monkeypatch) as server, hook_harness() as it:
-        run = it.run(program(code))
+    with listening(monkeypatch) as server, hook_harness() as harness:
+        run = harness.run(program(code))
         arrival(server).close()
-        it.hooks.stop(Stop(EVENT.id, run.phase, "it"))
-        assert it.failure() == f"{STOPPED}: cleaned"
+        harness.hooks.stop(Stop(EVENT.id, run.phase, "it"))
+        assert harness.failure() == f"{STOPPED}: cleaned"
 
 
 def test_nothing_is_started_when_no_time_is_left(tmp_path: Path) -> None:
     """A hook whose deadline has passed fails as it is."""
-    with hook_harness() as it:
-        it.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"), seconds=0)
-        assert it.failure() == NO_TIME_LEFT
+    with hook_harness() as harness:
+        harness.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"), seconds=0)
+        assert harness.failure() == NO_TIME_LEFT
     assert not (tmp_path / "ran").exists()
 
 
@@ -444,24 +444,24 @@ def test_the_clock_that_counts_is_the_callers() -> None:
 def test_hooks_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty that wait for each other all come to an end."""
     code = f"{HERE}\nassert here().recv(1) == b'g'"
-    with listening(monkeypatch) as server, hook_harness() as it:
+    with listening(monkeypatch) as server, hook_harness() as harness:
         for number in range(20):
-            it.run(program(code, f"hook {number}"))
+            harness.run(program(code, f"hook {number}"))
         all_of_them = [arrival(server) for _ in range(20)]
         for there in all_of_them:
             there.sendall(b"g")
             there.close()
-        names = {name for _, _, name, failed in it.ends() if not failed}
+        names = {name for _, _, name, failed in harness.ends() if not failed}
     assert names == {f"hook {number}" for number in range(20)}
 
 
 def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is named, whatever the case of the event's id; the others run on."""
     code = f"{HERE}\nhere().recv(1)"
-    with listening(monkeypatch) as server, hook_harness() as it:
-        it.run(program(code))
+    with listening(monkeypatch) as server, hook_harness() as harness:
+        harness.run(program(code))
         there = arrival(server)
-        it.run(program(code, "other"))
+        harness.run(program(code, "other"))
         other = arrival(server)
         for stop in (
             Stop(EVENT.id, Phase.STARTED, "it"),
@@ -469,10 +469,10 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
             Stop(EVENT.id, Phase.SCHEDULED, "unknown"),
             Stop(EVENT.id.lower(), Phase.SCHEDULED, "it"),
         ):
-            it.hooks.stop(stop)
+            harness.hooks.stop(stop)
         assert gone(there)
         other.sendall(b"x")
-        assert {(name, failed) for _, _, name, failed in it.ends()} == {
+        assert {(name, failed) for _, _, name, failed in harness.ends()} == {
             ("it", STOPPED),
             ("other", ""),
         }
@@ -483,30 +483,30 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_closing_ends_all_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also those that ignore to be asked; and nothing is started from then on."""
     code = f"{HERE}\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nhere().recv(1)"
-    with listening(monkeypatch) as server, hook_harness() as it:
+    with listening(monkeypatch) as server, hook_harness() as harness:
         for number in range(3):
-            it.run(program(code, f"hook {number}"))
+            harness.run(program(code, f"hook {number}"))
         there = [arrival(server) for _ in range(3)]
-        it.hooks.close()
-        assert [failed for *_, failed in it.told] == [STOPPED] * 3
+        harness.hooks.close()
+        assert [failed for *_, failed in harness.told] == [STOPPED] * 3
         assert all(map(gone, there))
         for one in there:
             one.close()
-        it.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"))
-        assert [failed for *_, failed in it.ends()] == [STOPPED] * 4
+        harness.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"))
+        assert [failed for *_, failed in harness.ends()] == [STOPPED] * 4
     assert not (tmp_path / "ran").exists()
 
 
 def test_each_end_is_told_once() -> None:
     """Also when a program ends by itself just when its time is up, or it is being stopped."""
-    with hook_harness() as it:
+    with hook_harness() as harness:
         for number in range(12):
             code = f"import time; time.sleep({0.6 + number / 100})"
-            it.run(program(code, f"hook {number}"), seconds=0.9)
+            harness.run(program(code, f"hook {number}"), seconds=0.9)
         for number in range(6):
-            it.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
-            it.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
-        names = [name for _, _, name, _ in it.ends()]
+            harness.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
+            harness.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
+        names = [name for _, _, name, _ in harness.ends()]
     assert sorted(names) == sorted(f"hook {number}" for number in range(12))
 
 
@@ -544,10 +544,10 @@ def test_a_system_out_of_threads_fails_a_hook(monkeypatch: pytest.MonkeyPatch, a
         start(thread)
 
     before = descriptors()
-    with hook_harness() as it:
+    with hook_harness() as harness:
         monkeypatch.setattr(threading.Thread, "start", refuse)
-        it.run(program(""))
-        assert it.failure().endswith("can't start new thread")
+        harness.run(program(""))
+        assert harness.failure().endswith("can't start new thread")
         monkeypatch.undo()
     assert descriptors() == before
 
@@ -555,9 +555,9 @@ def test_a_system_out_of_threads_fails_a_hook(monkeypatch: pytest.MonkeyPatch, a
 def test_what_a_hook_said_is_logged_when_it_fails(caplog: pytest.LogCaptureFixture) -> None:
     """Its last lines, each marked as its own, so that none can pass for another line of the log."""
     caplog.set_level("INFO", module.__name__)
-    with hook_harness() as it:
-        it.run(program("print('ERROR forged\\n\\x1b[2Jtwo'); raise SystemExit(1)"))
-        assert it.failure() == "exit code 1: [2Jtwo"
+    with hook_harness() as harness:
+        harness.run(program("print('ERROR forged\\n\\x1b[2Jtwo'); raise SystemExit(1)"))
+        assert harness.failure() == "exit code 1: [2Jtwo"
     begun, ended = (record.getMessage() for record in caplog.records)
     assert begun.startswith(f"hook it (event {EVENT.id}, scheduled) begins, has until 2")
     assert ended.endswith(" s: exit code 1: [2Jtwo\n  | ERROR forged\n  | [2Jtwo")
@@ -628,9 +628,9 @@ def test_a_request_is_told_of_the_event(monkeypatch: pytest.MonkeyPatch, status:
     """It is a POST of the JSON that programs get; proxies are for others."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with serving((status, {})) as server, hook_harness() as it:
-        run = it.run(posting(server.url))
-        assert it.failure() == ""
+    with serving((status, {})) as server, hook_harness() as harness:
+        run = harness.run(posting(server.url))
+        assert harness.failure() == ""
         ((path, headers, body),) = server.asked
     assert path == "/hook?key=1"
     assert headers["Content-Type"] == "application/json"
@@ -642,9 +642,9 @@ def test_a_request_is_sent_again_while_trouble_may_pass(monkeypatch: pytest.Monk
     """A server that is down, overloaded or broken for a while gets the same request once more."""
     monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
     answers: list[tuple[int, dict[str, str]]] = [(500, {}), (503, {}), (429, {"Retry-After": "0"})]
-    with serving(*answers, (200, {})) as server, hook_harness() as it:
-        it.run(posting(server.url))
-        assert it.failure() == ""
+    with serving(*answers, (200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url))
+        assert harness.failure() == ""
         assert len(server.asked) == 4
         assert len({body for _, _, body in server.asked}) == 1
 
@@ -652,16 +652,16 @@ def test_a_request_is_sent_again_while_trouble_may_pass(monkeypatch: pytest.Monk
 def test_a_request_is_sent_again_when_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until there is one; what it says does not matter."""
     monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
-    with socket.create_server(("127.0.0.1", 0)) as hangs_up, hook_harness() as it:
+    with socket.create_server(("127.0.0.1", 0)) as hangs_up, hook_harness() as harness:
         hangs_up.settimeout(LIMIT_SECONDS)
-        it.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))
+        harness.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))
         for _ in range(2):
             hangs_up.accept()[0].close()
         with hangs_up.accept()[0] as there:
             there.settimeout(LIMIT_SECONDS)
             assert there.recv(2**16).startswith(b"POST / HTTP/1.1\r\n")
             there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")  # the rest is missing
-            assert it.failure() == ""
+            assert harness.failure() == ""
 
 
 @pytest.mark.parametrize(
@@ -675,9 +675,9 @@ def test_a_request_is_sent_again_when_there_is_no_answer(monkeypatch: pytest.Mon
 )
 def test_a_request_that_is_refused_fails(status: int, headers: dict[str, str], failed: str) -> None:
     """At once; to be sent elsewhere is to be refused."""
-    with serving((status, headers)) as server, hook_harness() as it:
-        it.run(posting(server.url))
-        assert it.failure() == failed
+    with serving((status, headers)) as server, hook_harness() as harness:
+        harness.run(posting(server.url))
+        assert harness.failure() == failed
         assert len(server.asked) == 1
 
 
@@ -686,26 +686,26 @@ def test_a_request_that_is_refused_fails(status: int, headers: dict[str, str], f
 )  # fmt: skip
 def test_a_url_that_is_none_fails_at_once(url: str) -> None:
     """There is nobody to ask."""
-    with hook_harness() as it:
-        it.run(posting(url))
-        assert it.failure().startswith("the URL cannot be used: ")
+    with hook_harness() as harness:
+        harness.run(posting(url))
+        assert harness.failure().startswith("the URL cannot be used: ")
 
 
 def test_a_server_must_prove_who_it_is() -> None:
     """With https, something that speaks no TLS is no server, and is asked again until the end."""
-    with serving((200, {})) as server, hook_harness() as it:
-        it.run(posting(server.url.replace("http:", "https:")), seconds=1.5)
-        assert it.failure().startswith(f"{OUT_OF_TIME}: there was no answer: ")
+    with serving((200, {})) as server, hook_harness() as harness:
+        harness.run(posting(server.url.replace("http:", "https:")), seconds=1.5)
+        assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no answer: ")
         assert server.asked == []
 
 
 def test_a_request_has_a_deadline() -> None:
     """Also one that is never answered, and one that is answered with trouble only."""
-    with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as it:
+    with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as harness:
         began = time.monotonic()
-        it.run(posting(silent.url), seconds=1)
-        it.run(posting(broken.url), seconds=1)
-        failures = {failed for *_, failed in it.ends()}
+        harness.run(posting(silent.url), seconds=1)
+        harness.run(posting(broken.url), seconds=1)
+        failures = {failed for *_, failed in harness.ends()}
         assert failures == {
             OUT_OF_TIME,
             f"{OUT_OF_TIME}: the answer was 500 Internal Server Error",
@@ -715,15 +715,15 @@ def test_a_request_has_a_deadline() -> None:
 
 def test_a_request_can_be_stopped() -> None:
     """While it waits for its answer, and while it waits to be sent again."""
-    with serving((0, {})) as silent, hook_harness() as it:
-        run = it.run(posting(silent.url))
+    with serving((0, {})) as silent, hook_harness() as harness:
+        run = harness.run(posting(silent.url))
         assert silent.holding.acquire(timeout=LIMIT_SECONDS)
-        it.hooks.stop(Stop(EVENT.id, run.phase, "it"))
-        assert it.failure() == STOPPED
-    with serving((429, {"Retry-After": "300"})) as busy, hook_harness() as it:
-        it.run(posting(busy.url))
-        it.hooks.close()
-        assert it.failure().startswith(STOPPED)
+        harness.hooks.stop(Stop(EVENT.id, run.phase, "it"))
+        assert harness.failure() == STOPPED
+    with serving((429, {"Retry-After": "300"})) as busy, hook_harness() as harness:
+        harness.run(posting(busy.url))
+        harness.hooks.close()
+        assert harness.failure().startswith(STOPPED)
 
 
 # --- Python functions -----------------------------------------------------------------------------
@@ -766,9 +766,9 @@ def calling(name: str, where: str = __name__) -> Hook:
 def test_a_function_is_told_of_the_event() -> None:
     """Of the event, the phase, its deadline, and whether it was cancelled."""
     CALLS.clear()
-    with hook_harness() as it:
-        run = it.run(calling("note"), cancelled=True)
-        assert it.failure() == ""
+    with hook_harness() as harness:
+        run = harness.run(calling("note"), cancelled=True)
+        assert harness.failure() == ""
     assert CALLS == [(EVENT, Phase.SCHEDULED, run.ends, True)]
 
 
@@ -784,17 +784,17 @@ def test_a_function_is_told_of_the_event() -> None:
 )
 def test_a_function_that_fails_fails_its_hook(hook: Hook, failed: str) -> None:
     """The reason is the error."""
-    with hook_harness() as it:
-        it.run(hook)
-        assert it.failure().startswith(failed)
+    with hook_harness() as harness:
+        harness.run(hook)
+        assert harness.failure().startswith(failed)
 
 
 def test_a_function_that_is_late_is_left_alone() -> None:
     """It cannot be ended; its hook failed all the same, in time."""
     RELEASED.clear()
-    with hook_harness() as it:
+    with hook_harness() as harness:
         began = time.monotonic()
-        it.run(calling("hang"), seconds=0.3)
-        assert it.failure() == OUT_OF_TIME
+        harness.run(calling("hang"), seconds=0.3)
+        assert harness.failure() == OUT_OF_TIME
         assert 0.3 <= time.monotonic() - began < 2 * SOON_SECONDS
         RELEASED.set()

@@ -12,41 +12,41 @@ HELD = get('If-None-Match: "2"', target=f"{TARGET}&wait=300")
 """A long poll that is held after `prepare`."""
 
 
-def prepare(it: EndpointHarness) -> str:
+def prepare(endpoint: EndpointHarness) -> str:
     """A scope that is on, with an event that waits for approval; the event's id."""
-    it.make("av", 2)
-    assert it.get("av_0").status == 200
-    event = it.freeze("av_1").id
-    it.tick()  # that somebody polled is on record: nothing more is to be written
-    it.run(it.fleet.settled())
-    it.stop_ticking()
+    endpoint.make("av", 2)
+    assert endpoint.get("av_0").status == 200
+    event = endpoint.freeze("av_1").id
+    endpoint.tick()  # that somebody polled is on record: nothing more is to be written
+    endpoint.run(endpoint.fleet.settled())
+    endpoint.stop_ticking()
     return event
 
 
-def turn(it: EndpointHarness) -> None:
+def turn(endpoint: EndpointHarness) -> None:
     """Let the loop turn a few times: what was sent is most likely read by then."""
     for _ in range(3):
-        it.call(lambda: None)
+        endpoint.call(lambda: None)
 
 
-def connections(it: EndpointHarness) -> list[Connection]:
+def connections(endpoint: EndpointHarness) -> list[Connection]:
     """The endpoint's side of what is open."""
-    return it.call(lambda: list(it.connections))
+    return endpoint.call(lambda: list(endpoint.connections))
 
 
-def client_of(it: EndpointHarness, machine: str = "av_0") -> Client:
+def client_of(endpoint: EndpointHarness, machine: str = "av_0") -> Client:
     """A connection of this machine, and the endpoint knows of it."""
-    before = it.server.accepted
-    client = Client(it.open(machine))
-    it.wait_until(lambda: it.server.accepted > before)
+    before = endpoint.server.accepted
+    client = Client(endpoint.open(machine))
+    endpoint.wait_until(lambda: endpoint.server.accepted > before)
     return client
 
 
-def hold(it: EndpointHarness, client: Client, request: bytes = HELD) -> None:
+def hold(endpoint: EndpointHarness, client: Client, request: bytes = HELD) -> None:
     """Send a long poll, and see that it is held."""
-    before = it.server.counts.held
+    before = endpoint.server.counts.held
     client.send(request)
-    it.wait_until(lambda: it.server.counts.held > before)
+    endpoint.wait_until(lambda: endpoint.server.counts.held > before)
 
 
 def allow_files(count: int) -> None:

@@ -32,25 +32,25 @@ class Tenant:
 class TenantEndpoint:
     """An endpoint whose machines all connect in one way."""
 
-    def __init__(self, it: EndpointHarness, transport: str) -> None:
-        self.it = it
+    def __init__(self, endpoint: EndpointHarness, transport: str) -> None:
+        self.endpoint = endpoint
         self.transport = transport
-        self._by_source = it.listen(by_source_address)
+        self._by_source = endpoint.listen(by_source_address)
         self._own: dict[str, int] = {}
 
     def add_tenant(self, number: int, *, machines: int = 1) -> Tenant:
         """A scope of its own, which is on, with an event for its first machine."""
         tenant = Tenant(f"vm-{number:02}-a", f"home-{number:02}", f"127.77.{number}.1")
-        self.it.create(
+        self.endpoint.create(
             CreateScope(
                 scope=tenant.scope,
                 kind=ScopeKind.AVAILABILITY_SET,
                 machines=tuple(self.machine(tenant, n) for n in range(machines)),
             )
         )
-        self._own[tenant.machine] = self.it.listen(always(tenant.scope, tenant.machine))
-        self.it.run(self.it.fleet.poll(tenant.scope))
-        event = self.it.freeze(tenant.machine).id
+        self._own[tenant.machine] = self.endpoint.listen(always(tenant.scope, tenant.machine))
+        self.endpoint.run(self.endpoint.fleet.poll(tenant.scope))
+        event = self.endpoint.freeze(tenant.machine).id
         return Tenant(tenant.machine, tenant.scope, tenant.address, event)
 
     @staticmethod
@@ -63,7 +63,7 @@ class TenantEndpoint:
     def open(self, tenant: Tenant) -> Client:
         """A connection of this machine."""
         if self.transport == "own-address":
-            return Client(self.it.open(tenant.machine))
+            return Client(self.endpoint.open(tenant.machine))
         if self.transport == "own-listener":
             return Client(socket.create_connection(("127.0.0.1", self._own[tenant.machine])))
         return self.open_from(tenant.address)
@@ -76,19 +76,19 @@ class TenantEndpoint:
     def stranger(self) -> Client:
         """A connection of nobody."""
         if self.transport == "own-address":
-            return Client(socket.create_connection(("127.0.0.1", self.it.port)))
+            return Client(socket.create_connection(("127.0.0.1", self.endpoint.port)))
         if self.transport == "source-address":
             return self.open_from("127.78.0.1")
-        port = self.it.listen(always("home-99", "vm-99-a"))
+        port = self.endpoint.listen(always("home-99", "vm-99-a"))
         return Client(socket.create_connection(("127.0.0.1", port)))
 
     def scopes(self, *tenants: Tenant) -> list[Scope]:
         """Everything there is to change."""
-        return [self.it.scope(tenant.scope) for tenant in tenants]
+        return [self.endpoint.scope(tenant.scope) for tenant in tenants]
 
 
 @contextmanager
 def tenant_endpoint(transport: str) -> Iterator[TenantEndpoint]:
     """An endpoint without tenants."""
-    with EndpointHarness() as it:
-        yield TenantEndpoint(it, transport)
+    with EndpointHarness() as endpoint:
+        yield TenantEndpoint(endpoint, transport)

@@ -24,14 +24,14 @@ SMALL_SECONDS = 0.05  # of processor time, for the worst body there may be
 Events = Mapping[str, Event]
 
 
-def planned(it: EndpointHarness) -> Events:
+def planned(endpoint: EndpointHarness) -> Events:
     """A scope with events that wait for approval."""
-    it.make("av", EVENTS)
-    assert it.get("av_0").status == 200
+    endpoint.make("av", EVENTS)
+    assert endpoint.get("av_0").status == 200
     for n in range(EVENTS):
-        it.freeze(f"av_{n}")
-    it.stop_ticking()
-    return it.scope("av").events
+        endpoint.freeze(f"av_{n}")
+    endpoint.stop_ticking()
+    return endpoint.scope("av").events
 
 
 def approved(events: Events) -> set[str]:
@@ -65,15 +65,15 @@ def assert_flat(memory: list[int]) -> None:
 def test_no_body_does_harm(seed: int) -> None:
     """Whatever is posted is approved whole or refused whole, and the connection stays in step."""
     rng, memory = Random(seed), list[int]()
-    with EndpointHarness() as it, Watch(it) as watch:
-        events = planned(it)
+    with EndpointHarness() as endpoint, Watch(endpoint) as watch:
+        events = planned(endpoint)
         ids = [*events, "0F0F0F0F-0F0F-4F0F-8F0F-0F0F0F0F0F0F"]
         before = approved(events)
-        with Client(it.open("av_0")) as client:
+        with Client(endpoint.open("av_0")) as client:
             for case in range(CASES):
                 data = body(rng, ids)
                 reply = client.ask(post(data))
-                after = approved(it.scope("av").events)
+                after = approved(endpoint.scope("av").events)
                 assert_all_or_none(data, reply, before, after)
                 before = after
                 half_of(case, memory)
@@ -99,22 +99,22 @@ def assert_all_or_none(data: bytes, reply: Reply, before: set[str], after: set[s
 def test_no_request_does_harm(seed: int) -> None:
     """Whatever is sent, the answers are those documented; only a 200 can have changed anything."""
     rng, memory = Random(seed), list[int]()
-    with EndpointHarness() as it, Watch(it) as watch:
-        events = planned(it)
+    with EndpointHarness() as endpoint, Watch(endpoint) as watch:
+        events = planned(endpoint)
         before = approved(events)
         for case in range(CASES):
             data = request(rng, list(events))
-            with Client(it.open("av_0")) as client:
+            with Client(endpoint.open("av_0")) as client:
                 client.send(data)
                 statuses = [reply.status for reply in client.finish()]
             assert set(statuses) <= DOCUMENTED, (data, statuses)
-            after = approved(it.scope("av").events)
+            after = approved(endpoint.scope("av").events)
             assert after == before or (after > before and 200 in statuses), (data, statuses)
             before = after
             half_of(case, memory)
         assert watch.seen == []
         assert_flat(memory)
-        assert it.get("av_0").status == 200
+        assert endpoint.get("av_0").status == 200
 
 
 _SIZE = 64 * 1024
@@ -144,16 +144,16 @@ WORST = {
 def test_the_worst_body_is_cheap(name: str) -> None:
     """As much as may be sent, of the kind that is hardest to read, is refused in an instant."""
     assert len(WORST[name]) <= _SIZE
-    with EndpointHarness() as it:
-        prepare(it)
-        spent = times(it, WORST[name])
+    with EndpointHarness() as endpoint:
+        prepare(endpoint)
+        spent = times(endpoint, WORST[name])
         assert min(spent) < SMALL_SECONDS
 
 
-def times(it: EndpointHarness, data: bytes) -> list[float]:
+def times(endpoint: EndpointHarness, data: bytes) -> list[float]:
     """What refusing this costs, tried a few times, in processor time of both sides."""
     spent = []
-    with Client(it.open("av_0")) as client:
+    with Client(endpoint.open("av_0")) as client:
         for _ in range(3):
             began = time.process_time()
             assert client.ask(post(data)).status == 400

@@ -78,8 +78,8 @@ def test_nobody_approves_for_another(transport: str) -> None:
     """The other's event cannot be told from one that was never made, and nothing changes (IL10)."""
     with tenant_endpoint(transport) as where:
         tenants = [where.add_tenant(n) for n in range(STRANGERS[transport])]
-        where.it.tick()
-        where.it.run(where.it.fleet.settled())
+        where.endpoint.tick()
+        where.endpoint.run(where.endpoint.fleet.settled())
         before = where.scopes(*tenants)
         for me in tenants:
             for other in tenants:
@@ -107,14 +107,14 @@ def test_http10_names_nobody_either(transport: str) -> None:
     """The same tricks in HTTP/1.0, where no Host is needed."""
     with tenant_endpoint(transport) as where:
         me, other = where.add_tenant(1), where.add_tenant(2)
-        before = where.it.scope(other.scope)
+        before = where.endpoint.scope(other.scope)
         for trick in READS.values():
             real, made_up = asked(where, me, [as_old(trick(other)), as_old(trick(NOBODY))])
             assert unnamed(real, other) == made_up.raw
         for both in APPROVALS.values():
             (reply,) = asked(where, me, [as_old(both(me, other))])
             assert reply.status in {400, 404}
-        assert where.it.scope(other.scope) is before
+        assert where.endpoint.scope(other.scope) is before
 
 
 # --- Who is no machine, or no longer ---
@@ -150,11 +150,11 @@ def test_a_machine_that_is_gone_asks_no_more(
     """A connection from before is of no use once its machine is gone or off; nor is a new one."""
     with tenant_endpoint(transport) as where:
         me = where.add_tenant(1, machines=machines)
-        where.it.run(where.it.fleet.advance(3600))  # its event runs out
+        where.endpoint.run(where.endpoint.fleet.advance(3600))  # its event runs out
         with where.open(me) as client:
             assert client.ask(POLL).status == 200
-            where.it.do(end(scope=me.scope, operation="end", machines=(me.machine,)))
-            where.it.advance(60)
+            where.endpoint.do(end(scope=me.scope, operation="end", machines=(me.machine,)))
+            where.endpoint.advance(60)
             assert_not_found(client)
         with where.open(me) as client:
             assert_not_found(client)
@@ -166,7 +166,7 @@ def test_a_machine_that_comes_again_is_served(transport: str) -> None:
     """One that is made anew, at the same place and under the same name, is as good as any."""
     with tenant_endpoint(transport) as where:
         me = where.add_tenant(1, machines=2)
-        where.it.advance(3600)
+        where.endpoint.advance(3600)
         with where.open(me) as client:
             assert client.ask(POLL).status == 200
             renew(where, me)
@@ -177,9 +177,9 @@ def test_a_machine_that_comes_again_is_served(transport: str) -> None:
 
 def renew(where: TenantEndpoint, me: Tenant) -> None:
     """Delete a machine, and make it again."""
-    where.it.do(Delete(scope=me.scope, operation="delete", machines=(me.machine,)))
-    where.it.advance(60)
-    where.it.do(AddMachines(scope=me.scope, machines=(where.machine(me),)))
+    where.endpoint.do(Delete(scope=me.scope, operation="delete", machines=(me.machine,)))
+    where.endpoint.advance(60)
+    where.endpoint.do(AddMachines(scope=me.scope, machines=(where.machine(me),)))
 
 
 @pytest.mark.spec("M16", "M22")
@@ -189,9 +189,9 @@ def test_an_address_can_pass_to_another_machine() -> None:
         old, heir = where.add_tenant(1, machines=2), where.add_tenant(2)
         with where.open(old) as client:
             assert old.event.encode() in client.ask(POLL).body
-        where.it.do(Delete(scope=old.scope, operation="delete", machines=(old.machine,)))
-        where.it.advance(60)
-        where.it.create(
+        where.endpoint.do(Delete(scope=old.scope, operation="delete", machines=(old.machine,)))
+        where.endpoint.advance(60)
+        where.endpoint.create(
             CreateScope(
                 scope="home-03",
                 kind=ScopeKind.STANDALONE,

@@ -30,18 +30,18 @@ def ask(client: Client, probe: Probe, event: str) -> list[Reply]:
 @pytest.mark.parametrize("probe", PROBES, ids=names_of(PROBES))
 def test_each_probe_has_one_answer(probe: Probe) -> None:
     """It gets the answer that is allowed and no other, nothing changes, and others are served."""
-    with EndpointHarness() as it:
-        event = prepare(it)
-        before = it.scope("av")
-        with Client(it.open("av_0")) as client:
+    with EndpointHarness() as endpoint:
+        event = prepare(endpoint)
+        before = endpoint.scope("av")
+        with Client(endpoint.open("av_0")) as client:
             replies = ask(client, probe, event)
         assert probe.answers == tuple(reply.status for reply in replies), replies
         assert_told(probe, replies)
         refusals = {probe.reason: 1} if probe.reason else {}
-        assert refusals == dict(it.server.counts.refused)
-        assert probe.approves or it.scope("av") is before  # IS1
-        assert probe.approves is (it.scope("av").events[event].approved_by != "")
-        assert it.get("av_0").status == 200
+        assert refusals == dict(endpoint.server.counts.refused)
+        assert probe.approves or endpoint.scope("av") is before  # IS1
+        assert probe.approves is (endpoint.scope("av").events[event].approved_by != "")
+        assert endpoint.get("av_0").status == 200
 
 
 def assert_told(probe: Probe, replies: list[Reply]) -> None:
@@ -60,9 +60,9 @@ def test_the_corpus_is_whole() -> None:
 @pytest.mark.parametrize("target", [TARGET, "/", "*"])
 def test_head_is_refused_without_a_body(target: str) -> None:
     """No body follows an answer to HEAD, or the client would take it for its next answer."""
-    with EndpointHarness() as it:
-        prepare(it)
-        with Client(it.open("av_0")) as client:
+    with EndpointHarness() as endpoint:
+        prepare(endpoint)
+        with Client(endpoint.open("av_0")) as client:
             client.send(head("HEAD", target, *GOOD))
             refusal = client.bare_head()
             assert refusal.status in {400, 404, 405}

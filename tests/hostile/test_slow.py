@@ -102,34 +102,38 @@ async def both(honest: list[Address], crowd: list[Dawdler]) -> list[float]:
 def test_slow_clients_slow_nobody_else() -> None:
     """Beside 200 connections that dawdle, 500 machines poll as if they were alone."""
     allow_files(2 * (SLOW + SCOPES * MACHINES) + 200)  # both ends of each are ours
-    with EndpointHarness() as it, ExitStack() as sockets:
+    with EndpointHarness() as endpoint, ExitStack() as sockets:
         for n in range(SCOPES):
-            it.make(f"av{n}", MACHINES)
-        it.make("slow", SLOW_MACHINES)
-        honest = [it.address(f"av{n}_{m}") for n in range(SCOPES) for m in range(MACHINES)]
+            endpoint.make(f"av{n}", MACHINES)
+        endpoint.make("slow", SLOW_MACHINES)
+        honest = [endpoint.address(f"av{n}_{m}") for n in range(SCOPES) for m in range(MACHINES)]
         crowd = []
         for n in range(SLOW):
-            crowd.append(Dawdler(it.address(f"slow_{n % SLOW_MACHINES}"), *WAYS[n % len(WAYS)]))
+            crowd.append(
+                Dawdler(endpoint.address(f"slow_{n % SLOW_MACHINES}"), *WAYS[n % len(WAYS)])
+            )
             sockets.callback(lambda one: one.sock.close(), crowd[-1])
         took = sorted(asyncio.run(both(honest, crowd)))
         assert len(took) == len(honest) * ROUNDS
         assert took[len(took) * 99 // 100] < SLOWEST_SECONDS
-        assert not it.server.counts.refused["connections"]
-        assert it.server.counts.refused["deadline"]  # so the slow ones were
+        assert not endpoint.server.counts.refused["connections"]
+        assert endpoint.server.counts.refused["deadline"]  # so the slow ones were
 
 
 # --- What each of them costs ---
 
 
-def half_open(it: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
+def half_open(endpoint: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
     """So many connections, each with half a large request read in."""
     head_of_15_kib = get_long()
     opened = []
     for n in range(count):
-        client = clients.enter_context(client_of(it, f"slow_{n % SLOW_MACHINES}"))
+        client = clients.enter_context(client_of(endpoint, f"slow_{n % SLOW_MACHINES}"))
         client.send(head_of_15_kib)
         opened.append(client)
-    it.wait_until(lambda: sum(one._reader is not None for one in it.connections) == count)
+    endpoint.wait_until(
+        lambda: sum(one._reader is not None for one in endpoint.connections) == count
+    )
     return opened
 
 
@@ -141,14 +145,14 @@ def get_long() -> bytes:
 @pytest.mark.spec("M17")
 def test_half_a_request_costs_little() -> None:
     """200 connections with as much of a head as there may be cost less than 64 KiB each."""
-    with EndpointHarness() as it, ExitStack() as clients:
-        it.make("slow", SLOW_MACHINES)
+    with EndpointHarness() as endpoint, ExitStack() as clients:
+        endpoint.make("slow", SLOW_MACHINES)
         for n in range(SLOW_MACHINES):
-            assert it.get(f"slow_{n}").status == 200
+            assert endpoint.get(f"slow_{n}").status == 200
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
-            half_open(it, clients, SLOW)
+            half_open(endpoint, clients, SLOW)
             after, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -158,15 +162,15 @@ def test_half_a_request_costs_little() -> None:
 @pytest.mark.spec("M17")
 def test_a_connection_that_is_gone_leaves_nothing() -> None:
     """However a connection ends, by a close or a reset, in whatever state, its place is free."""
-    with EndpointHarness() as it:
-        prepare(it)
+    with EndpointHarness() as endpoint:
+        prepare(endpoint)
         for said in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
             for linger in (b"", RESET):
-                client = client_of(it)
+                client = client_of(endpoint)
                 client.send(said)
                 if linger:
                     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 client.sock.close()
-        it.wait_until(lambda: not it.connections)
-        (caller, *_) = (one for one in it.server.callers.known.values() if one.name == "av_0")
+        endpoint.wait_until(lambda: not endpoint.connections)
+        (caller, *_) = (one for one in endpoint.server.callers.known.values() if one.name == "av_0")
         assert caller.connections == 0

@@ -16,14 +16,14 @@ _PAGE = resource.getpagesize()
 class Watch(logging.Handler):
     """Collects everything that reaches the log, or the exception handler of the endpoint's loop."""
 
-    def __init__(self, it: EndpointHarness) -> None:
+    def __init__(self, endpoint: EndpointHarness) -> None:
         super().__init__(logging.WARNING)
-        self._it = it
+        self._endpoint = endpoint
         self.seen: list[str] = []
 
     def __enter__(self) -> Self:
         logging.getLogger().addHandler(self)
-        self._it.call(lambda: asyncio.get_running_loop().set_exception_handler(self._failed))
+        self._endpoint.call(lambda: asyncio.get_running_loop().set_exception_handler(self._failed))
         return self
 
     def __exit__(

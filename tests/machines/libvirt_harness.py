@@ -110,7 +110,7 @@ class Hypervisor:
 
 
 @contextmanager
-def hypervisor(uri: str = URI) -> Iterator[Hypervisor]:
+def open_hypervisor(uri: str = URI) -> Iterator[Hypervisor]:
     """One without a single domain, as long as it is open."""
     found = Hypervisor(uri)
     try:

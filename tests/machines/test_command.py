@@ -28,9 +28,9 @@ exit 1
 @in_both_loops
 async def test_what_a_program_is_told(tmp_path: Path) -> None:
     """The impact as one JSON object, the same as variables, and little else of our environment."""
-    async with command_harness(tmp_path) as it:
+    async with command_harness(tmp_path) as harness:
         os.environ["PGPASSWORD"] = "secret"
-        assert await it.outcome('cat > "$0/stdin"; env > "$0/env"') == ""
+        assert await harness.outcome('cat > "$0/stdin"; env > "$0/env"') == ""
         del os.environ["PGPASSWORD"]
         assert json.loads((tmp_path / "stdin").read_text()) == {
             "id": "one",
@@ -79,8 +79,8 @@ def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
 
     @run_async
     async def play() -> None:
-        async with command_harness(tmp_path) as it:
-            assert await it.outcome(script) == failed
+        async with command_harness(tmp_path) as harness:
+            assert await harness.outcome(script) == failed
 
     play()
 
@@ -88,68 +88,68 @@ def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
 @run_async
 async def test_what_it_says_is_bounded(tmp_path: Path) -> None:
     """A program may say as much as it likes: nobody is held up, and only the end of it is kept."""
-    async with command_harness(tmp_path) as it:
-        failed = await it.outcome(FLOOD)
+    async with command_harness(tmp_path) as harness:
+        failed = await harness.outcome(FLOOD)
         assert int(failed.removeprefix("exit code 1: ")) < 32_000  # KiB; an interpreter has 12,000
 
 
 @in_both_loops
 async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
     """All of its group are asked to end, and those who do not are killed."""
-    async with command_harness(tmp_path) as it:
+    async with command_harness(tmp_path) as harness:
         script = (
             f"""{NOTES} trap 'echo asked >> "$0/log"; exit 0' TERM\n"""
             f"(trap '' TERM; {NOTES} sleep 100) & wait; sleep 100"
         )
-        assert await it.outcome(script, seconds=0.5) == "took too long and was ended"
-        assert it.words().count("asked") == 1
-        group = int(it.log()[0][3])
+        assert await harness.outcome(script, seconds=0.5) == "took too long and was ended"
+        assert harness.words().count("asked") == 1
+        group = int(harness.log()[0][3])
         await wait_until_async(lambda: _gone(group), "the group has ended")
 
 
 @run_async
 async def test_a_program_that_does_not_listen(tmp_path: Path) -> None:
     """It is killed after its grace; what it said counts."""
-    async with command_harness(tmp_path) as it:
+    async with command_harness(tmp_path) as harness:
         script = "trap '' TERM; echo busy >&2; while :; do sleep 0.05; done"
-        assert await it.outcome(script, seconds=0.3) == "took too long and was ended: busy"
+        assert await harness.outcome(script, seconds=0.3) == "took too long and was ended: busy"
 
 
 @run_async
 async def test_what_a_program_leaves_running(tmp_path: Path) -> None:
     """It is left alone, as it may be the machine, and not waited for, whatever it holds open."""
-    async with command_harness(tmp_path) as it:
-        assert await it.outcome(f"(sleep 100) & {QUICK}") == ""
-        assert not _gone(int(it.log()[0][3]))
+    async with command_harness(tmp_path) as harness:
+        assert await harness.outcome(f"(sleep 100) & {QUICK}") == ""
+        assert not _gone(int(harness.log()[0][3]))
 
 
 @in_both_loops
 async def test_so_many_at_once(tmp_path: Path) -> None:
     """Impacts of different machines happen beside each other, but only so many of them."""
-    async with command_harness(tmp_path) as it:
-        it.begin(WAITS)
+    async with command_harness(tmp_path) as harness:
+        harness.begin(WAITS)
         names = [f"impact{n}" for n in range(AT_ONCE + 3)]
         for name in names:
-            it.hit(name, machine=name)
-        await it.begun(AT_ONCE)
-        assert await steady(it.words)
-        it.go()
-        assert {await it.over(name) for name in names} == {""}
+            harness.hit(name, machine=name)
+        await harness.begun(AT_ONCE)
+        assert await steady(harness.words)
+        harness.go()
+        assert {await harness.over(name) for name in names} == {""}
 
 
 @in_both_loops
 async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
     """One after the other; those of other machines do not wait for them."""
-    async with command_harness(tmp_path) as it:
-        it.begin(WAITS)
+    async with command_harness(tmp_path) as harness:
+        harness.begin(WAITS)
         for name in ("one", "two", "three"):
-            it.hit(name)
-        it.hit("other", machine="web_1")
-        await it.begun(2)
-        assert {line[1] for line in it.log()} == {"one", "other"}
-        it.go()
-        await it.over("three")
-        mine = [line[:2] for line in it.log() if line[1] != "other"]
+            harness.hit(name)
+        harness.hit("other", machine="web_1")
+        await harness.begun(2)
+        assert {line[1] for line in harness.log()} == {"one", "other"}
+        harness.go()
+        await harness.over("three")
+        mine = [line[:2] for line in harness.log() if line[1] != "other"]
         assert mine == [
             [did, name] for name in ("one", "two", "three") for did in ("begun", "ended")
         ]
@@ -159,25 +159,25 @@ async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
 async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> None:
     """An impact whose time has run out while it waited does not happen any more (IL5)."""
     now = [0.0]
-    async with command_harness(tmp_path) as it:
-        it.begin(WAITS, now=lambda: now[0])
-        it.hit("one", deadline=100.0)
-        it.hit("two", deadline=100.0)
-        await it.begun()
+    async with command_harness(tmp_path) as harness:
+        harness.begin(WAITS, now=lambda: now[0])
+        harness.hit("one", deadline=100.0)
+        harness.hit("two", deadline=100.0)
+        await harness.begun()
         now[0] = 100.0
-        it.go()
-        assert await it.over("one") == ""
-        assert await it.over("two") == "it was not begun: the service has given it up"
-        assert it.words() == ["begun", "ended"]
+        harness.go()
+        assert await harness.over("one") == ""
+        assert await harness.over("two") == "it was not begun: the service has given it up"
+        assert harness.words() == ["begun", "ended"]
 
 
 @run_async
 async def test_a_program_has_no_longer_than_the_service_waits(tmp_path: Path) -> None:
     """The impact's own deadline counts if it is the earlier one."""
-    async with command_harness(tmp_path) as it:
-        it.begin(WAITS)
-        it.hit(deadline=0.5)
-        assert await it.over() == "took too long and was ended"
+    async with command_harness(tmp_path) as harness:
+        harness.begin(WAITS)
+        harness.hit(deadline=0.5)
+        assert await harness.over() == "took too long and was ended"
 
 
 @pytest.mark.parametrize(
@@ -201,51 +201,51 @@ async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     program = tmp_path / "impact"
     program.write_text("#!/nowhere\n")
     program.chmod(0o700)
-    async with command_harness(tmp_path) as it:
-        driver = CommandDriver([str(program)], state=it.state)
-        it.drivers.append(driver)
-        it.hit()
-        assert await it.over() == f"cannot be started: No such file or directory: {program}"
+    async with command_harness(tmp_path) as harness:
+        driver = CommandDriver([str(program)], state=harness.state)
+        harness.drivers.append(driver)
+        harness.hit()
+        assert await harness.over() == f"cannot be started: No such file or directory: {program}"
         program.write_text("#!/bin/sh\n")
-        it.hit()
-        assert await it.over(times=2) == ""
+        harness.hit()
+        assert await harness.over(times=2) == ""
 
 
 @run_async
 async def test_a_memory_that_cannot_be_kept(tmp_path: Path) -> None:
     """Nothing is run then: nobody could tell afterwards."""
     (tmp_path / "state").write_text("no folder")
-    async with command_harness(tmp_path) as it:
-        failed = await it.outcome(QUICK)
+    async with command_harness(tmp_path) as harness:
+        failed = await harness.outcome(QUICK)
         assert failed.startswith("was not begun: ")
-        assert str(it.state) in failed
-        assert it.log() == []
+        assert str(harness.state) in failed
+        assert harness.log() == []
 
 
 @in_both_loops
 async def test_what_keepers_come_from_is_killed(tmp_path: Path) -> None:
     """Those at work go on; the next impact starts another."""
-    async with command_harness(tmp_path) as it:
-        driver = it.begin(WAITS)
-        it.hit("one")
-        await it.begun()
+    async with command_harness(tmp_path) as harness:
+        driver = harness.begin(WAITS)
+        harness.hit("one")
+        await harness.begun()
         os.kill(driver._keepers._process, signal.SIGKILL)
-        it.hit("two", machine="web_1")
-        await it.begun(2)
-        it.go()
-        assert (await it.over("one"), await it.over("two")) == ("", "")
-        assert [line[2] for line in it.log() if line[0] == "begun"] == ["0", "0"]
+        harness.hit("two", machine="web_1")
+        await harness.begun(2)
+        harness.go()
+        assert (await harness.over("one"), await harness.over("two")) == ("", "")
+        assert [line[2] for line in harness.log() if line[0] == "begun"] == ["0", "0"]
 
 
 @run_async
 async def test_nobody_keeps_what_is_the_services(tmp_path: Path) -> None:
     """Whatever it has open, a socket or a lock, is free again when it has ended."""
-    async with command_harness(tmp_path) as it:
+    async with command_harness(tmp_path) as harness:
         reading, writing = os.pipe()
         os.set_inheritable(writing, True)
-        it.begin(WAITS)
-        it.hit()
-        await it.begun()
+        harness.begin(WAITS)
+        harness.hit()
+        await harness.begun()
         os.close(writing)
         os.set_blocking(reading, False)
         assert os.read(reading, 1) == b""

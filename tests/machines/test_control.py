@@ -17,9 +17,9 @@ from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
 
-async def answer(it: ProcessDriverHarness, line: bytes, *descriptors: int) -> Message | None:
+async def answer(harness: ProcessDriverHarness, line: bytes, *descriptors: int) -> Message | None:
     """What the service says to a line."""
-    connection = control.connect(it.data)
+    connection = control.connect(harness.data)
     socket.send_fds(connection, [line], list(descriptors))
     wire = Wire(connection)
     try:
@@ -31,10 +31,10 @@ async def answer(it: ProcessDriverHarness, line: bytes, *descriptors: int) -> Me
 @run_async
 async def test_only_the_user_may_speak(tmp_path: Path) -> None:
     """The socket is nobody else's, and goes with the service."""
-    async with process_harness(tmp_path) as it:
-        path = it.data / "control.sock"
+    async with process_harness(tmp_path) as harness:
+        path = harness.data / "control.sock"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        await it.driver.close()
+        await harness.driver.close()
         assert not path.exists()
 
 
@@ -55,13 +55,13 @@ def test_another_user_is_refused() -> None:
 @run_async
 async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> None:
     """A service that was killed cannot take its socket away."""
-    async with process_harness(tmp_path) as it:
-        await it.driver.close()
-        control.listen(it.data).close()
+    async with process_harness(tmp_path) as harness:
+        await harness.driver.close()
+        control.listen(harness.data).close()
         with pytest.raises(ConnectionRefusedError):
-            control.connect(it.data)
-        await it.begin()
-        control.connect(it.data).close()
+            control.connect(harness.data)
+        await harness.begin()
+        control.connect(harness.data).close()
 
 
 @pytest.mark.parametrize(
@@ -72,30 +72,30 @@ async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> 
 @run_async
 async def test_who_speaks_otherwise_is_refused(tmp_path: Path, line: bytes) -> None:
     """And hurts nobody."""
-    async with process_harness(tmp_path) as it:
-        said = await answer(it, line)
+    async with process_harness(tmp_path) as harness:
+        said = await answer(harness, line)
         assert said is not None
         assert str(said["refused"]).startswith("not understood")
-        assert it.listeners.open == []
+        assert harness.listeners.open == []
 
 
 @run_async
 async def test_nonsense_after_attaching_detaches(tmp_path: Path) -> None:
-    """Its marker and its door go as well."""
-    async with process_harness(tmp_path) as it:
+    """Its marker and its listener go as well."""
+    async with process_harness(tmp_path) as harness:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            said = await answer(it, b'{"attach": "web_0"}\n{"up": 5}\n', listener.fileno())
+            said = await answer(harness, b'{"attach": "web_0"}\n{"up": 5}\n', listener.fileno())
         assert said == {"attached": "web_0", "host_name": "web000000", "scope": "web"}
-        await wait_until_async(lambda: not it.listeners.open, "the door closes")
-        assert not list((it.data / "attached").iterdir())
+        await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
+        assert not list((harness.data / "attached").iterdir())
 
 
 @run_async
 async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
     """Whatever else comes along is put away."""
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         with socket.socket() as other:
-            said = await answer(it, b'{"attach": "web_0"}\n', other.fileno())
+            said = await answer(harness, b'{"attach": "web_0"}\n', other.fileno())
         assert said is not None
         assert "not a listening socket" in str(said["refused"])
 
@@ -103,29 +103,29 @@ async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
 @run_async
 async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
     """Is ignored."""
-    async with process_harness(tmp_path) as it:
-        wire = Wire(control.connect(it.data))
+    async with process_harness(tmp_path) as harness:
+        wire = Wire(control.connect(harness.data))
         wire.send({"attach": "web_0"})
         assert await wire.receive() is not None
         wire.send({"done": "something", "error": ""})
-        reboot = it.hit("reboot")
+        reboot = harness.hit("reboot")
         assert await wire.receive() == {"order": reboot, "do": "reboot", "seconds": 0}
         wire.send({"done": reboot, "error": "it burns"})
-        assert await it.over(reboot) == "it burns"
+        assert await harness.over(reboot) == "it burns"
         wire.close()
 
 
 @run_async
 async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path) -> None:
     """An order always says for how long."""
-    async with process_harness(tmp_path) as it:
-        wire = Wire(control.connect(it.data))
+    async with process_harness(tmp_path) as harness:
+        wire = Wire(control.connect(harness.data))
         wire.send({"attach": "web_0"})
         await wire.receive()
-        freeze = it.hit("freeze")
+        freeze = harness.hit("freeze")
         assert await wire.receive() == {"order": freeze, "do": "freeze", "seconds": 9}
         wire.close()
-        assert "went away" in await it.over(freeze)
+        assert "went away" in await harness.over(freeze)
 
 
 @run_async

@@ -40,12 +40,13 @@ print(json.dumps({
 @run_async
 async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
     """Two programs ask the same address, at the same time, and each is another machine."""
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         programs = [
-            it.start(sys.executable, "-c", ASK, machine=machine) for machine in ("web_0", "web_1")
+            harness.start(sys.executable, "-c", ASK, machine=machine)
+            for machine in ("web_0", "web_1")
         ]
-        assert [await it.code(program) for program in programs] == [0, 0], it.err()
-        assert [it.out(0), it.out(1)] == ["web/web_0\n", "web/web_1\n"]
+        assert [await harness.code(program) for program in programs] == [0, 0], harness.err()
+        assert [harness.out(0), harness.out(1)] == ["web/web_0\n", "web/web_1\n"]
 
 
 @pytest.mark.spec("O3")
@@ -53,11 +54,11 @@ async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> N
 @run_async
 async def test_no_proxy_leads_out(tmp_path: Path) -> None:
     """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         proxies = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
-        program = it.start(sys.executable, "-c", ASK, env={**os.environ, **proxies})
-        assert await it.code(program) == 0, it.err()
-        assert it.out() == "web/web_0\n"
+        program = harness.start(sys.executable, "-c", ASK, env={**os.environ, **proxies})
+        assert await harness.code(program) == 0, harness.err()
+        assert harness.out() == "web/web_0\n"
 
 
 @pytest.mark.spec("O3")
@@ -65,16 +66,18 @@ async def test_no_proxy_leads_out(tmp_path: Path) -> None:
 @run_async
 async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
     """Its machine's name and a temporary folder; the same user and place; nothing but loopback."""
-    async with process_harness(tmp_path) as it:
-        program = it.start(sys.executable, "-c", LOOK, cwd=tmp_path, env={**os.environ, "A": "b"})
-        assert await it.code(program) == 0, it.err()
-        seen = json.loads(it.out())
+    async with process_harness(tmp_path) as harness:
+        program = harness.start(
+            sys.executable, "-c", LOOK, cwd=tmp_path, env={**os.environ, "A": "b"}
+        )
+        assert await harness.code(program) == 0, harness.err()
+        seen = json.loads(harness.out())
         assert seen["host"] == "web000000"
         assert seen["user"] == os.getuid()
         assert seen["folder"] == str(tmp_path)
         assert seen["networks"] == ["lo"]
         assert seen["environment"]["FAIRWARNING_MACHINE"] == "web_0"
-        assert seen["environment"]["TMPDIR"] == str(it.data / "machines" / "web_0" / "tmp")
+        assert seen["environment"]["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
         assert seen["environment"]["A"] == "b"
         assert seen["temporary"]
         assert os.getuid() == 0 or set(seen["powers"]) == {"0" * 16}
@@ -87,7 +90,7 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
     """The program's own, and those a shell gives where there is none."""
     text = tmp_path / "text"
     text.write_text("not a program")
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         for command, expected in (
             (("sh", "-c", "exit 7"), 7),
             (("sh", "-c", "kill -9 $$"), 137),
@@ -95,8 +98,8 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
             ((str(text),), 126),
             (("true",), 0),
         ):
-            assert await it.code(it.start(*command)) == expected
-        assert "cannot run no-such-program" in it.err(2)
+            assert await harness.code(harness.start(*command)) == expected
+        assert "cannot run no-such-program" in harness.err(2)
 
 
 @pytest.mark.spec("O3")
@@ -105,19 +108,19 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
 async def test_signals_pass_through(tmp_path: Path) -> None:
     """What exec is sent, the program gets; what the program makes of it is the exit code."""
     script = "import signal, sys; print('here', flush=True); print(signal.sigwait({want}).name)"
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         for number, sent in enumerate((signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)):
             ready = script.format(want=set(map(int, (sent,))))
             block = f"import signal; signal.pthread_sigmask(0, [{int(sent)}]); {ready}"
-            program = it.start(sys.executable, "-c", block)
-            await wait_until_async(lambda n=number: "here" in it.out(n), "it waits")  # type: ignore[misc]
+            program = harness.start(sys.executable, "-c", block)
+            await wait_until_async(lambda n=number: "here" in harness.out(n), "it waits")  # type: ignore[misc]
             program.send_signal(sent)
-            assert await it.code(program) == 0
-            assert it.out(number).split() == ["here", sent.name]
-        program = await it.counting()
+            assert await harness.code(program) == 0
+            assert harness.out(number).split() == ["here", sent.name]
+        program = await harness.counting()
         program.send_signal(signal.SIGTERM)
-        assert await it.code(program) == 0
-        assert it.log(3) == ["started", "ended"]
+        assert await harness.code(program) == 0
+        assert harness.log(3) == ["started", "ended"]
 
 
 @pytest.mark.spec("O3")
@@ -125,11 +128,11 @@ async def test_signals_pass_through(tmp_path: Path) -> None:
 @run_async
 async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
     """Its exit code is 128 and the signal's number, as in a shell."""
-    async with process_harness(tmp_path) as it:
-        program = it.start("sh", "-c", "echo here; exec sleep 1000")
-        await wait_until_async(lambda: "here" in it.out(), "it runs")
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("sh", "-c", "echo here; exec sleep 1000")
+        await wait_until_async(lambda: "here" in harness.out(), "it runs")
         program.send_signal(signal.SIGTERM)
-        assert await it.code(program) == 143
+        assert await harness.code(program) == 143
 
 
 @pytest.mark.spec("O3")
@@ -138,16 +141,16 @@ async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
 async def test_pipes_pass_through(tmp_path: Path) -> None:
     """A program reads and writes what it would without us, and is told when its reader has gone."""
     (tmp_path / "in").write_text("text")
-    async with process_harness(tmp_path) as it:
+    async with process_harness(tmp_path) as harness:
         with (tmp_path / "in").open("rb") as text:
-            program = it.start("cat", stdin=text)
-        assert await it.code(program) == 0
-        assert it.out() == "text"
+            program = harness.start("cat", stdin=text)
+        assert await harness.code(program) == 0
+        assert harness.out() == "text"
         reader, writer = os.pipe()
         os.close(reader)
-        program = it.start("cat", "/dev/zero", stdout=writer)
+        program = harness.start("cat", "/dev/zero", stdout=writer)
         os.close(writer)
-        assert await it.code(program) == 128 + signal.SIGPIPE
+        assert await harness.code(program) == 128 + signal.SIGPIPE
 
 
 @pytest.mark.spec("O3")
@@ -155,10 +158,10 @@ async def test_pipes_pass_through(tmp_path: Path) -> None:
 @run_async
 async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     """Nothing outlives the machine, not even what has a session of its own."""
-    async with process_harness(tmp_path) as it:
-        program = it.start("sh", "-c", "setsid sleep 1000 & nohup sleep 1000 & exit 5")
-        assert await it.code(program) == 5
-        assert not it.left()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("sh", "-c", "setsid sleep 1000 & nohup sleep 1000 & exit 5")
+        assert await harness.code(program) == 5
+        assert not harness.left()
 
 
 @pytest.mark.spec("O3")
@@ -168,8 +171,8 @@ async def test_long_folders_work(tmp_path: Path) -> None:
     """A socket's path has a limit; a folder's has not."""
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
-    async with process_harness(deep) as it:
-        assert await it.code(it.start("true")) == 0, it.err()
+    async with process_harness(deep) as harness:
+        assert await harness.code(harness.start("true")) == 0, harness.err()
 
 
 @pytest.mark.spec("O3")
@@ -177,11 +180,11 @@ async def test_long_folders_work(tmp_path: Path) -> None:
 @run_async
 async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
     """Not found and refused have exit codes of their own, and say what the service says."""
-    async with process_harness(tmp_path) as it:
-        assert await it.code(it.start("true", machine="nobody")) == 3
-        assert it.err(0) == "fairwarning: no machine is called nobody\n"
-        assert await it.code(it.start("true", machine="shy")) == 4
-        assert it.err(1) == "fairwarning: shy is in two scopes; rename one\n"
+    async with process_harness(tmp_path) as harness:
+        assert await harness.code(harness.start("true", machine="nobody")) == 3
+        assert harness.err(0) == "fairwarning: no machine is called nobody\n"
+        assert await harness.code(harness.start("true", machine="shy")) == 4
+        assert harness.err(1) == "fairwarning: shy is in two scopes; rename one\n"
 
 
 @pytest.mark.spec("O3")
@@ -224,10 +227,10 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
     """Exit code 1 and the same text, from a system whose limit of namespaces is none."""
     limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    async with process_harness(tmp_path) as it:
-        program = it.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
-        assert await it.code(program) == 1
-        assert "does not let a user make namespaces (No space left on device)" in it.err()
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
+        assert await harness.code(program) == 1
+        assert "does not let a user make namespaces (No space left on device)" in harness.err()
 
 
 def test_temporary_folders_are_apart(tmp_path: Path) -> None:

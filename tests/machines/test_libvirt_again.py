@@ -20,7 +20,12 @@ from fairwarning.store.memory import MemoryStore
 from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.requirements import needs_libvirt
 from tests.fixtures.waiting import run_async, wait_until_async
-from tests.machines.libvirt_harness import LibvirtDriverHarness, hypervisor, impact, libvirt_harness
+from tests.machines.libvirt_harness import (
+    LibvirtDriverHarness,
+    impact,
+    libvirt_harness,
+    open_hypervisor,
+)
 
 pytestmark = needs_libvirt
 
@@ -61,18 +66,18 @@ class Stall:
 @run_async
 async def test_what_was_done_is_not_done_again(kind: str) -> None:
     """Not by this driver, nor by a later one, nor after other impacts, nor at the same time."""
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         async with libvirt_harness() as driver:
             assert await driver.over(impact(kind, seconds=1), impact(kind, seconds=1)) == ""
         async with libvirt_harness() as later:
             if kind != "delete":
                 assert await later.over(impact("start", number=2)) == ""
-                before = await it.history()
+                before = await hypervisor.history()
             assert await later.over(impact(kind, seconds=1)) == ""
         if kind != "delete":
-            assert await it.history() == before
-        assert (await it.history()).startswith(KINDS[kind])
+            assert await hypervisor.history() == before
+        assert (await hypervisor.history()).startswith(KINDS[kind])
 
 
 @pytest.mark.spec("E9")
@@ -80,13 +85,13 @@ async def test_what_was_done_is_not_done_again(kind: str) -> None:
 @run_async
 async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
     """Another goes on where it was. If the first only slept and wakes up, it finds it done."""
-    with hypervisor() as it:
+    with open_hypervisor() as hypervisor:
         calls = await _calls_of(kind)
         assert calls > 5
         async with AsyncExitStack() as stack:
             first: list[tuple[LibvirtDriverHarness, Stall]] = []
             for number in range(1, calls + 1):
-                it.define(f"web_{number}")
+                hypervisor.define(f"web_{number}")
                 stopped = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
                 first.append((stopped, Stall(stopped.driver, number)))
                 stopped.give(impact(kind, f"web_{number}", seconds=1))
@@ -101,13 +106,15 @@ async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
             )
             assert {error for one, _ in first for _, error in one.reports} == {""}
         for number in range(1, calls + 1):
-            assert await it.history(f"web_{number}") == KINDS[kind], f"stopped at call {number}"
+            assert await hypervisor.history(f"web_{number}") == KINDS[kind], (
+                f"stopped at call {number}"
+            )
 
 
 async def _calls_of(kind: str) -> int:
     """How many calls to libvirt an impact takes, when nothing happens."""
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         async with libvirt_harness(claim_seconds=1) as driver:
             stall = Stall(driver.driver)
             assert await driver.over(impact(kind, seconds=0)) == ""
@@ -119,10 +126,10 @@ async def _calls_of(kind: str) -> int:
 @run_async
 async def test_two_drivers_at_once(kind: str) -> None:
     """Both are handed the same impacts at the same time: one acts, both report."""
-    with hypervisor() as it:
+    with open_hypervisor() as hypervisor:
         names = [f"web_{number}" for number in range(5)]
         for name in names:
-            it.define(name)
+            hypervisor.define(name)
         every = [impact(kind, name, seconds=1) for name in names]
         async with (
             libvirt_harness(claim_seconds=10) as one,
@@ -131,7 +138,7 @@ async def test_two_drivers_at_once(kind: str) -> None:
             errors = await asyncio.gather(one.over(*every), other.over(*every))
             assert set(errors) == {""}
         for name in names:
-            assert await it.history(name) == KINDS[kind]
+            assert await hypervisor.history(name) == KINDS[kind]
 
 
 @pytest.mark.spec("E9")
@@ -148,8 +155,8 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
             time.sleep(0.5)  # much less than what a claim has to stand for
         return new
 
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         monkeypatch.setattr(Claim, "_claimed", slow)
         async with (
             libvirt_harness(claim_seconds=40) as late,
@@ -159,57 +166,57 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
             await wait_until_async(looked.is_set, "it looks")
             other.give(impact("reboot"))
             await wait_until_async(lambda: late.reports == other.reports != [], "both report")
-        assert await it.history() == "stopped started"
+        assert await hypervisor.history() == "stopped started"
 
 
 @run_async
 async def test_two_drivers_with_different_impacts() -> None:
     """They follow one another."""
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         async with (
             libvirt_harness(claim_seconds=10) as one,
             libvirt_harness(claim_seconds=10) as other,
         ):
             both = (one.over(impact("reboot")), other.over(impact("reboot", number=2)))
             assert set(await asyncio.gather(*both)) == {""}
-        assert await it.history() == "stopped started stopped started"
-        assert len(it.record().done) == 2
+        assert await hypervisor.history() == "stopped started stopped started"
+        assert len(hypervisor.record().done) == 2
 
 
 @run_async
 async def test_a_service_that_ends_during_a_freeze() -> None:
     """The domain does not stand still until another comes; the one that comes finds it done."""
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         async with libvirt_harness() as driver:
             driver.give(impact("freeze", seconds=1000))
-            await wait_until_async(lambda: it.state() == "paused", "it is frozen")
-        assert it.state() == "running"
+            await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
+        assert hypervisor.state() == "running"
         async with libvirt_harness() as driver:
             assert await driver.over(impact("freeze", seconds=1000)) == ""
-        assert await it.history() == "suspended resumed"
+        assert await hypervisor.history() == "suspended resumed"
 
 
 @run_async
 async def test_what_takes_too_long_has_failed() -> None:
     """When libvirt hangs, the impact is reported as failed, and the next one is carried out."""
-    with hypervisor() as it:
-        it.define("web_0")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("web_0")
         async with libvirt_harness(timeout_seconds=1) as driver:
             stall = Stall(driver.driver, at=8)
             assert "not done within 1 s" in await driver.over(impact("stop"))
             stall.go_on.set()
             assert await driver.over(impact("stop", number=2)) == ""
-        assert it.state() == "off"
+        assert hypervisor.state() == "off"
 
 
 @pytest.mark.spec("E2", "E9")
 @run_async
 async def test_a_restart_from_the_order_to_the_reboot() -> None:
     """One event by the user; the power goes off when it has started, and no earlier (IC3)."""
-    with hypervisor() as it:
-        it.define("vm")
+    with open_hypervisor() as hypervisor:
+        hypervisor.define("vm")
         async with libvirt_harness() as driver:
             fleet = Fleet(MemoryStore(), RealClock(), driver.driver)
             await fleet.start()
@@ -218,11 +225,11 @@ async def test_a_restart_from_the_order_to_the_reboot() -> None:
             await fleet.submit(restart())
             (event,) = json.loads(published.body("2020-07-01"))["Events"]
             assert (event["EventType"], event["EventSource"]) == ("Reboot", "User")
-            assert await it.history("vm") == ""
+            assert await hypervisor.history("vm") == ""
             await fleet.submit(Approve(scope="vm", events=(event["EventId"],)))
             await wait_until_async(
                 lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over"
             )
-            assert await it.history("vm") == "stopped started"
-            assert it.record("vm").done == (f"{event['EventId']}:vm",)
+            assert await hypervisor.history("vm") == "stopped started"
+            assert hypervisor.record("vm").done == (f"{event['EventId']}:vm",)
             await fleet.stop()

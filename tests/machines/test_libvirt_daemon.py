@@ -16,17 +16,17 @@ from tests.docs.pages import ROOT
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_daemon import Daemon, daemon
-from tests.machines.libvirt_harness import hypervisor, impact, libvirt_harness
+from tests.machines.libvirt_harness import impact, libvirt_harness, open_hypervisor
 
 pytestmark = [needs_libvirt, needs_libvirtd]
 
 # A service that carries one impact out: URI, kind, duration.
 SERVICE = """
 import asyncio, sys
-from tests.machines.libvirt_stage import hands, impact
+from tests.machines.libvirt_harness import libvirt_harness, impact
 
 async def main():
-    async with hands(sys.argv[1], claim_seconds=2) as driver:
+    async with libvirt_harness(sys.argv[1], claim_seconds=2) as driver:
         print(await driver.over(impact(sys.argv[2], seconds=int(sys.argv[3]))), flush=True)
 
 asyncio.run(main())
@@ -84,25 +84,25 @@ async def wire(libvirtd: Daemon) -> AsyncIterator[Wire]:
 @run_async
 async def test_a_connection_that_is_lost() -> None:
     """It is opened again, and the impact goes on where it was."""
-    with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
-        it.define("web_0")
+    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
+        hypervisor.define("web_0")
         async with wire(libvirtd) as line:
             await line.mend()
             async with libvirt_harness(line.uri) as driver:
                 driver.give(impact("freeze", seconds=2))
-                await wait_until_async(lambda: it.state() == "paused", "it is frozen")
+                await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
                 await line.cut()
                 await line.mend()
                 await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
-        assert await it.history() == "suspended resumed"
+        assert await hypervisor.history() == "suspended resumed"
 
 
 @run_async
 async def test_a_libvirtd_that_is_away() -> None:
     """The driver keeps trying; if that is in vain until its time is up, it says so."""
-    with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
-        it.define("web_0")
+    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
+        hypervisor.define("web_0")
         async with wire(libvirtd) as line:
             async with libvirt_harness(line.uri, timeout_seconds=1) as driver:
                 error = await driver.over(impact("reboot"))
@@ -116,7 +116,7 @@ async def test_a_libvirtd_that_is_away() -> None:
                 await line.mend()
                 await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
-        assert await it.history() == "stopped started"
+        assert await hypervisor.history() == "stopped started"
 
 
 @run_async
@@ -124,11 +124,11 @@ async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
     """It is noticed by the keepalive, and when it moves again the impact goes on."""
     monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
     monkeypatch.setattr(hosts, "_KEEPALIVE_MISSES", 1)
-    with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
-        it.define("web_0")
+    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
+        hypervisor.define("web_0")
         async with libvirt_harness(libvirtd.uri("test", "default")) as driver:
             driver.give(impact("freeze", seconds=1))
-            await wait_until_async(lambda: it.state() == "paused", "it is frozen")
+            await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
             (host,) = driver.driver._ways.hosts
             before = host._connection
             libvirtd.process.send_signal(signal.SIGSTOP)
@@ -136,7 +136,7 @@ async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> 
             libvirtd.process.send_signal(signal.SIGCONT)
             await wait_until_async(lambda: driver.reports != [], "it is over")
             assert driver.reports == [("event-1:web_0", "")]
-        assert await it.history() == "suspended resumed"
+        assert await hypervisor.history() == "suspended resumed"
 
 
 async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.subprocess.Process:
@@ -151,26 +151,26 @@ async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.s
 @run_async
 async def test_a_service_that_is_killed(tmp_path: Path) -> None:
     """Another process takes the frozen domain over, and lets it go on."""
-    with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
+    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         uri = libvirtd.uri("test", "default")
-        it.define("web_0")
+        hypervisor.define("web_0")
         service = await _service(uri, "freeze", 2, tmp_path)
-        await wait_until_async(lambda: it.state() == "paused", "it is frozen")
+        await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
         service.kill()
         await service.communicate()
         async with libvirt_harness(uri, claim_seconds=1) as driver:
             assert await driver.over(impact("freeze", seconds=2)) == ""
-        assert (it.state(), await it.history()) == ("running", "suspended resumed")
+        assert (hypervisor.state(), await hypervisor.history()) == ("running", "suspended resumed")
 
 
 @pytest.mark.spec("E9")
 @run_async
 async def test_several_services_at_once(tmp_path: Path) -> None:
     """Processes of a cluster that are all handed one impact: one acts, all report."""
-    with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
+    with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         uri = libvirtd.uri("test", "default")
-        it.define("web_0")
+        hypervisor.define("web_0")
         services = [await _service(uri, "reboot", 0, tmp_path) for _ in range(3)]
         said = [(await service.communicate())[0] for service in services]
         assert set(said) == {b"\n"}
-        assert await it.history() == "stopped started"
+        assert await hypervisor.history() == "stopped started"

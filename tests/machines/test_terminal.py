@@ -41,11 +41,11 @@ def state(program: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def at_terminal(it: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
+def at_terminal(harness: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
     """A program at a terminal, and the terminal's other end."""
     keyboard, terminal = pty.openpty()
     before = (sys.executable, "-c", WITH_TERMINAL)
-    program = it.start(
+    program = harness.start(
         sys.executable, "-c", KEYS, before=before, stdin=terminal, start_new_session=True
     )
     os.close(terminal)
@@ -56,14 +56,14 @@ def at_terminal(it: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]
 @run_async
 async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
     """Ctrl-C reaches it, once each time, and exec does what the program does."""
-    async with process_harness(tmp_path) as it:
-        program, keyboard = at_terminal(it)
-        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
+    async with process_harness(tmp_path) as harness:
+        program, keyboard = at_terminal(harness)
+        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
         os.write(keyboard, b"\x03")
-        await wait_until_async(lambda: it.out().endswith("interrupted\n"), "it hears")
+        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it hears")
         os.write(keyboard, b"\x03")
-        assert await it.code(program) == 9
-        assert it.out() == "in front\ninterrupted\ninterrupted interrupted\n"
+        assert await harness.code(program) == 9
+        assert harness.out() == "in front\ninterrupted\ninterrupted interrupted\n"
         os.close(keyboard)
 
 
@@ -71,11 +71,13 @@ async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
 @run_async
 async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None:
     """It was the foreground group that ended."""
-    async with process_harness(tmp_path) as it:
-        _, keyboard = at_terminal(it)
-        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
-        assert await it.over(it.hit("reboot")) == ""
-        await wait_until_async(lambda: it.out() == 2 * "in front\n", "it has the terminal again")
+    async with process_harness(tmp_path) as harness:
+        _, keyboard = at_terminal(harness)
+        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
+        assert await harness.over(harness.hit("reboot")) == ""
+        await wait_until_async(
+            lambda: harness.out() == 2 * "in front\n", "it has the terminal again"
+        )
         os.close(keyboard)
 
 
@@ -83,14 +85,14 @@ async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None
 @run_async
 async def test_ctrl_z_gives_the_shell_back(tmp_path: Path) -> None:
     """Exec stops with its program, and goes on with it."""
-    async with process_harness(tmp_path) as it:
-        program, keyboard = at_terminal(it)
-        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
+    async with process_harness(tmp_path) as harness:
+        program, keyboard = at_terminal(harness)
+        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
         os.write(keyboard, b"\x1a")
         await wait_until_async(lambda: state(program) == "T", "exec is stopped")
         assert os.tcgetpgrp(keyboard) == program.pid
         program.send_signal(signal.SIGCONT)
-        await wait_until_async(lambda: "continued" in it.out(), "it goes on")
+        await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
         os.write(keyboard, b"\x03\x03")
-        await wait_until_async(lambda: "interrupted" in it.out(), "it hears")
+        await wait_until_async(lambda: "interrupted" in harness.out(), "it hears")
         os.close(keyboard)

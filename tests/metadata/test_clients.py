@@ -12,23 +12,23 @@ from tests.fixtures.requirements import needs_curl
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 
-def _url(it: EndpointHarness, machine: str, target: str) -> str:
-    host, port = it.address(machine)
+def _url(endpoint: EndpointHarness, machine: str, target: str) -> str:
+    host, port = endpoint.address(machine)
     return f"http://{host}:{port}{target}"
 
 
-def _curl(it: EndpointHarness, target: str, *options: str) -> str:
+def _curl(endpoint: EndpointHarness, target: str, *options: str) -> str:
     """What curl prints for a request of `db_0`."""
     command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
-    command.append(_url(it, "db_0", target))
+    command.append(_url(endpoint, "db_0", target))
     return run_program(*command, check=True).stdout
 
 
 def _urllib(
-    it: EndpointHarness, target: str, body: bytes | None = None, header: bool = True
+    endpoint: EndpointHarness, target: str, body: bytes | None = None, header: bool = True
 ) -> str:
     """The same for Python's own client, in the way of the documentation's sample."""
-    wanted = Request(_url(it, "db_0", target), data=body)
+    wanted = Request(_url(endpoint, "db_0", target), data=body)
     if header:
         wanted.add_header("Metadata", "true")
     with build_opener(ProxyHandler({})).open(wanted, timeout=LIMIT_SECONDS) as response:
@@ -41,17 +41,19 @@ def _urllib(
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_curl_reads_and_approves(version: str) -> None:
     """`curl -H Metadata:true URL`, then `curl -X POST -d '...'`, which sends a form type."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = f"{EVENTS}?api-version={version}"
-        first = json.loads(_curl(it, target, "-H", "Metadata:true"))
+        first = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))
         assert first == {"DocumentIncarnation": 1, "Events": []}
-        it.restart("db_0")
-        (event,) = json.loads(_curl(it, target, "-H", "Metadata:true"))["Events"]
+        endpoint.restart("db_0")
+        (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
         body = approval(event["EventId"].lower(), DocumentIncarnation="5")
         code = ("-w", "%{http_code}")
-        assert _curl(it, target, "-H", "Metadata:true", "-X", "POST", "-d", body, *code) == "200"
-        (event,) = json.loads(_curl(it, target, "-H", "Metadata:true"))["Events"]
+        assert (
+            _curl(endpoint, target, "-H", "Metadata:true", "-X", "POST", "-d", body, *code) == "200"
+        )
+        (event,) = json.loads(_curl(endpoint, target, "-H", "Metadata:true"))["Events"]
         assert event["EventStatus"] == "Started"
 
 
@@ -70,26 +72,26 @@ def test_curl_reads_and_approves(version: str) -> None:
 )
 def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
     """Whatever curl is told about the connection, it reads the document and approves."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        event = it.restart("db_0").id
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        event = endpoint.restart("db_0").id
         target = f"{EVENTS}?api-version=2020-07-01"
         if "chunked" not in options[-1] and "Expect" not in options[-1]:
-            assert event in _curl(it, target, "-H", "Metadata: true", *options)
+            assert event in _curl(endpoint, target, "-H", "Metadata: true", *options)
         sent = ("-H", "Metadata: true", "-d", approval(event), "-w", "%{http_code}", *options)
-        assert _curl(it, target, *sent) == "200"
-        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+        assert _curl(endpoint, target, *sent) == "200"
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @needs_curl
 @pytest.mark.spec("M20")
 def test_curl_head_does_not_wait_for_a_body() -> None:
     """`curl -I` prints the refusal's head and ends."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = f"{EVENTS}?api-version=2020-07-01"
-        head = _curl(it, target, "-I", "-H", "Metadata: true")
+        head = _curl(endpoint, target, "-I", "-H", "Metadata: true")
         assert head.startswith("HTTP/1.1 405 ")
 
 
@@ -97,48 +99,48 @@ def test_curl_head_does_not_wait_for_a_body() -> None:
 @pytest.mark.spec("M19")
 def test_curl_asks_for_its_name() -> None:
     """The documentation's request for a leaf, brackets and all."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
-        assert _curl(it, target, "-H", "Metadata:true") == "db_0"
+        assert _curl(endpoint, target, "-H", "Metadata:true") == "db_0"
 
 
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-08-01", "2020-07-01"])
 def test_urllib_reads_and_approves(version: str) -> None:
     """As the Python sample does it; its POST is of a form type, too."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = f"{EVENTS}?api-version={version}"
-        assert json.loads(_urllib(it, target))["Events"] == []
-        it.restart("db_0")
-        document = json.loads(_urllib(it, target))
+        assert json.loads(_urllib(endpoint, target))["Events"] == []
+        endpoint.restart("db_0")
+        document = json.loads(_urllib(endpoint, target))
         body = approval(
             document["Events"][0]["EventId"], DocumentIncarnation=document["DocumentIncarnation"]
         )
-        assert _urllib(it, target, body.encode()) == ""
-        assert json.loads(_urllib(it, target))["Events"][0]["NotBefore"] == ""
+        assert _urllib(endpoint, target, body.encode()) == ""
+        assert json.loads(_urllib(endpoint, target))["Events"][0]["NotBefore"] == ""
 
 
 @pytest.mark.spec("M4", "M12")
 def test_a_post_of_old_without_the_header() -> None:
     """The C# sample of 2017-03-01 posts its approval with no Metadata header."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        body = approval(it.restart("db_0").id, DocumentIncarnation="2").encode()
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        body = approval(endpoint.restart("db_0").id, DocumentIncarnation="2").encode()
         target = f"{EVENTS}?api-version=2017-03-01"
-        assert _urllib(it, target, body, header=False) == ""
-        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+        assert _urllib(endpoint, target, body, header=False) == ""
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M4")
 def test_urllib_without_the_header_is_refused() -> None:
     """The sample whose header was forgotten gets an error it can read."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         with pytest.raises(HTTPError) as caught:
-            _urllib(it, f"{EVENTS}?api-version=2020-07-01", header=False)
+            _urllib(endpoint, f"{EVENTS}?api-version=2020-07-01", header=False)
         with caught.value as error:
             assert error.code == 400
             assert "Metadata: true" in json.loads(error.read())["error"]

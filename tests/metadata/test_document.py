@@ -41,9 +41,9 @@ EVERY = Settings(preview=True)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_document_of_a_scope_with_no_plans(version: str) -> None:
     """Every version answers 200 and JSON without a blank; `Events` is an empty list."""
-    with EndpointHarness(EVERY) as it:
-        it.make("db")
-        answer = it.get("db_0", version)
+    with EndpointHarness(EVERY) as endpoint:
+        endpoint.make("db")
+        answer = endpoint.get("db_0", version)
         assert answer.status == 200
         assert answer.headers["content-type"].split(";")[0] == "application/json"
         assert answer.headers["content-length"] == str(len(answer.body))
@@ -54,12 +54,12 @@ def test_a_document_of_a_scope_with_no_plans(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_document_is_compact(version: str) -> None:
     """With events in it, too, the bytes are what a compact writer makes of them."""
-    with EndpointHarness(EVERY) as it:
-        it.make("db", 2)
-        it.get("db_0")
-        it.restart("db_0")
-        it.freeze("db_1")
-        answer = it.get("db_0", version)
+    with EndpointHarness(EVERY) as endpoint:
+        endpoint.make("db", 2)
+        endpoint.get("db_0")
+        endpoint.restart("db_0")
+        endpoint.freeze("db_1")
+        answer = endpoint.get("db_0", version)
         assert len(answer.json["Events"]) == 2
         assert answer.body == json.dumps(answer.json, separators=(",", ":")).encode()
 
@@ -77,13 +77,13 @@ def test_a_document_is_compact(version: str) -> None:
 )
 def test_the_path_forgives(path: str) -> None:
     """Capital letters and a trailing slash make no difference, for GET and for POST."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = it.send_from("db_0", "GET", target, {"Metadata": "true"})
+        answer = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
         assert (answer.status, answer.json["Events"]) == (200, [])
-        body = approval(it.restart("db_0").id)
-        assert it.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
+        body = approval(endpoint.restart("db_0").id)
+        assert endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
 
 
 @pytest.mark.spec("M1")
@@ -100,23 +100,23 @@ def test_the_path_forgives(path: str) -> None:
 )
 def test_parameters_we_do_not_know_are_ignored(query: str) -> None:
     """Whatever else a query holds, the document is the same, and JSON."""
-    with EndpointHarness() as it:
-        it.make("db")
-        answer = it.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        answer = endpoint.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
         assert (answer.status, answer.json) == (200, {"DocumentIncarnation": 1, "Events": []})
-        assert answer.headers["content-type"] == it.get("db_0").headers["content-type"]
+        assert answer.headers["content-type"] == endpoint.get("db_0").headers["content-type"]
 
 
 @pytest.mark.spec("M6")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fields_stand_in_one_order(version: str) -> None:
     """A version shows the fields it brought and those before, in the order they came."""
-    with EndpointHarness(EVERY) as it:
-        it.make("db", 2)
-        it.get("db_0")
-        it.restart("db_0")
-        it.do(Maintain(scope="db", operation="f", machines=("db_1",), duration_seconds=30))
-        answer = it.get("db_1", version)
+    with EndpointHarness(EVERY) as endpoint:
+        endpoint.make("db", 2)
+        endpoint.get("db_0")
+        endpoint.restart("db_0")
+        endpoint.do(Maintain(scope="db", operation="f", machines=("db_1",), duration_seconds=30))
+        answer = endpoint.get("db_1", version)
         assert list(answer.json) == ["DocumentIncarnation", "Events"]
         reboot, freeze = answer.json["Events"]
         for event in (reboot, freeze):
@@ -144,11 +144,11 @@ def test_fields_stand_in_one_order(version: str) -> None:
 )
 def test_underscores_of_the_preview(version: str, kind: ScopeKind, name: str) -> None:
     """Only on 2017-03-01, and only for IaaS machines, a name carries a leading underscore."""
-    with EndpointHarness(EVERY) as it:
-        it.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
-        it.get(name)
-        it.restart(name)
-        (event,) = it.get(name, version).json["Events"]
+    with EndpointHarness(EVERY) as endpoint:
+        endpoint.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
+        endpoint.get(name)
+        endpoint.restart(name)
+        (event,) = endpoint.get(name, version).json["Events"]
         underscore = version == "2017-03-01" and kind is not ScopeKind.CLOUD_SERVICE
         assert event["Resources"] == [f"_{name}" if underscore else name]
 
@@ -157,17 +157,17 @@ def test_underscores_of_the_preview(version: str, kind: ScopeKind, name: str) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_dates(version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT from 2017-08-01, the empty string once Started."""
-    with EndpointHarness(EVERY) as it:
-        it.make("db")
-        it.get("db_0")
-        event = it.restart("db_0")
-        (shown,) = it.get("db_0", version).json["Events"]
+    with EndpointHarness(EVERY) as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        event = endpoint.restart("db_0")
+        (shown,) = endpoint.get("db_0", version).json["Events"]
         if version == "2017-03-01":
             assert shown["NotBefore"] == "2026-01-09T12:15:00Z"
         else:
             assert shown["NotBefore"] == "Fri, 09 Jan 2026 12:15:00 GMT"
-        it.approve("db_0", event.id)
-        (shown,) = it.get("db_0", version).json["Events"]
+        endpoint.approve("db_0", event.id)
+        (shown,) = endpoint.get("db_0", version).json["Events"]
         assert (shown["EventStatus"], shown["NotBefore"]) == ("Started", "")
 
 
@@ -179,7 +179,7 @@ TYPES_SINCE = {
 }
 
 
-def _one_of_each(it: EndpointHarness) -> None:
+def _one_of_each(endpoint: EndpointHarness) -> None:
     spot, leaving = Priority.SPOT, 300
     machines = (
         Machine(name="host"),
@@ -187,8 +187,8 @@ def _one_of_each(it: EndpointHarness) -> None:
         Machine(name="cheaper", priority=spot),
         Machine(name="leaver", terminate_seconds=leaving),
     )
-    it.create(CreateScope(scope="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    it.get("host")
+    endpoint.create(CreateScope(scope="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    endpoint.get("host")
     plans: list[tuple[type[Operate], str]] = [
         (Maintain, "host"),
         (Evict, "cheap"),
@@ -196,16 +196,16 @@ def _one_of_each(it: EndpointHarness) -> None:
         (Recommend, "cheaper"),
     ]
     for action, machine in plans:
-        it.do(action(scope="s", operation=machine, machines=(machine,)))
+        endpoint.do(action(scope="s", operation=machine, machines=(machine,)))
 
 
 @pytest.mark.spec("M9", "M11")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_version_is_a_filter(version: str) -> None:
     """It hides the types that came after it; the incarnation is the scope's all the same."""
-    with EndpointHarness(EVERY) as it:
-        _one_of_each(it)
-        answer = it.get("cheap", version)
+    with EndpointHarness(EVERY) as endpoint:
+        _one_of_each(endpoint)
+        answer = endpoint.get("cheap", version)
         shown = {event["EventType"] for event in answer.json["Events"]}
         assert shown == {name for name, since in TYPES_SINCE.items() if since <= version}
         assert answer.json["DocumentIncarnation"] == 5
@@ -215,14 +215,14 @@ def test_a_version_is_a_filter(version: str) -> None:
 @pytest.mark.spec("M10")
 def test_scheduled_then_started_then_gone() -> None:
     """An event is shown as Scheduled, then as Started under the same id, then not at all."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        event = it.restart("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        event = endpoint.restart("db_0")
         seen = []
         for seconds in (0, 15 * 60, 60):
-            it.advance(seconds)
-            events = it.get("db_0").json["Events"]
+            endpoint.advance(seconds)
+            events = endpoint.get("db_0").json["Events"]
             seen.append([(shown["EventId"], shown["EventStatus"]) for shown in events])
         assert seen == [[(event.id, "Scheduled")], [(event.id, "Started")], []]
 
@@ -230,11 +230,11 @@ def test_scheduled_then_started_then_gone() -> None:
 @pytest.mark.spec("M10")
 def test_a_cancelled_event_is_gone() -> None:
     """Nothing tells of it but that it is no longer there."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        it.get("db_0")
-        kept, cancelled = it.restart("db_0"), it.restart("db_1")
-        it.do(Cancel(scope="db", event=cancelled.id))
-        answer = it.get("db_1")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        endpoint.get("db_0")
+        kept, cancelled = endpoint.restart("db_0"), endpoint.restart("db_1")
+        endpoint.do(Cancel(scope="db", event=cancelled.id))
+        answer = endpoint.get("db_1")
         assert [shown["EventId"] for shown in answer.json["Events"]] == [kept.id]
         assert cancelled.id.encode() not in answer.body

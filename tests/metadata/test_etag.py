@@ -14,17 +14,17 @@ KNOWN = "If-None-Match"
 
 def test_each_visible_change_counts_one() -> None:
     """1 when newly enabled, then one more for announced, started and gone; quiet time is none."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        seen = [it.get("db_0")]
-        event = it.restart("db_1")
-        seen.append(it.get("db_0"))
-        it.advance(60)
-        assert it.get("db_0").body == seen[-1].body
-        it.approve("db_0", event.id)
-        seen.append(it.get("db_0"))
-        it.advance(60)
-        seen.append(it.get("db_0"))
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        seen = [endpoint.get("db_0")]
+        event = endpoint.restart("db_1")
+        seen.append(endpoint.get("db_0"))
+        endpoint.advance(60)
+        assert endpoint.get("db_0").body == seen[-1].body
+        endpoint.approve("db_0", event.id)
+        seen.append(endpoint.get("db_0"))
+        endpoint.advance(60)
+        seen.append(endpoint.get("db_0"))
         assert [answer.json["DocumentIncarnation"] for answer in seen] == [1, 2, 3, 4]
         assert all(type(answer.json["DocumentIncarnation"]) is int for answer in seen)
         assert [answer.headers["etag"] for answer in seen] == ['"1"', '"2"', '"3"', '"4"']
@@ -32,14 +32,14 @@ def test_each_visible_change_counts_one() -> None:
 
 def test_machines_of_a_scope_share_it() -> None:
     """Two machines of one scope read the same bytes; another scope counts by itself."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        it.make("web")
-        it.get("db_0"), it.get("web_0")
-        it.restart("db_0")
-        assert it.get("db_0").body == it.get("db_1").body
-        assert it.get("db_1").headers["etag"] == '"2"'
-        assert it.get("web_0").headers["etag"] == '"1"'
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        endpoint.make("web")
+        endpoint.get("db_0"), endpoint.get("web_0")
+        endpoint.restart("db_0")
+        assert endpoint.get("db_0").body == endpoint.get("db_1").body
+        assert endpoint.get("db_1").headers["etag"] == '"2"'
+        assert endpoint.get("web_0").headers["etag"] == '"1"'
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_machines_of_a_scope_share_it() -> None:
 )
 def test_who_has_it_gets_304(tags: str) -> None:
     """Quoted or bare, weak or strong, alone or in a list; 304 has the ETag and no body."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        it.restart("db_0")
-        answer = it.get("db_0", **{KNOWN: tags})
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        endpoint.restart("db_0")
+        answer = endpoint.get("db_0", **{KNOWN: tags})
         assert (answer.status, answer.body) == (304, b"")
         assert answer.headers["etag"] == '"2"'
         assert "content-type" not in answer.headers
@@ -62,11 +62,11 @@ def test_who_has_it_gets_304(tags: str) -> None:
 )
 def test_who_has_another_gets_the_document(tags: str) -> None:
     """An older one, one that never was, or none at all that can be read: 200."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        it.restart("db_0")
-        answer = it.get("db_0", **{KNOWN: tags})
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        endpoint.restart("db_0")
+        answer = endpoint.get("db_0", **{KNOWN: tags})
         assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 2)
         assert answer.headers["etag"] == '"2"'
 
@@ -74,11 +74,11 @@ def test_who_has_another_gets_the_document(tags: str) -> None:
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_a_sample_that_keeps_the_etag(version: str) -> None:
     """Start with 0, send back what was received, byte by byte: news each time, else 304."""
-    with EndpointHarness() as it:
-        it.make("db")
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        connection = endpoint.client("db_0")
         tag, seen = "0", []
-        for change in (None, None, it.restart, None, None):
+        for change in (None, None, endpoint.restart, None, None):
             if change:
                 change("db_0")
             answer = poll(connection, version, **{KNOWN: tag})
@@ -90,9 +90,9 @@ def test_a_sample_that_keeps_the_etag(version: str) -> None:
 
 def test_304_keeps_the_connection_in_step() -> None:
     """What follows on the same connection is answered as if nothing had been."""
-    with EndpointHarness() as it:
-        it.make("db")
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        connection = endpoint.client("db_0")
         assert poll(connection).status == 200
         for _ in range(3):
             assert poll(connection, **{KNOWN: '"1"'}).status == 304
@@ -102,45 +102,45 @@ def test_304_keeps_the_connection_in_step() -> None:
 
 def test_approvals_do_not_mind_it() -> None:
     """A POST that carries the ETag, as Microsoft's Node sample does, is an approval like others."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        event = it.restart("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        event = endpoint.restart("db_0")
         body = approval(event.id)
         headers = {"Metadata": "true", KNOWN: '"2"'}
-        connection = it.client("db_0")
+        connection = endpoint.client("db_0")
         answer = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
         connection.close()
         assert (answer.status, answer.body) == (200, b"")
-        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M14")
 def test_numbers_restart_after_the_feature_was_off() -> None:
     """Switched on anew, a scope is at 1 again."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        it.approve("db_0", it.restart("db_0").id)
-        it.advance(60)
-        assert it.get("db_0").headers["etag"] == '"4"'
-        it.advance(DAY)
-        answer = it.get("db_0", **{KNOWN: '"4"'})
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        endpoint.approve("db_0", endpoint.restart("db_0").id)
+        endpoint.advance(60)
+        assert endpoint.get("db_0").headers["etag"] == '"4"'
+        endpoint.advance(DAY)
+        answer = endpoint.get("db_0", **{KNOWN: '"4"'})
         assert (answer.status, answer.headers["etag"]) == (200, '"1"')
         assert answer.json == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_a_number_from_before_the_feature_was_off_is_not_known() -> None:
     """A machine that kept "1" through days of silence must not miss what the new 1 holds."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        kept = {KNOWN: it.get("db_0").headers["etag"]}
-        it.get("db_1")
-        week_ahead = int(it.clock.now()) + 7 * DAY
-        it.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
-        it.advance(3 * DAY)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        kept = {KNOWN: endpoint.get("db_0").headers["etag"]}
+        endpoint.get("db_1")
+        week_ahead = int(endpoint.clock.now()) + 7 * DAY
+        endpoint.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
+        endpoint.advance(3 * DAY)
         for machine in ("db_0", "db_1"):
-            answer = it.get(machine, **kept)
+            answer = endpoint.get(machine, **kept)
             assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 1)
             assert len(answer.json["Events"]) == 1
-            assert it.get(machine, **kept).status == 304
+            assert endpoint.get(machine, **kept).status == 304

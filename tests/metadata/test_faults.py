@@ -32,33 +32,33 @@ REACH = pytest.mark.parametrize(
 )
 
 
-def _fleet(it: EndpointHarness) -> None:
+def _fleet(endpoint: EndpointHarness) -> None:
     """Two scopes that are on; each machine has polled on a connection of its own."""
-    it.make("db", 2)
-    it.make("web")
+    endpoint.make("db", 2)
+    endpoint.make("web")
     for machine in ("db_0", "db_1", "web_0"):
-        it.get(machine)
+        endpoint.get(machine)
 
 
 def _put(
-    it: EndpointHarness,
+    endpoint: EndpointHarness,
     kind: FaultKind,
     scope: str = "",
     machine: str = "",
     **more: Any,  # noqa: ANN401  (any field of a fault)
 ) -> None:
     fault = Fault(kind=kind, scope=scope, machine=machine, **more)
-    it.call(lambda: it.server.faults.put(fault))
+    endpoint.call(lambda: endpoint.server.faults.put(fault))
 
 
-def _suffers(it: EndpointHarness, machine: str, kind: FaultKind) -> bool:
+def _suffers(endpoint: EndpointHarness, machine: str, kind: FaultKind) -> bool:
     """Whether a poll meets this fault; if not, it must be a good answer."""
-    before = it.call(lambda: it.server.counts.faults[kind])
+    before = endpoint.call(lambda: endpoint.server.counts.faults[kind])
     try:
-        answer = it.get(machine)
+        answer = endpoint.get(machine)
     except (ConnectionError, HTTPException) as error:
         return _broken(kind, error)
-    faulty = it.call(lambda: it.server.counts.faults[kind]) > before
+    faulty = endpoint.call(lambda: endpoint.server.counts.faults[kind]) > before
     assert faulty == _spoiled(kind, answer) or kind is FaultKind.DELAY
     return faulty
 
@@ -86,12 +86,12 @@ def _spoiled(kind: FaultKind, answer: Response) -> bool:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_whom_a_fault_is_for(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
     """One machine, a scope or all: those suffer it, each time, and nobody else does."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, kind, scope, machine, delay_seconds=0)
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, kind, scope, machine, delay_seconds=0)
         for _ in range(2):
             for name in ("db_0", "db_1", "web_0"):
-                assert _suffers(it, name, kind) == (name in hit)
+                assert _suffers(endpoint, name, kind) == (name in hit)
 
 
 @REACH
@@ -100,169 +100,171 @@ def test_connections_that_polled_before(
     kind: FaultKind, scope: str, machine: str, hit: set[str]
 ) -> None:
     """A connection whose polls are known by heart meets the fault with its next request."""
-    with EndpointHarness() as it:
-        _fleet(it)
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
         for name in ("db_0", "db_1", "web_0"):
-            connection = it.client(name)
+            connection = endpoint.client(name)
             for _ in range(3):
                 assert poll(connection).body == EMPTY
-            _put(it, kind, scope, machine, delay_seconds=0)
-            before = it.call(it.server.counts.faults.total)
+            _put(endpoint, kind, scope, machine, delay_seconds=0)
+            before = endpoint.call(endpoint.server.counts.faults.total)
             try:
                 poll(connection)
             except (ConnectionError, HTTPException):
                 assert kind in {FaultKind.RESET, FaultKind.TRUNCATED}
-            assert it.call(it.server.counts.faults.total) - before == (name in hit)
-            it.call(it.server.faults.clear)
+            assert endpoint.call(endpoint.server.counts.faults.total) - before == (name in hit)
+            endpoint.call(endpoint.server.faults.clear)
             connection.close()
-            assert it.get(name).body == EMPTY
+            assert endpoint.get(name).body == EMPTY
 
 
 def test_a_delay_meets_every_request() -> None:
     """Also the second and third on a connection that the first has not closed."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        connection = endpoint.client("db_0")
         poll(connection)
-        _put(it, FaultKind.DELAY, "db", "db_0", delay_seconds=0)
+        _put(endpoint, FaultKind.DELAY, "db", "db_0", delay_seconds=0)
         for times in (1, 2, 3):
             assert poll(connection).body == EMPTY
-            assert it.call(lambda: it.server.counts.faults[FaultKind.DELAY]) == times
+            assert endpoint.call(lambda: endpoint.server.counts.faults[FaultKind.DELAY]) == times
 
 
 def test_a_held_request_does_not_hide_a_fault() -> None:
     """Who was held from before it is answered; the next request meets it all the same."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        connection = endpoint.client("db_0")
         poll(connection)
-        held = it.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
-        it.wait_until(lambda: it.server.counts.held == 1)
-        _put(it, FaultKind.ERROR, "db")
-        it.restart("db_1")
+        held = endpoint.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
+        endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
+        _put(endpoint, FaultKind.ERROR, "db")
+        endpoint.restart("db_1")
         assert held.getresponse().status == 200
         assert poll(connection).status == 500
 
 
 def test_a_delayed_answer_is_late_and_right() -> None:
     """It comes after the delay and is what it would have been; others do not wait for it."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.DELAY, delay_seconds=0.1, count=1)
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.DELAY, delay_seconds=0.1, count=1)
         began = monotonic()
-        connection = it.begin("db_0")
-        it.wait_until(lambda: it.server.counts.faults[FaultKind.DELAY] == 1)
-        assert it.get("db_0").body == EMPTY
+        connection = endpoint.begin("db_0")
+        endpoint.wait_until(lambda: endpoint.server.counts.faults[FaultKind.DELAY] == 1)
+        assert endpoint.get("db_0").body == EMPTY
         assert receive(connection).body == EMPTY
         assert monotonic() - began >= 0.1
 
 
 def test_for_a_count() -> None:
     """So many requests, of whatever connection or machine; then all is well."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.ERROR, count=3)
-        statuses = [it.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")]
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.ERROR, count=3)
+        statuses = [
+            endpoint.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")
+        ]
         assert statuses == [500, 500, 500, 200, 200]
-        assert not it.call(lambda: bool(it.server.faults))
+        assert not endpoint.call(lambda: bool(endpoint.server.faults))
 
 
 def test_for_a_time() -> None:
     """So many seconds of the fleet's time, however many requests."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.GONE, "db", seconds=70)
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.GONE, "db", seconds=70)
         for _ in range(2):
-            assert it.get("db_0").status == 410
-            it.advance(34.5)
-        assert it.get("db_1").status == 410
-        it.advance(1)
-        assert (it.get("db_0").status, it.get("db_1").status) == (200, 200)
+            assert endpoint.get("db_0").status == 410
+            endpoint.advance(34.5)
+        assert endpoint.get("db_1").status == 410
+        endpoint.advance(1)
+        assert (endpoint.get("db_0").status, endpoint.get("db_1").status) == (200, 200)
 
 
 def test_for_a_count_within_a_time() -> None:
     """Whichever is over first ends it."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.GONE, seconds=60, count=2)
-        assert [it.get("db_0").status for _ in range(3)] == [410, 410, 200]
-        _put(it, FaultKind.GONE, seconds=60, count=2)
-        assert it.get("db_0").status == 410
-        it.advance(60)
-        assert it.get("db_0").status == 200
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.GONE, seconds=60, count=2)
+        assert [endpoint.get("db_0").status for _ in range(3)] == [410, 410, 200]
+        _put(endpoint, FaultKind.GONE, seconds=60, count=2)
+        assert endpoint.get("db_0").status == 410
+        endpoint.advance(60)
+        assert endpoint.get("db_0").status == 200
 
 
 def test_the_narrowest_is_taken() -> None:
     """A machine's own fault comes before its scope's, and that before everybody's."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.ERROR)
-        _put(it, FaultKind.GONE, "db")
-        _put(it, FaultKind.NOT_FOUND, "db", "db_0", count=1)
-        statuses = {name: it.get(name).status for name in ("db_0", "db_1", "web_0")}
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.ERROR)
+        _put(endpoint, FaultKind.GONE, "db")
+        _put(endpoint, FaultKind.NOT_FOUND, "db", "db_0", count=1)
+        statuses = {name: endpoint.get(name).status for name in ("db_0", "db_1", "web_0")}
         assert statuses == {"db_0": 404, "db_1": 410, "web_0": 500}
-        assert it.get("db_0").status == 410
+        assert endpoint.get("db_0").status == 410
 
 
 def test_a_new_one_takes_the_place_of_the_old() -> None:
     """Of the same machines: there is one fault at a time for each."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.ERROR, "db")
-        _put(it, FaultKind.GONE, "db", count=1)
-        assert [it.get("db_0").status for _ in range(2)] == [410, 200]
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.ERROR, "db")
+        _put(endpoint, FaultKind.GONE, "db", count=1)
+        assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
 
 
 def test_cleared() -> None:
     """From then on every answer is as if there had been nothing."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.ERROR)
-        _put(it, FaultKind.RESET, "db", "db_0")
-        it.call(it.server.faults.clear)
-        assert {it.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.ERROR)
+        _put(endpoint, FaultKind.RESET, "db", "db_0")
+        endpoint.call(endpoint.server.faults.clear)
+        assert {endpoint.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
 
 
 def test_off_unless_asked_for() -> None:
     """Nothing in a request, and nothing by default, makes a fault."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        assert not it.call(lambda: bool(it.server.faults))
-        answer = it.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        assert not endpoint.call(lambda: bool(endpoint.server.faults))
+        answer = endpoint.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
         assert answer.body == EMPTY
-        assert it.call(it.server.counts.faults.total) == 0
+        assert endpoint.call(endpoint.server.counts.faults.total) == 0
 
 
 def test_approvals_and_instance_metadata_suffer_too() -> None:
     """A fault is of the endpoint; an approval that meets one has not been made."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        event = it.restart("db_0")
-        _put(it, FaultKind.ERROR, "db", count=2)
-        assert it.approve("db_0", event.id).status == 500
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        event = endpoint.restart("db_0")
+        _put(endpoint, FaultKind.ERROR, "db", count=2)
+        assert endpoint.approve("db_0", event.id).status == 500
         target = "/metadata/instance?api-version=2021-02-01"
-        assert it.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
-        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
-        assert it.approve("db_0", event.id).status == 200
+        assert endpoint.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+        assert endpoint.approve("db_0", event.id).status == 200
 
 
 def test_a_delayed_approval_is_made_once() -> None:
     """It arrives late, and is as good as any."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        event = it.restart("db_0")
-        _put(it, FaultKind.DELAY, "db", delay_seconds=0)
-        assert it.approve("db_1", event.id).status == 200
-        assert it.get("db_0").json["DocumentIncarnation"] == 3
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        event = endpoint.restart("db_0")
+        _put(endpoint, FaultKind.DELAY, "db", delay_seconds=0)
+        assert endpoint.approve("db_1", event.id).status == 200
+        assert endpoint.get("db_0").json["DocumentIncarnation"] == 3
 
 
 @pytest.mark.parametrize("kind", STATUSES)
 def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
     """Status, an error text that says it was asked for, and a connection that closes."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, kind, count=1)
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, kind, count=1)
+        connection = endpoint.client("db_0")
         answer = send(connection, "GET", POLL, {"Metadata": "true"})
         connection.close()
         assert answer.status == STATUSES[kind]
@@ -273,10 +275,10 @@ def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
 
 def test_control_characters_break_a_strict_reader() -> None:
     """The body is not JSON."""
-    with EndpointHarness() as it:
-        _fleet(it)
-        _put(it, FaultKind.CONTROL, count=1)
-        text = it.get("db_0").body.decode()
+    with EndpointHarness() as endpoint:
+        _fleet(endpoint)
+        _put(endpoint, FaultKind.CONTROL, count=1)
+        text = endpoint.get("db_0").body.decode()
         with pytest.raises(json.JSONDecodeError):
             json.loads(text)
 
@@ -293,7 +295,7 @@ def test_control_characters_break_a_strict_reader() -> None:
 )
 def test_what_cannot_be_asked_for(fault: Fault) -> None:
     """A machine without its scope, or a time or count below nothing, is refused."""
-    with EndpointHarness() as it:
+    with EndpointHarness() as endpoint:
         with pytest.raises(Refused):
-            it.call(lambda: it.server.faults.put(fault))
-        assert not it.call(lambda: bool(it.server.faults))
+            endpoint.call(lambda: endpoint.server.faults.put(fault))
+        assert not endpoint.call(lambda: bool(endpoint.server.faults))

@@ -30,9 +30,9 @@ def _made() -> CreateScope:
     return CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(VM,))
 
 
-def _ask(it: EndpointHarness, path: str, query: str = "api-version=2025-04-07") -> Response:
+def _ask(endpoint: EndpointHarness, path: str, query: str = "api-version=2025-04-07") -> Response:
     target = f"/metadata/{path}?{query}"
-    return it.send_from("vm", "GET", target, {"Metadata": "true"})
+    return endpoint.send_from("vm", "GET", target, {"Metadata": "true"})
 
 
 @pytest.mark.parametrize(
@@ -58,33 +58,36 @@ def _ask(it: EndpointHarness, path: str, query: str = "api-version=2025-04-07") 
 )
 def test_a_leaf_as_text(path: str, value: str) -> None:
     """With format=text it is the bare value, whatever the case of `text`; without it, 400."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
         for form in ("text", "TEXT"):
             query = f"api-version=2025-04-07&format={form}"
-            answer = _ask(it, f"instance/compute/{path}", query)
+            answer = _ask(endpoint, f"instance/compute/{path}", query)
             assert (answer.status, answer.body.decode()) == (200, value)
             assert answer.headers["content-length"] == str(len(value))
             if value:
                 assert answer.headers["content-type"].startswith("text/plain")
         for more in ("", "&format=json", "&format="):
-            answer = _ask(it, f"instance/compute/{path}", f"api-version=2025-04-07{more}")
+            answer = _ask(endpoint, f"instance/compute/{path}", f"api-version=2025-04-07{more}")
             assert answer.status == 400
             assert "format=text" in answer.error
 
 
 def test_the_whole_and_its_parts() -> None:
     """The tree, a branch of it, a list in it: the same values, as JSON."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
-        whole = _ask(it, "instance")
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
+        whole = _ask(endpoint, "instance")
         assert whole.headers["content-type"].startswith("application/json")
         assert sorted(whole.json) == ["compute", "network"]
         compute = whole.json["compute"]
-        assert _ask(it, "instance/compute").json == compute
-        assert _ask(it, "instance/compute/tagsList").json == compute["tagsList"]
-        assert _ask(it, "instance/compute/tagsList/0").json == {"name": "cost", "value": "low"}
-        interface = _ask(it, "instance/network/interface/0/ipv4/ipAddress/0").json
+        assert _ask(endpoint, "instance/compute").json == compute
+        assert _ask(endpoint, "instance/compute/tagsList").json == compute["tagsList"]
+        assert _ask(endpoint, "instance/compute/tagsList/0").json == {
+            "name": "cost",
+            "value": "low",
+        }
+        interface = _ask(endpoint, "instance/network/interface/0/ipv4/ipAddress/0").json
         assert interface["privateIpAddress"] == "10.1.2.3"
         assert len(compute["vmId"]) == 36
 
@@ -92,19 +95,19 @@ def test_the_whole_and_its_parts() -> None:
 @pytest.mark.parametrize("path", ["instance/", "Instance", "INSTANCE/", "instance/compute/"])
 def test_the_path_forgives(path: str) -> None:
     """A trailing slash, and capital letters in what is not a field."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
-        answer = _ask(it, path)
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
+        answer = _ask(endpoint, path)
         assert answer.status == 200
         assert "vmId" in answer.json.get("compute", answer.json)
 
 
 def test_unknown_parameters_are_ignored() -> None:
     """As `extended=true`, which cloud-init sends."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
-        answer = _ask(it, "instance", "api-version=2021-08-01&extended=true")
-        assert answer.json == _ask(it, "instance", "api-version=2021-08-01").json
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
+        answer = _ask(endpoint, "instance", "api-version=2021-08-01&extended=true")
+        assert answer.json == _ask(endpoint, "instance", "api-version=2021-08-01").json
 
 
 @pytest.mark.parametrize(
@@ -113,9 +116,9 @@ def test_unknown_parameters_are_ignored() -> None:
 @pytest.mark.parametrize("more", ["", "&format=text"])
 def test_a_path_that_leads_nowhere(path: str, more: str) -> None:
     """404 with a text; fields are case-sensitive."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
-        answer = _ask(it, f"instance/{path}", f"api-version=2025-04-07{more}")
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
+        answer = _ask(endpoint, f"instance/{path}", f"api-version=2025-04-07{more}")
         assert answer.status == 404
         assert answer.error
 
@@ -132,30 +135,30 @@ def test_every_version_is_served(version: str) -> None:
         "osProfile": "2020-07-15",
         "priority": "2020-12-01",
     }
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(_made())
-        compute = _ask(it, "instance", f"api-version={version}").json["compute"]
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(_made())
+        compute = _ask(endpoint, "instance", f"api-version={version}").json["compute"]
         shown = {name for name in since if name in compute}
         assert shown == {name for name, first in since.items() if first <= version}
 
 
 def test_versions() -> None:
     """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
-    with EndpointHarness() as it:
-        it.create(_made())
+    with EndpointHarness() as endpoint:
+        endpoint.create(_made())
         for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
-            answer = it.send_from("vm", "GET", target, {"Metadata": "true"})
+            answer = endpoint.send_from("vm", "GET", target, {"Metadata": "true"})
             assert answer.json == {"apiVersions": list(VERSIONS)}
         assert answer.json["apiVersions"] == sorted(answer.json["apiVersions"])
         for version in answer.json["apiVersions"]:
-            assert _ask(it, "instance", f"api-version={version}").status == 200
+            assert _ask(endpoint, "instance", f"api-version={version}").status == 200
 
 
 def test_a_version_that_cloud_init_tries_first() -> None:
     """400 with the newest versions, on the same connection that then asks for an older one."""
-    with EndpointHarness() as it:
-        it.create(_made())
-        connection = it.client("vm")
+    with EndpointHarness() as endpoint:
+        endpoint.create(_made())
+        connection = endpoint.client("vm")
         headers = {"Metadata": "true"}
         answer = send(connection, "GET", "/metadata/instance?api-version=2031-01-01", headers)
         assert (answer.status, answer.json["newest-versions"][0]) == (400, "2025-04-07")
@@ -166,12 +169,12 @@ def test_a_version_that_cloud_init_tries_first() -> None:
 
 def test_each_machine_is_told_about_itself() -> None:
     """Machines of one set, by the same bytes: each gets its own name and computer name."""
-    with EndpointHarness(cloud=CLOUD) as it:
-        it.create(CreateSet(set="web", capacity=3))
+    with EndpointHarness(cloud=CLOUD) as endpoint:
+        endpoint.create(CreateSet(set="web", capacity=3))
         told = {}
         for n in range(3):
             target = "/metadata/instance/compute?api-version=2021-02-01"
-            compute = it.send_from(f"web_{n}", "GET", target, {"Metadata": "true"}).json
+            compute = endpoint.send_from(f"web_{n}", "GET", target, {"Metadata": "true"}).json
             assert (compute["name"], compute["vmScaleSetName"]) == (f"web_{n}", "web")
             assert compute["osProfile"]["computerName"] == f"web00000{n}"
             told[compute["vmId"]] = compute["placementGroupId"]
@@ -181,11 +184,11 @@ def test_each_machine_is_told_about_itself() -> None:
 
 def test_it_follows_the_machine() -> None:
     """A machine that is switched off is told nothing; versions are no secret of it."""
-    with EndpointHarness() as it:
-        it.create(_made())
-        assert _ask(it, "instance").status == 200
-        it.do(Deallocate(scope="vm", operation="off", machines=("vm",)))
-        it.advance(60)
-        answer = _ask(it, "instance")
+    with EndpointHarness() as endpoint:
+        endpoint.create(_made())
+        assert _ask(endpoint, "instance").status == 200
+        endpoint.do(Deallocate(scope="vm", operation="off", machines=("vm",)))
+        endpoint.advance(60)
+        answer = _ask(endpoint, "instance")
         assert answer.status == 404
         assert answer.error

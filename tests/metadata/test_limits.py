@@ -41,13 +41,13 @@ KIB = 1024
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_a_wrong_path(path: str, method: str) -> None:
     """404 with a text that names the right ones, whatever the verb; a path is taken literally."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = it.send_from("db_0", method, target, {"Metadata": "true"})
+        answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
         assert answer.status == 404
         assert EVENTS in answer.error
-        assert not it.scope("db").enabled
+        assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -57,9 +57,9 @@ def test_a_wrong_path(path: str, method: str) -> None:
 )
 def test_a_wrong_verb(method: str, target: str, allowed: set[str]) -> None:
     """405; `Allow` lists the verbs that may be used."""
-    with EndpointHarness() as it:
-        it.make("db")
-        answer = it.send_from("db_0", method, target, {"Metadata": "true"})
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
         assert answer.status == 405
         assert set(answer.headers["allow"].replace(" ", "").split(",")) == allowed
         assert method in answer.error
@@ -68,20 +68,20 @@ def test_a_wrong_verb(method: str, target: str, allowed: set[str]) -> None:
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
 def test_what_can_only_be_read(target: str) -> None:
     """POST is for approvals alone."""
-    with EndpointHarness() as it:
-        it.make("db")
-        answer = it.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        answer = endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
         assert (answer.status, answer.headers["allow"]) == (405, "GET")
 
 
 @pytest.mark.parametrize("expect", [True, False])
 def test_a_body_that_says_it_is_too_long(expect: bool) -> None:
     """413 as soon as the length is known: nobody has to send the body first."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         headers = ["Expect: 100-continue"] if expect else []
         head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
-        with it.open("db_0") as client:
+        with endpoint.open("db_0") as client:
             client.sendall(head)
             answer = read_all(client)
         assert answer.startswith(b"HTTP/1.1 413 ")
@@ -91,11 +91,11 @@ def test_a_body_that_says_it_is_too_long(expect: bool) -> None:
 
 def test_a_body_that_turns_out_too_long() -> None:
     """413 as well, if it comes in chunks and no length was given."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
         chunk = b"%x\r\n%s\r\n" % (32 * KIB, b" " * 32 * KIB)
-        with it.open("db_0") as client:
+        with endpoint.open("db_0") as client:
             client.sendall(head + chunk + chunk)
             client.sendall(b"1\r\n \r\n")
             assert read_all(client).startswith(b"HTTP/1.1 413 ")
@@ -104,115 +104,117 @@ def test_a_body_that_turns_out_too_long() -> None:
 @pytest.mark.parametrize("size", [64 * KIB + 1, 200 * KIB, 4 * 1024 * KIB])
 def test_a_client_that_sends_it_all_reads_the_refusal(size: int) -> None:
     """Who sends the whole body before reading, as most do, gets the 413 and no reset."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         for _ in range(5):
-            answer = it.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
+            answer = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
             assert answer.status == 413
             assert answer.error
 
 
 def test_a_body_just_long_enough() -> None:
     """64 KiB are read, and judged by what they say."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        body = approval(it.restart("db_0").id)
-        answer = it.send_from("db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB))
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        body = approval(endpoint.restart("db_0").id)
+        answer = endpoint.send_from(
+            "db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB)
+        )
         assert answer.status == 200
 
 
 def test_no_rate_is_kept_by_default() -> None:
     """A local run lets everybody ask as often as they like."""
-    with EndpointHarness() as it:
-        it.make("db")
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        connection = endpoint.client("db_0")
         assert {poll(connection).status for _ in range(200)} == {200}
 
 
-def _statuses(it: EndpointHarness, machine: str, times: int) -> list[int]:
-    connection = it.client(machine)
+def _statuses(endpoint: EndpointHarness, machine: str, times: int) -> list[int]:
+    connection = endpoint.client(machine)
     return [poll(connection).status for _ in range(times)]
 
 
 def test_a_burst_then_the_rate() -> None:
     """Ten at once, then five more each second, never more than ten; the rest get 429."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db")
-        assert _statuses(it, "db_0", 12) == [200] * 10 + [429] * 2
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db")
+        assert _statuses(endpoint, "db_0", 12) == [200] * 10 + [429] * 2
         for _ in range(3):
-            it.tick()
-            assert _statuses(it, "db_0", 7) == [200] * 5 + [429] * 2
-        it.tick(60)
-        assert _statuses(it, "db_0", 12) == [200] * 10 + [429] * 2
+            endpoint.tick()
+            assert _statuses(endpoint, "db_0", 7) == [200] * 5 + [429] * 2
+        endpoint.tick(60)
+        assert _statuses(endpoint, "db_0", 12) == [200] * 10 + [429] * 2
 
 
 def test_what_too_many_requests_says() -> None:
     """429 with `Retry-After` in whole seconds and a text; the connection stays."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db")
-        _statuses(it, "db_0", 10)
-        connection = it.client("db_0")
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db")
+        _statuses(endpoint, "db_0", 10)
+        connection = endpoint.client("db_0")
         for _ in range(2):
             answer = poll(connection)
             assert answer.status == 429
             assert int(answer.headers["retry-after"]) >= 1
             assert answer.error
-        it.tick(int(answer.headers["retry-after"]))
+        endpoint.tick(int(answer.headers["retry-after"]))
         assert poll(connection).status == 200
 
 
 def test_once_a_second_always_passes() -> None:
     """As the documentation advises: on one connection or on one each, for as long as it likes."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db")
-        connection = it.client("db_0")
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db")
+        connection = endpoint.client("db_0")
         for _ in range(60):
             assert poll(connection).status == 200
-            assert it.get("db_0").status == 200
-            it.tick()
+            assert endpoint.get("db_0").status == 200
+            endpoint.tick()
 
 
 def test_each_machine_has_a_rate_of_its_own() -> None:
     """A busy neighbour, of the same scope even, takes nothing from others."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db", 2)
-        assert _statuses(it, "db_0", 20)[-1] == 429
-        assert _statuses(it, "db_1", 10) == [200] * 10
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db", 2)
+        assert _statuses(endpoint, "db_0", 20)[-1] == 429
+        assert _statuses(endpoint, "db_1", 10) == [200] * 10
 
 
 def test_all_of_a_machines_requests_count() -> None:
     """Polls, unchanged or not, approvals and instance metadata, on however many connections."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db")
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db")
         for _ in range(2):
-            assert it.get("db_0").status == 200
-            assert it.get("db_0", **{"If-None-Match": '"1"'}).status == 304
-            assert it.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
-            assert it.approve("db_0", "x").status == 400
-        event = it.restart("db_0")
-        assert it.approve("db_0", event.id).status == 200
-        assert it.get("db_0").status == 200
+            assert endpoint.get("db_0").status == 200
+            assert endpoint.get("db_0", **{"If-None-Match": '"1"'}).status == 304
+            assert endpoint.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
+            assert endpoint.approve("db_0", "x").status == 400
+        event = endpoint.restart("db_0")
+        assert endpoint.approve("db_0", event.id).status == 200
+        assert endpoint.get("db_0").status == 200
         for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
             body = "{}" if method == "POST" else None
-            answer = it.send_from("db_0", method, target, {"Metadata": "true"}, body)
+            answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
             assert answer.status == 429
 
 
 def test_a_refusal_costs_nothing_of_the_document() -> None:
     """Who was refused for asking too often reads the present document when let in again."""
-    with EndpointHarness(LIMITED) as it:
-        it.stop_ticking()
-        it.make("db")
-        _statuses(it, "db_0", 11)
-        event = it.restart("db_0")
-        connection = it.client("db_0")
+    with EndpointHarness(LIMITED) as endpoint:
+        endpoint.stop_ticking()
+        endpoint.make("db")
+        _statuses(endpoint, "db_0", 11)
+        event = endpoint.restart("db_0")
+        connection = endpoint.client("db_0")
         assert poll(connection).status == 429
-        it.tick()
+        endpoint.tick()
         answer = send(connection, "GET", POLL, {"Metadata": "true"})
         assert [shown["EventId"] for shown in answer.json["Events"]] == [event.id]

@@ -12,10 +12,10 @@ NEWEST_VERSIONS = ["2025-04-07", "2024-07-17", "2024-03-15"]
 BOTH = pytest.mark.parametrize("path", [EVENTS, INSTANCE])
 
 
-def _ask(it: EndpointHarness, target: str, method: str = "GET") -> Response:
-    it.make("db")
+def _ask(endpoint: EndpointHarness, target: str, method: str = "GET") -> Response:
+    endpoint.make("db")
     body = '{"StartRequests":[]}' if method == "POST" else None
-    return it.send_from("db_0", method, target, {"Metadata": "true"}, body)
+    return endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
 
 
 @pytest.mark.spec("M2", "M3")
@@ -23,8 +23,8 @@ def _ask(it: EndpointHarness, target: str, method: str = "GET") -> Response:
 @pytest.mark.parametrize("query", ["", "?", "?format=json", "?version=2020-07-01", "?api-version"])
 def test_a_version_must_be_given(path: str, query: str) -> None:
     """Without one: 400, an error text, and the newest versions."""
-    with EndpointHarness() as it:
-        answer = _ask(it, f"{path}{query}")
+    with EndpointHarness() as endpoint:
+        answer = _ask(endpoint, f"{path}{query}")
         assert answer.status == 400
         assert "api-version" in answer.error
         assert answer.json["newest-versions"] == NEWEST_VERSIONS
@@ -53,8 +53,8 @@ def test_a_version_must_be_given(path: str, query: str) -> None:
 )
 def test_a_malformed_version(path: str, version: str) -> None:
     """What is no date at all, `latest` included, is as if it had not been given."""
-    with EndpointHarness() as it:
-        answer = _ask(it, f"{path}?api-version={version}")
+    with EndpointHarness() as endpoint:
+        answer = _ask(endpoint, f"{path}?api-version={version}")
         assert answer.status == 400
         assert answer.error
         assert answer.json["newest-versions"] == NEWEST_VERSIONS
@@ -65,8 +65,8 @@ def test_a_malformed_version(path: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2021-12-13", "2020-13-45"])
 def test_an_unknown_version_of_events_is_not_found(method: str, version: str) -> None:
     """404, so that a client which tries a newer version first falls back; the text names ours."""
-    with EndpointHarness() as it:
-        answer = _ask(it, f"{EVENTS}?api-version={version}", method)
+    with EndpointHarness() as endpoint:
+        answer = _ask(endpoint, f"{EVENTS}?api-version={version}", method)
         assert answer.status == 404
         assert version in answer.error
         assert "2020-07-01" in answer.error
@@ -77,8 +77,8 @@ def test_an_unknown_version_of_events_is_not_found(method: str, version: str) ->
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2020-07-01", "2017-11-01"])
 def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
     """400, so that cloud-init falls back, with the newest versions; events' own are unknown too."""
-    with EndpointHarness() as it:
-        answer = _ask(it, f"{INSTANCE}?api-version={version}")
+    with EndpointHarness() as endpoint:
+        answer = _ask(endpoint, f"{INSTANCE}?api-version={version}")
         assert answer.status == 400
         assert version in answer.error
         assert answer.json["newest-versions"] == NEWEST_VERSIONS
@@ -102,8 +102,8 @@ def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
 )
 def test_a_parameter_given_twice(path: str, query: str) -> None:
     """400, however the second is spelt, and even if both say the same."""
-    with EndpointHarness() as it:
-        answer = _ask(it, f"{path}?{query}")
+    with EndpointHarness() as endpoint:
+        answer = _ask(endpoint, f"{path}?{query}")
         assert answer.status == 400
         assert "twice" in answer.error
 
@@ -111,19 +111,19 @@ def test_a_parameter_given_twice(path: str, query: str) -> None:
 @pytest.mark.spec("M3")
 def test_a_wrong_version_enables_nothing() -> None:
     """Who is refused has not asked: the feature stays off."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         for version in ("", "latest", "2031-01-01", PREVIEW):
-            assert it.get("db_0", version).status in {400, 404}
-        assert not it.scope("db").enabled
+            assert endpoint.get("db_0", version).status in {400, 404}
+        assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.spec("M2", "M3")
 def test_the_preview_version_is_off() -> None:
     """2024-07-09 is not found unless it was turned on, and a client can fall back at once."""
-    with EndpointHarness() as it:
-        it.make("db")
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        connection = endpoint.client("db_0")
         connection.request("GET", f"{EVENTS}?api-version={PREVIEW}", headers={"Metadata": "true"})
         response = connection.getresponse()
         assert (response.status, b"error" in response.read()) == (404, True)
@@ -135,21 +135,21 @@ def test_the_preview_version_is_off() -> None:
 @pytest.mark.spec("M2")
 def test_the_preview_version_turned_on() -> None:
     """A setting makes it a version like the others, for GET and POST."""
-    with EndpointHarness(Settings(preview=True)) as it:
-        it.make("db")
-        assert it.get("db_0", PREVIEW).json == {"DocumentIncarnation": 1, "Events": []}
-        assert it.approve("db_0", it.restart("db_0").id, version=PREVIEW).status == 200
-        (event,) = it.get("db_0", PREVIEW).json["Events"]
+    with EndpointHarness(Settings(preview=True)) as endpoint:
+        endpoint.make("db")
+        assert endpoint.get("db_0", PREVIEW).json == {"DocumentIncarnation": 1, "Events": []}
+        assert endpoint.approve("db_0", endpoint.restart("db_0").id, version=PREVIEW).status == 200
+        (event,) = endpoint.get("db_0", PREVIEW).json["Events"]
         assert event["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M2")
 def test_the_version_on_the_path_is_gone() -> None:
     """The 2016 preview's paths are not found."""
-    with EndpointHarness() as it:
-        it.make("db")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
         for version in ("latest", "2017-03-01"):
             target = f"/metadata/{version}/scheduledevents"
-            answer = it.send_from("db_0", "GET", target, {"Metadata": "true"})
+            answer = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
             assert answer.status == 404
             assert answer.error

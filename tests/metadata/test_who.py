@@ -32,17 +32,17 @@ def _name(connection: HTTPConnection, **headers: str) -> str:
     return ""
 
 
-def _from(it: EndpointHarness, source: str, port: int) -> HTTPConnection:
+def _from(endpoint: EndpointHarness, source: str, port: int) -> HTTPConnection:
     origin = (source, 0)
-    return it.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS, source_address=origin))
+    return endpoint.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS, source_address=origin))
 
 
-def _at(it: EndpointHarness, address: str, port: int) -> HTTPConnection:
-    return it.keep(HTTPConnection(address, port, LIMIT_SECONDS))
+def _at(endpoint: EndpointHarness, address: str, port: int) -> HTTPConnection:
+    return endpoint.keep(HTTPConnection(address, port, LIMIT_SECONDS))
 
 
-def _unix(it: EndpointHarness, path: Path) -> HTTPConnection:
-    connection = it.keep(HTTPConnection("localhost"))
+def _unix(endpoint: EndpointHarness, path: Path) -> HTTPConnection:
+    connection = endpoint.keep(HTTPConnection("localhost"))
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.settimeout(LIMIT_SECONDS)
     connection.sock.connect(str(path))
@@ -59,21 +59,21 @@ def _unknown(answer: Response) -> bool:
 
 def test_each_machine_at_an_address_of_its_own() -> None:
     """One listener, an address in 127.0.0.0/8 for each: who connects there is that machine."""
-    with EndpointHarness() as it:
-        it.make("db", 3)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 3)
         for name in ("db_0", "db_1", "db_2"):
-            connection = it.client(name)
+            connection = endpoint.client(name)
             assert _name(connection) == name
 
 
 def test_the_listener_of_a_local_run() -> None:
     """What `open_tcp` opens on 127.0.0.1 takes the addresses of all machines."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
         listener = open_tcp("127.0.0.1", 0)
-        it.listen_on(listener, by_local_address)
+        endpoint.listen_on(listener, by_local_address)
         for name in ("db_0", "db_1"):
-            connection = _at(it, it.address(name)[0], listener.getsockname()[1])
+            connection = _at(endpoint, endpoint.address(name)[0], listener.getsockname()[1])
             assert _name(connection) == name
 
 
@@ -92,9 +92,9 @@ def test_the_listener_of_a_local_run() -> None:
 )
 def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
     """Whatever a request claims, it is of the machine whose connection it came by."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        connection = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        connection = endpoint.client("db_0")
         assert _name(connection, **headers) == "db_0"
         target = f"{NAME}&machine=db_1&resource=db_1"
         assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
@@ -104,145 +104,145 @@ def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
 @pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
 def test_an_address_that_is_nobodys(address: str, target: str) -> None:
     """404 with an error text, whatever is asked for, each time."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        connection = _at(it, address, it.port)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        connection = _at(endpoint, address, endpoint.port)
         for _ in range(2):
             assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
 
 
 def test_a_stranger_approves_nothing() -> None:
     """404 for a POST, too, and the event is as it was."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.get("db_0")
-        body = approval(it.restart("db_0").id)
-        connection = _at(it, "127.0.0.1", it.port)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        body = approval(endpoint.restart("db_0").id)
+        connection = _at(endpoint, "127.0.0.1", endpoint.port)
         assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
-        assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
 
 
-def _with_address(it: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:
+def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:
     machine = Machine(name=name, address=address)
-    it.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
+    endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
 
 
 def test_by_source_address() -> None:
     """On a host with real guests, a machine is known by where it connects from."""
-    with EndpointHarness() as it:
-        it.make("db")
-        _with_address(it)
-        _with_address(it, "other", "127.9.9.10")
-        port = it.listen(by_source_address)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        _with_address(endpoint)
+        _with_address(endpoint, "other", "127.9.9.10")
+        port = endpoint.listen(by_source_address)
         for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
-            connection = _from(it, source, port)
+            connection = _from(endpoint, source, port)
             assert _name(connection) == name
-        assert _unknown(_once(_from(it, "127.9.9.11", port)))
-        assert _once(_from(it, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
+        assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
+        assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_the_address_one_connects_to_is_no_source() -> None:
     """Where machines are known by their source, the loopback address of another is no help."""
-    with EndpointHarness() as it:
-        it.make("db")
-        port = it.listen(by_source_address)
-        connection = _at(it, it.address("db_0")[0], port)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        port = endpoint.listen(by_source_address)
+        connection = _at(endpoint, endpoint.address("db_0")[0], port)
         assert _name(connection) == ""
 
 
 def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
     """Whoever may open it is that machine; only its owner may."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
         for name in ("db_0", "db_1"):
             path = tmp_path / name
-            it.listen_on(open_unix(path), always("db", name))
+            endpoint.listen_on(open_unix(path), always("db", name))
             assert path.stat().st_mode & 0o777 == 0o600
         for name in ("db_1", "db_0"):
-            connection = _unix(it, tmp_path / name)
+            connection = _unix(endpoint, tmp_path / name)
             assert _name(connection) == name
             assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
 
 
 def test_a_listener_of_one_machine() -> None:
     """As inside a network namespace: every connection is of that machine, from wherever."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        port = it.listen(always("db", "db_1"))
-        for address in ("127.0.0.1", it.address("db_0")[0], AWAY):
-            connection = _at(it, address, port)
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        port = endpoint.listen(always("db", "db_1"))
+        for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
+            connection = _at(endpoint, address, port)
             assert _name(connection) == "db_1"
 
 
 @pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
 def test_a_listener_of_nobody(scope: str, machine: str) -> None:
     """404, as for any stranger."""
-    with EndpointHarness() as it:
-        it.make("db")
-        port = it.listen(always(scope, machine))
-        assert _unknown(_once(_at(it, "127.0.0.1", port)))
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        port = endpoint.listen(always(scope, machine))
+        assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
 
 
 def test_a_machine_that_comes_later() -> None:
     """A connection that was nobody's is served once its machine is there."""
-    with EndpointHarness() as it:
-        connection = _at(it, "127.0.0.1", it.listen(always("db", "db_0")))
+    with EndpointHarness() as endpoint:
+        connection = _at(endpoint, "127.0.0.1", endpoint.listen(always("db", "db_0")))
         assert poll(connection).status == 404
-        it.make("db")
+        endpoint.make("db")
         assert poll(connection).status == 200
 
 
-def _delete(it: EndpointHarness, machine: str) -> None:
-    it.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
-    it.advance(3600)
+def _delete(endpoint: EndpointHarness, machine: str) -> None:
+    endpoint.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
+    endpoint.advance(3600)
 
 
 def test_a_deleted_machine_is_unknown() -> None:
     """404 at its address, on the connection it had and on a new one; others go on."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        kept = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        kept = endpoint.client("db_0")
         assert [poll(kept).status for _ in range(2)] == [200, 200]
-        _delete(it, "db_0")
+        _delete(endpoint, "db_0")
         assert _unknown(poll(kept))
-        assert _unknown(it.get("db_0"))
-        assert _unknown(_once(it.client("db_0"), NAME))
-        assert it.get("db_1").status == 200
+        assert _unknown(endpoint.get("db_0"))
+        assert _unknown(_once(endpoint.client("db_0"), NAME))
+        assert endpoint.get("db_1").status == 200
 
 
 def test_a_deleted_scope_is_unknown() -> None:
     """The same if it was the last machine of its scope."""
-    with EndpointHarness() as it:
+    with EndpointHarness() as endpoint:
         alone = (Machine(name="db_0"),)
-        it.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
-        kept = it.client("db_0")
+        endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
+        kept = endpoint.client("db_0")
         poll(kept)
-        _delete(it, "db_0")
-        assert it.run(it.fleet.read(Scope, "db")) is None
+        _delete(endpoint, "db_0")
+        assert endpoint.run(endpoint.fleet.read(Scope, "db")) is None
         assert _unknown(poll(kept))
-        assert _unknown(it.get("db_0"))
+        assert _unknown(endpoint.get("db_0"))
 
 
-def _remake(it: EndpointHarness, *, scope_stays: bool) -> None:
+def _remake(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
     """A machine `vm` of scope `db` asks in every way, is deleted, and made again."""
     vm = Machine(name="vm", address=AWAY)
     kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
-    it.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
-    for connection in _ways(it).values():
+    endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+    for connection in _ways(endpoint).values():
         assert _name(connection) == "vm"
         assert poll(connection).status == 200
-    _delete(it, "vm")
+    _delete(endpoint, "vm")
     if scope_stays:
-        it.create(AddMachines(scope="db", machines=(vm,)))
+        endpoint.create(AddMachines(scope="db", machines=(vm,)))
     else:
-        it.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+        endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
 
 
-def _ways(it: EndpointHarness) -> dict[str, HTTPConnection]:
+def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
     return {
-        "loopback": it.client("vm"),
-        "source": _from(it, AWAY, it.listen(by_source_address)),
-        "fixed": _at(it, "127.0.0.1", it.listen(always("db", "vm"))),
+        "loopback": endpoint.client("vm"),
+        "source": _from(endpoint, AWAY, endpoint.listen(by_source_address)),
+        "fixed": _at(endpoint, "127.0.0.1", endpoint.listen(always("db", "vm"))),
     }
 
 
@@ -250,72 +250,72 @@ def _ways(it: EndpointHarness) -> dict[str, HTTPConnection]:
 @pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
 def test_made_again_under_the_same_name(way: str, scope_stays: bool) -> None:
     """The new machine is known in every way in which the old one was."""
-    with EndpointHarness() as it:
-        _remake(it, scope_stays=scope_stays)
-        connection = _ways(it)[way]
+    with EndpointHarness() as endpoint:
+        _remake(endpoint, scope_stays=scope_stays)
+        connection = _ways(endpoint)[way]
         assert _name(connection) == "vm"
         assert poll(connection).status == 200
 
 
 def test_the_address_of_the_old_is_nobodys() -> None:
     """A machine made again has an address in 127.0.0.0/8 of its own; the old one's is not it."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        old = it.address("db_0")
-        assert it.get("db_0").status == 200
-        _delete(it, "db_0")
-        it.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
-        assert it.address("db_0") != old
-        assert _unknown(_once(_at(it, *old)))
-        assert it.get("db_0").status == 200
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        old = endpoint.address("db_0")
+        assert endpoint.get("db_0").status == 200
+        _delete(endpoint, "db_0")
+        endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
+        assert endpoint.address("db_0") != old
+        assert _unknown(_once(_at(endpoint, *old)))
+        assert endpoint.get("db_0").status == 200
 
 
 def test_a_deallocated_machine_cannot_ask() -> None:
     """Whoever asks at its address is not it: 404, until it is started again."""
-    with EndpointHarness() as it:
-        it.make("db", 2)
-        kept = it.client("db_0")
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        kept = endpoint.client("db_0")
         assert poll(kept).status == 200
-        event = it.restart("db_1")
-        it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-        it.advance(60)
+        event = endpoint.restart("db_1")
+        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        endpoint.advance(60)
         assert _unknown(poll(kept))
-        assert _unknown(it.get("db_0"))
-        assert _unknown(_once(it.client("db_0"), NAME))
-        assert _unknown(it.approve("db_0", event.id))
-        assert it.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
-        it.do(Start(scope="db", operation="on", machines=("db_0",)))
-        it.advance(60)
-        assert (poll(kept).status, it.get("db_0").status) == (200, 200)
+        assert _unknown(endpoint.get("db_0"))
+        assert _unknown(_once(endpoint.client("db_0"), NAME))
+        assert _unknown(endpoint.approve("db_0", event.id))
+        assert endpoint.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
+        endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
+        endpoint.advance(60)
+        assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
 
 
 def test_a_deallocated_machine_enables_nothing() -> None:
     """Nor is it who keeps the feature on."""
-    with EndpointHarness() as it:
-        it.make("db")
-        it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
-        it.advance(60)
-        assert _unknown(it.get("db_0"))
-        assert not it.scope("db").enabled
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        endpoint.advance(60)
+        assert _unknown(endpoint.get("db_0"))
+        assert not endpoint.scope("db").enabled
 
 
 def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
     """Also if it was being looked for while it came to be: nobody is unknown for longer than so."""
-    with EndpointHarness() as it:
-        it.make("db")
-        store = it.fleet.store
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        store = endpoint.fleet.store
         find = store.find
 
         async def slowly(**how: Any) -> list[Place]:  # noqa: ANN401  (as the store's own)
             places = await find(**how)
             store.find = find  # type: ignore[method-assign]
-            await it.fleet.submit(
+            await endpoint.fleet.submit(
                 AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
             )
             return places
 
         store.find = slowly  # type: ignore[method-assign]
-        port = it.listen(by_source_address)
+        port = endpoint.listen(by_source_address)
         statuses = []
         for _ in range(2):
             connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_SECONDS)

@@ -147,9 +147,9 @@ def browser_harness(data: Path, fleet: str = FLEET) -> Iterator[BrowserHarness]:
         # Root has no sandbox of its own to put it in; it visits nobody but us.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
-            it = BrowserHarness(service, browser)
-            yield it
-            assert it.complaints == []
+            harness = BrowserHarness(service, browser)
+            yield harness
+            assert harness.complaints == []
         finally:
             browser.close()
 
@@ -183,11 +183,11 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def eventful(it: BrowserHarness) -> Page:
+def eventful(harness: BrowserHarness) -> Page:
     """Half an hour of a busy fleet, for pictures: one of everything on the timeline."""
     for machine in ("web_0", "db_0", "batch_0", "FrontEnd_IN_0"):
-        it.poll(machine)
-    page = it.tab("/machines/batch_0")
+        harness.poll(machine)
+    page = harness.tab("/machines/batch_0")
     press(page, "Evict")
     page.goto("/machines/FrontEnd_IN_1")
     press(page, "Redeploy")
@@ -215,8 +215,8 @@ def eventful(it: BrowserHarness) -> Page:
     advance(page, "2")
     page.goto("/machines/db_2")
     press(page, "Degrade")
-    it.poll("web_2")
-    it.poll("web_3")
+    harness.poll("web_2")
+    harness.poll("web_3")
     return page
 
 
@@ -230,8 +230,8 @@ def advance(page: Page, minutes: str) -> None:
 def main() -> None:
     """Take the pictures of the documentation: `python -m tests.real.browser`."""
     folder = Path("docs/images")
-    with TemporaryDirectory() as name, browser_harness(Path(name) / "data", PICTURED) as it:
-        page = eventful(it)
+    with TemporaryDirectory() as name, browser_harness(Path(name) / "data", PICTURED) as harness:
+        page = eventful(harness)
         event = event_of(page, "web_2")
         pictures: tuple[tuple[str, str, tuple[int, int], Scheme], ...] = (
             ("page-light", "/", WIDE, "light"),
@@ -241,7 +241,7 @@ def main() -> None:
             ("page-rollout", "/rollouts/patches", WIDE, "dark"),
         )
         for picture, path, size, scheme in pictures:
-            tab = it.open(it.context(size, scheme), path)
+            tab = harness.open(harness.context(size, scheme), path)
             tab.screenshot(path=folder / f"{picture}.png")
             tab.context.close()
 

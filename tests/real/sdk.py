@@ -127,10 +127,10 @@ class SdkService(ServiceProcess):
 @contextmanager
 def cloud(data: Path) -> Iterator[tuple[SdkService, ComputeManagementClient]]:
     """A service with a resource group, and its operator's client."""
-    with SdkService(data) as it:
-        client = it.client()
-        it.make_group(client)
-        yield it, client
+    with SdkService(data) as service:
+        client = service.client()
+        service.make_group(client)
+        yield service, client
 
 
 def ended(*pollers: LROPoller[Any]) -> list[Any]:
@@ -147,17 +147,19 @@ def code_of(error: HttpResponseError) -> str | None:
     return error.error.code
 
 
-def make_set(it: SdkService, client: ComputeManagementClient, capacity: int, **more: str) -> None:
+def make_set(
+    service: SdkService, client: ComputeManagementClient, capacity: int, **more: str
+) -> None:
     """A scale set `web` whose machines ask."""
     wanted = scale_set(capacity, **more)
     ended(client.virtual_machine_scale_sets.begin_create_or_update(GROUP, "web", wanted))
-    assert it.seen("web_0") == {}
+    assert service.seen("web_0") == {}
 
 
-def notice_seconds(it: SdkService, asker: str, name: str) -> float:
+def notice_seconds(service: SdkService, asker: str, name: str) -> float:
     """How long from now a machine's impact will wait."""
-    (event,) = (one for one in it.events(asker) if name in one["Resources"])
-    return parse_date(event["NotBefore"]) - parse_date(it.now())
+    (event,) = (one for one in service.events(asker) if name in one["Resources"])
+    return parse_date(event["NotBefore"]) - parse_date(service.now())
 
 
 # --- What users write -----------------------------------------------------------------------------

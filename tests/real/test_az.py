@@ -70,9 +70,9 @@ def fleet(folder: Path) -> str:
     return str(path)
 
 
-def names(it: AzureCliService) -> list[str]:
+def names(service: AzureCliService) -> list[str]:
     """The machines, as the Azure CLI lists them."""
-    found: list[str] = it.ask("vm", "list", "--query", "[].name")
+    found: list[str] = service.ask("vm", "list", "--query", "[].name")
     return found
 
 
@@ -80,9 +80,12 @@ def names(it: AzureCliService) -> list[str]:
 @pytest.mark.usefixtures("az")
 def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at once do so once; the secret is in no command line; nobody asks the Internet."""
-    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as it:
+    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as service:
         watch = Watch(tmp_path / "watch", monkeypatch)
-        first, second = it.start_az("vm", "list"), it.start_az("vm", "list", "--output", "table")
+        first, second = (
+            service.start_az("vm", "list"),
+            service.start_az("vm", "list", "--output", "table"),
+        )
         assert_succeeds(first)
         assert_succeeds(second)
         login, *others = watch.logins()
@@ -91,14 +94,14 @@ def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         folder = tmp_path / "data" / az_command.FOLDER
         assert folder.stat().st_mode & 0o777 == 0o700
 
-        assert it.ask("vm", "show", *ONE, "--query", "name") == "one"
+        assert service.ask("vm", "show", *ONE, "--query", "name") == "one"
         codes = {
             ("vm", "show", "--resource-group", GROUP, "--name", "nobody"): 3,
             ("vm", "simulate-eviction", *ONE): 1,
             ("vm", "list", "--nosuchoption"): 2,
             ("nosuchcommand",): 2,
         }
-        assert {words: it.az(*words).returncode for words in codes} == codes
+        assert {words: service.az(*words).returncode for words in codes} == codes
         assert len(watch.logins()) == 1
         assert watch.looked_for() == {"127.0.0.1"}
 
@@ -110,30 +113,30 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     data = tmp_path / "data"
     stamp = data / az_command.FOLDER / "fairwarning.json"
     watch = Watch(tmp_path / "watch", monkeypatch)
-    with AzureCliService(data, fleet(tmp_path)) as it:
-        assert [names(it), names(it)] == [["one"], ["one"]]
+    with AzureCliService(data, fleet(tmp_path)) as service:
+        assert [names(service), names(service)] == [["one"], ["one"]]
         assert len(watch.logins()) == 1
         old = json.loads(stamp.read_text()) | {"at": time.time() - 31 * 86_400}
         stamp.write_text(json.dumps(old))
-        assert names(it) == ["one"]
+        assert names(service) == ["one"]
         assert len(watch.logins()) == 2
-        it.ask("account", "clear")
-        assert names(it) == ["one"]
+        service.ask("account", "clear")
+        assert names(service) == ["one"]
         assert len(watch.logins()) == 3
-        before = it.ready["arm"]
-        assert it.stop()[0] == 0
+        before = service.ready["arm"]
+        assert service.stop()[0] == 0
     with (
         socket.create_server(("127.0.0.1", int(before.rpartition(":")[2]))),
-        AzureCliService(data) as it,
+        AzureCliService(data) as service,
     ):
-        assert it.ready["arm"] != before
-        assert names(it) == ["one"]
+        assert service.ready["arm"] != before
+        assert names(service) == ["one"]
         assert len(watch.logins()) == 4
-        after = it.ready["arm"].removeprefix("https://")
-        assert it.stop()[0] == 0
+        after = service.ready["arm"].removeprefix("https://")
+        assert service.stop()[0] == 0
     (data / "signing.key").unlink()
-    with AzureCliService(data, arm=after) as it:
-        assert names(it) == ["one"]  # new keys: no token made before is good any more
+    with AzureCliService(data, arm=after) as service:
+        assert names(service) == ["one"]  # new keys: no token made before is good any more
         assert len(watch.logins()) == 5
         assert watch.looked_for() == {"127.0.0.1"}
 
@@ -141,26 +144,30 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.spec("C2", "C3")
 def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
     """Told where the service is and whom to trust, it works by itself; a reader may only look."""
-    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as it:
+    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as service:
         own = tmp_path / "own"
         own.mkdir()
-        settings = az_command.environment(os.environ, own, it.ready["ca"])
+        settings = az_command.environment(os.environ, own, service.ready["ca"])
         tool = az_command.Az(az, own, settings)
         az_command.note_version(tool)
-        tool.do("cloud", "register", "--name", "L", "--endpoint-resource-manager", it.ready["arm"])
+        tool.do(
+            "cloud", "register", "--name", "L", "--endpoint-resource-manager", service.ready["arm"]
+        )
         tool.do("cloud", "set", "--name", "L")
         reader = Principal(name="alice", role=Role.READER)
-        secret = Tokens(key_of(it.data), TENANT).secret(reader)
+        secret = Tokens(key_of(service.data), TENANT).secret(reader)
         who = ("--username", reader.name, "--tenant", TENANT, "--password", "@-")
         account, *_ = json.loads(tool.do("login", "--service-principal", *who, given=secret))
-        assert account["id"] == it.ready["subscription"]
+        assert account["id"] == service.ready["subscription"]
 
         assert json.loads(tool.do("vm", "list", "--query", "[].name")) == ["one"]
-        assert it.events("one") == []
+        assert service.events("one") == []
         with pytest.raises(Unavailable, match="AuthorizationFailed"):
             tool.do("vm", "restart", *ONE)
-        assert it.events("one") == []
-        operator = az_command.environment(os.environ, it.data / az_command.FOLDER, it.ready["ca"])
-        assert names(it) == ["one"]  # and it is set up for the operator
+        assert service.events("one") == []
+        operator = az_command.environment(
+            os.environ, service.data / az_command.FOLDER, service.ready["ca"]
+        )
+        assert names(service) == ["one"]  # and it is set up for the operator
         az_command.Az(az, own, operator).do("vm", "restart", *ONE, "--no-wait")
-        assert it.announced("one", "Reboot")["Resources"] == ["one"]
+        assert service.announced("one", "Reboot")["Resources"] == ["one"]

@@ -30,8 +30,8 @@ PATHS = (
 @pytest.mark.spec("O8", "T8")
 def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path: Path) -> None:
     """Termination notice is on: Terminate appears by itself, is approved, and carried out."""
-    with browser_harness(tmp_path / "data") as it:
-        page = it.tab("/sets/new")
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/sets/new")
         page.get_by_label("Name").fill("shop")
         page.get_by_label("Instances").fill("2")
         page.get_by_role("tab", name="Management").click()
@@ -41,15 +41,15 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
         expect(page.locator("#notice")).to_contain_text("with termination notice")
         expect(page.locator("#facts")).to_contain_text("7 min")
-        it.poll("shop_0")
+        harness.poll("shop_0")
 
-        fleet = it.open(page.context)  # looks on, and is never touched
+        fleet = harness.open(page.context)  # looks on, and is never touched
         page.get_by_label("Scale to").fill("1")
         press(page, "Scale")
         expect(page.locator("#notice")).to_contain_text("Terminate is announced for shop_1")
         row = fleet.locator("#timeline .row", has_text="shop_1")
         expect(row).to_contain_text("in 7:00")
-        assert it.poll("shop_0") == ["Terminate"]
+        assert harness.poll("shop_0") == ["Terminate"]
 
         page.goto(event_of(page, "shop_1"))
         press(page, "Approve")
@@ -59,17 +59,17 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         expect(row).to_contain_text("over")
         expect(fleet.locator("#machines")).to_contain_text("shop_0")
         expect(fleet.locator("#machines")).not_to_contain_text("shop_1")
-        assert it.poll("shop_0") == []
+        assert harness.poll("shop_0") == []
 
 
 @pytest.mark.spec("O8", "O5")
 def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Path) -> None:
     """At once where nobody polls; with notice where somebody does, until time is advanced."""
-    with browser_harness(tmp_path / "data") as it:
-        page = it.tab("/machines/web_0")
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/machines/web_0")
         deed = page.locator(".deed", has=page.get_by_role("button", name="Restart"))
         expect(deed).to_contain_text("At once, as nobody polls in its scope: web_0 reboots.")
-        it.poll("web_0")
+        harness.poll("web_0")
         expect(deed).to_contain_text("Reboot with 15 min notice")  # by itself: the page follows
         press(page, "Restart")
         expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
@@ -81,15 +81,15 @@ def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Pat
         page.get_by_role("button", name="Advance", exact=True).click()
         expect(page.locator("#state")).not_to_contain_text("Reboot")
         expect(page.locator("#story")).to_contain_text("because NotBefore was reached")
-        assert it.poll("web_0") == []
+        assert harness.poll("web_0") == []
 
 
 @pytest.mark.spec("O5")
 def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""
-    with browser_harness(tmp_path / "data") as it:
-        it.poll("web_0")
-        page = it.tab("/machines/web_0")
+    with browser_harness(tmp_path / "data") as harness:
+        harness.poll("web_0")
+        page = harness.tab("/machines/web_0")
         press(page, "Restart")
         page.get_by_role("button", name="60").click()
         expect(page.locator("#clock")).to_contain_text("runs")
@@ -102,10 +102,10 @@ def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_two_tabs_agree(tmp_path: Path) -> None:
     """What one does shows in the other, and neither loses what its reader was at."""
-    with browser_harness(tmp_path / "data") as it:
-        it.poll("web_0")
-        one, other = it.tab("/"), it.tab("/")
-        page = it.tab("/machines/web_1")
+    with browser_harness(tmp_path / "data") as harness:
+        harness.poll("web_0")
+        one, other = harness.tab("/"), harness.tab("/")
+        page = harness.tab("/machines/web_1")
         press(page, "Restart")
         for tab in (one, other):
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("in 15:00")
@@ -134,8 +134,8 @@ def reach(page: Page, name: str) -> None:
 @pytest.mark.spec("O8")
 def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
     """From the fleet to the new set: Tab, Enter, Space, arrows and letters."""
-    with browser_harness(tmp_path / "data") as it:
-        page = it.tab("/")
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # the first thing there is skips to the content
         assert page.evaluate("document.activeElement.id") == "main"
@@ -164,25 +164,25 @@ def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_kept_out_and_nothing_runs_off_a_phone(tmp_path: Path, scheme: Scheme) -> None:
     """Axe finds nothing serious on any page, wide or narrow, and none scrolls sideways."""
-    with browser_harness(tmp_path / "data") as it:
-        event = event_of(it.lively(), "web_2")
-        wide, narrow = it.context(scheme=scheme), it.context(PHONE, scheme)
+    with browser_harness(tmp_path / "data") as harness:
+        event = event_of(harness.lively(), "web_2")
+        wide, narrow = harness.context(scheme=scheme), harness.context(PHONE, scheme)
         for path in (*PATHS, event):
-            page = it.open(wide, path)
+            page = harness.open(wide, path)
             assert (path, barriers(page)) == (path, [])
             page.close()
-            page = it.open(narrow, path)
+            page = harness.open(narrow, path)
             assert (path, overflow(page)) == (path, 0)
             page.close()
-        assert barriers(it.open(narrow, "/")) == []
+        assert barriers(harness.open(narrow, "/")) == []
 
 
 @pytest.mark.spec("O8")
 def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
     """Pages say all, forms redirect and say what was done, and a refusal keeps what was typed."""
-    with browser_harness(tmp_path / "data") as it:
-        it.lively().context.close()
-        page = it.open(it.context(script=False), "/")
+    with browser_harness(tmp_path / "data") as harness:
+        harness.lively().context.close()
+        page = harness.open(harness.context(script=False), "/")
         expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
         expect(page.locator("#machines")).to_contain_text("web_2")
 
@@ -210,11 +210,11 @@ def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
     """Who logs in with a reader's token is shown what operators are, and can change nothing."""
-    with browser_harness(tmp_path / "data") as it:
-        event = event_of(it.lively(), "web_2")
-        made = it.service.run("token", "looker", "--role", "reader")
-        context = it.browser.new_context(base_url=it.service.ready["console"])
-        page = it.open(context, "/machines/web_1")  # leads to the login
+    with browser_harness(tmp_path / "data") as harness:
+        event = event_of(harness.lively(), "web_2")
+        made = harness.service.run("token", "looker", "--role", "reader")
+        context = harness.browser.new_context(base_url=harness.service.ready["console"])
+        page = harness.open(context, "/machines/web_1")  # leads to the login
         page.get_by_label("Token").fill(made.stdout.strip())
         page.get_by_role("button", name="Log in").click()
         expect(page.locator("#machines")).to_contain_text("web_2")
@@ -229,15 +229,15 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
     """A verdict is told on the page; a fault is met by the next poll, until it is cleared."""
-    with browser_harness(tmp_path / "data") as it:
-        page = it.tab("/scenarios")
+    with browser_harness(tmp_path / "data") as harness:
+        page = harness.tab("/scenarios")
         press(page, "Run spot-eviction")
         expect(page.locator("#notice")).to_contain_text("spot-eviction passed")
         page.goto("/faults")
         page.get_by_label("What goes wrong").select_option("410")
         press(page, "Set")
         expect(page.locator("#faults")).to_contain_text("410 Gone for every machine")
-        assert it.service.get("web_0").status == 410
+        assert harness.service.get("web_0").status == 410
         press(page, "Clear all")
         expect(page.locator("#faults")).to_contain_text("None")
-        assert it.poll("web_0") == []
+        assert harness.poll("web_0") == []

@@ -42,29 +42,34 @@ ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
 # --- Logging in -----------------------------------------------------------------------------------
 
 
-def log_in(it: SdkService, tenant: str, secret: str) -> ClientSecretCredential:
+def log_in(service: SdkService, tenant: str, secret: str) -> ClientSecretCredential:
     """A service principal at our own authority."""
     return ClientSecretCredential(
         tenant,
         ALICE.name,
         secret,
-        authority=it.arm,
+        authority=service.arm,
         disable_instance_discovery=True,
-        connection_verify=it.ca,
+        connection_verify=service.ca,
     )
 
 
 @pytest.mark.spec("C2", "C3")
 def test_ways_to_log_in(tmp_path: Path) -> None:
     """A client secret is good for AD FS and for Entra; a token by itself will do as well."""
-    with cloud(tmp_path / "data") as (it, operator):
+    with cloud(tmp_path / "data") as (service, operator):
         ended(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
-        clients = [it.client(StaticToken(it.tokens.access(ALICE)))]
+        clients = [service.client(StaticToken(service.tokens.access(ALICE)))]
         with ExitStack() as credentials:
             for tenant in ("adfs", TENANT):
-                credential = credentials.enter_context(log_in(it, tenant, it.tokens.secret(ALICE)))
-                assert it.tokens.read(credential.get_token(f"{it.arm}/.default").token) == ALICE
-                clients.append(it.client(credential))
+                credential = credentials.enter_context(
+                    log_in(service, tenant, service.tokens.secret(ALICE))
+                )
+                assert (
+                    service.tokens.read(credential.get_token(f"{service.arm}/.default").token)
+                    == ALICE
+                )
+                clients.append(service.client(credential))
             for client in clients:
                 assert [one.name for one in client.virtual_machines.list(GROUP)] == ["vm"]
 
@@ -72,21 +77,25 @@ def test_ways_to_log_in(tmp_path: Path) -> None:
 @pytest.mark.spec("C2", "C3")
 def test_who_is_not_let_in(tmp_path: Path) -> None:
     """No secret, no token; no good token, no answer; without our authority, no conversation."""
-    with cloud(tmp_path / "data") as (it, _):
+    with cloud(tmp_path / "data") as (service, _):
         for tenant in ("adfs", TENANT):
             with (
-                log_in(it, tenant, it.tokens.access(ALICE)) as credential,  # no client secret
+                log_in(
+                    service, tenant, service.tokens.access(ALICE)
+                ) as credential,  # no client secret
                 pytest.raises(ClientAuthenticationError, match="not valid"),
             ):
-                credential.get_token(f"{it.arm}/.default")
-        stranger = it.client(StaticToken("not.a.token"))
+                credential.get_token(f"{service.arm}/.default")
+        stranger = service.client(StaticToken("not.a.token"))
         with pytest.raises(ClientAuthenticationError) as refused:
             stranger.virtual_machines.get(GROUP, "vm")
         assert code_of(refused.value) == "InvalidAuthenticationToken"
         assert "get a new one" in refused.value.message
         with (
             ComputeManagementClient(
-                StaticToken(it.ready["token"]), it.ready["subscription"], base_url=it.arm
+                StaticToken(service.ready["token"]),
+                service.ready["subscription"],
+                base_url=service.arm,
             ) as careful,
             pytest.raises(ServiceRequestError, match="certificate"),
         ):
@@ -96,11 +105,11 @@ def test_who_is_not_let_in(tmp_path: Path) -> None:
 @pytest.mark.spec("C2", "C3")
 def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader reads, a tenant has its own group; more is refused, and nothing happens."""
-    with cloud(tmp_path / "data") as (it, operator):
-        it.make_group(operator, "other")
+    with cloud(tmp_path / "data") as (service, operator):
+        service.make_group(operator, "other")
         ended(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
-        assert it.seen("vm") == {}
-        reader, other = it.client_of(Role.READER), it.client_of(Role.TENANT, "other")
+        assert service.seen("vm") == {}
+        reader, other = service.client_of(Role.READER), service.client_of(Role.TENANT, "other")
         assert reader.virtual_machines.get(GROUP, "vm").name == "vm"
         assert list(other.virtual_machines.list_all()) == []
         for forbidden in (
@@ -114,14 +123,16 @@ def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             assert refused.value.status_code == 403
             assert code_of(refused.value) == "AuthorizationFailed"
             assert "'somebody' does not have authorization" in refused.value.message
-        assert it.seen("vm") == {}
+        assert service.seen("vm") == {}
 
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", it.ca)  # the other way to name the authority
-        own = StaticToken(it.tokens.access(ALICE))
-        with ComputeManagementClient(own, it.ready["subscription"], base_url=it.arm) as alice:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", service.ca)  # the other way to name the authority
+        own = StaticToken(service.tokens.access(ALICE))
+        with ComputeManagementClient(
+            own, service.ready["subscription"], base_url=service.arm
+        ) as alice:
             restarting = alice.virtual_machines.begin_restart(GROUP, "vm")
-            it.approve_for("vm")
-            it.advance(60)
+            service.approve_for("vm")
+            service.advance(60)
             ended(restarting)
 
 
@@ -131,10 +142,10 @@ def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.spec("C1", "C2", "E5")
 def test_refusals_have_azures_codes(tmp_path: Path) -> None:
     """Each is the exception that the SDK has for it, with a code, and says what to do."""
-    with cloud(tmp_path / "data") as (it, client):
+    with cloud(tmp_path / "data") as (service, client):
         machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
         ended(machines.begin_create_or_update(GROUP, "vm", machine()))
-        assert it.seen("vm") == {}
+        assert service.seen("vm") == {}
         (first,) = ended(sets.begin_create_or_update(GROUP, "web", scale_set(0)))
         ended(sets.begin_create_or_update(GROUP, "web", scale_set(1)))
 
@@ -163,14 +174,14 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
             )
 
         machines.begin_restart(GROUP, "vm", polling=False)
-        (event,) = it.events("vm")
+        (event,) = service.events("vm")
         with pytest.raises(ResourceExistsError) as busy:
             machines.begin_redeploy(GROUP, "vm")
         assert code_of(busy.value) == "Conflict"
         assert f"unfinished reboot (event {event['EventId']})" in busy.value.message
-        assert it.events("vm") == [event]
+        assert service.events("vm") == [event]
 
-        url = f"{it.arm}/subscriptions/{it.ready['subscription']}/resourcegroups/{GROUP}"
+        url = f"{service.arm}/subscriptions/{service.ready['subscription']}/resourcegroups/{GROUP}"
         unversioned = client.send_request(HttpRequest("GET", url))
         assert unversioned.status_code == 400
         assert unversioned.json()["error"]["code"] == "MissingApiVersionParameter"
@@ -181,10 +192,10 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
 def test_an_operation_that_fails(tmp_path: Path) -> None:
     """The poller raises what the operation's own status says: a code, and the reason."""
     stubborn = "trap '' TERM; echo ready; sleep 600"  # the reboot waits for it
-    with cloud(tmp_path / "data") as (it, client):
+    with cloud(tmp_path / "data") as (service, client):
         machines = client.virtual_machines
         ended(machines.begin_create_or_update(GROUP, "vm", machine()))
-        words = ["exec", "--data", str(it.data), "--grace", str(LIMIT_SECONDS), "vm", "--"]
+        words = ["exec", "--data", str(service.data), "--grace", str(LIMIT_SECONDS), "vm", "--"]
         with subprocess.Popen(
             [*PROGRAM, *words, "sh", "-c", stubborn],
             stdout=subprocess.PIPE,
@@ -203,32 +214,32 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
         assert code_of(failed.value) == "OperationFailed"
         assert "the program that is vm went away" in failed.value.message
         again = machines.begin_restart(GROUP, "vm")  # it is not stuck
-        it.advance(60)
+        service.advance(60)
         ended(again)
 
 
 @pytest.mark.spec("E9", "C1", "C2")
 def test_a_poller_outlives_the_service(tmp_path: Path) -> None:
     """Killed and started again on the same data, the service knows the operation by its URL."""
-    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
-        client = it.client()
-        it.make_group(client)
+    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as service:
+        client = service.client()
+        service.make_group(client)
         sets = client.virtual_machine_scale_sets
         ended(sets.begin_create_or_update(GROUP, "web", scale_set(2)))
-        assert it.seen("web_0") == {}
+        assert service.seen("web_0") == {}
         deleting = sets.begin_delete_instances(GROUP, "web", some(1), retry_total=0)
-        (event,) = it.events("web_0")
+        (event,) = service.events("web_0")
         token = deleting.continuation_token()
-        it.kill()
+        service.kill()
         with pytest.raises(AzureError):
             deleting.result(LIMIT_SECONDS)
-    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
-        assert it.events("web_0") == [event]
-        sets = it.client().virtual_machine_scale_sets
+    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as service:
+        assert service.events("web_0") == [event]
+        sets = service.client().virtual_machine_scale_sets
         resumed = sets.begin_delete_instances(GROUP, "web", some(1), continuation_token=token)
         assert not resumed.done()
-        it.approve_for("web_0", "web_1")
-        it.advance(30)
+        service.approve_for("web_0", "web_1")
+        service.advance(30)
         assert ended(resumed) == [None]
         assert resumed.status() == "Succeeded"
-        assert it.names() == ["web_0"]
+        assert service.names() == ["web_0"]

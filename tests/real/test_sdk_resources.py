@@ -95,7 +95,7 @@ def test_a_version_that_knows_no_notice(tmp_path: Path) -> None:
 @pytest.mark.spec("C1", "C2")
 def test_availability_sets(tmp_path: Path) -> None:
     """Made, read, listed, changed and deleted; not deleted while machines are in it."""
-    with cloud(tmp_path / "data") as (it, client):
+    with cloud(tmp_path / "data") as (service, client):
         sets, machines = client.availability_sets, client.virtual_machines
         wanted = m.AvailabilitySet(
             location=PLACE,
@@ -113,11 +113,11 @@ def test_availability_sets(tmp_path: Path) -> None:
         assert sets.update(GROUP, "av", m.AvailabilitySetUpdate(tags={"a": "b"})).tags == {"a": "b"}
         for listed in (sets.list(GROUP), sets.list_by_subscription()):
             assert [one.name for one in listed] == ["av"]
-        assert it.seen("one") == {}
+        assert service.seen("one") == {}
         redeploying = machines.begin_redeploy(GROUP, "two")
-        assert it.seen("one") == {"two": "Redeploy Scheduled"}  # what one is told, all are
-        it.approve_for("one")
-        it.advance(240)
+        assert service.seen("one") == {"two": "Redeploy Scheduled"}  # what one is told, all are
+        service.approve_for("one")
+        service.advance(240)
         ended(redeploying)
 
         with pytest.raises(ResourceExistsError) as refused:
@@ -125,7 +125,7 @@ def test_availability_sets(tmp_path: Path) -> None:
         assert code_of(refused.value) == "OperationNotAllowed"
         assert "delete them first" in refused.value.message
         leaving = [machines.begin_delete(GROUP, name) for name in ("one", "two")]
-        it.advance(30)
+        service.advance(30)
         ended(*leaving)
         sets.delete(GROUP, "av")
         with pytest.raises(ResourceNotFoundError):
@@ -138,8 +138,8 @@ def test_availability_sets(tmp_path: Path) -> None:
 def test_listings_are_whole(tmp_path: Path) -> None:
     """However many there are: on several pages, each once, and nobody else's."""
     fleet = '[[machine]]\nname = "vm"\ncount = 450\ngroup = "rg"\n[[machine]]\nname = "far"\n'
-    with SdkService(tmp_path / "data", "--memory", fleet=fleet) as it:
-        client = it.client()
+    with SdkService(tmp_path / "data", "--memory", fleet=fleet) as service:
+        client = service.client()
         machines = client.virtual_machines
         pages = [[one.name for one in page] for page in machines.list(GROUP).by_page()]
         assert [len(page) for page in pages] == [200, 200, 50]
@@ -153,18 +153,18 @@ def test_listings_are_whole(tmp_path: Path) -> None:
         pages = [[one.name for one in page] for page in instances.list(GROUP, "web").by_page()]
         assert [len(page) for page in pages] == [200, 200, 50]
         assert list(itertools.chain(*pages)) == [f"web_{n}" for n in range(450)]
-        assert it.seen("web_449") == {}
-        assert Counter(it.names()) == every + Counter(itertools.chain(*pages))
+        assert service.seen("web_449") == {}
+        assert Counter(service.names()) == every + Counter(itertools.chain(*pages))
 
 
 @pytest.mark.spec("C1", "C2")
 def test_a_change_does_not_wait_for_what_others_began(tmp_path: Path) -> None:
     """It is done when it is written, also while a delete or a restart is still to come."""
-    with cloud(tmp_path / "data") as (it, client):
+    with cloud(tmp_path / "data") as (service, client):
         machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
         ended(machines.begin_create_or_update(GROUP, "vm", machine()))
         ended(sets.begin_create_or_update(GROUP, "web", scale_set(2)))
-        assert it.seen("vm") == it.seen("web_0") == {}
+        assert service.seen("vm") == service.seen("web_0") == {}
         machines.begin_restart(GROUP, "vm", polling=False)
         sets.begin_delete_instances(GROUP, "web", some(1), polling=False)
         changes: list[LROPoller[Any]] = [
@@ -175,5 +175,5 @@ def test_a_change_does_not_wait_for_what_others_began(tmp_path: Path) -> None:
             one.wait(3)
             assert one.done(), one.status()
             assert one.result().tags == {"a": "b"}
-        assert it.seen("vm") == {"vm": "Reboot Scheduled"}
-        assert it.seen("web_0") == {"web_1": "Terminate Scheduled"}
+        assert service.seen("vm") == {"vm": "Reboot Scheduled"}
+        assert service.seen("web_0") == {"web_1": "Terminate Scheduled"}

@@ -15,26 +15,28 @@ from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 @run_async
 async def test_submitters_share_commits() -> None:
     """Commands that wait while a commit is under way are committed together, each answered."""
-    async with controlled_fleet() as it:
-        it.store.hold()
-        tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(100)]
-        await it.store.committing.wait()
+    async with controlled_fleet() as harness:
+        harness.store.hold()
+        tasks = [
+            asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(100)
+        ]
+        await harness.store.committing.wait()
         assert not any(task.done() for task in tasks)  # acknowledged only when durable
-        it.store.release()
+        harness.store.release()
         await asyncio.gather(*tasks)
-        assert len(it.store.commits) <= 2
-        assert len(await it.store.names(Scope, "", 1000)) == 100
+        assert len(harness.store.commits) <= 2
+        assert len(await harness.store.names(Scope, "", 1000)) == 100
 
 
 @run_async
 async def test_commands_are_decided_in_order() -> None:
     """Within a batch each command sees what those before it did."""
-    async with controlled_fleet() as it:
+    async with controlled_fleet() as harness:
         submitted = [
-            it.fleet.submit(standalone()),
-            it.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=60))),
-            it.fleet.submit(standalone()),
-            it.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=90))),
+            harness.fleet.submit(standalone()),
+            harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=60))),
+            harness.fleet.submit(standalone()),
+            harness.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=90))),
         ]
         answers = await asyncio.gather(*submitted, return_exceptions=True)
         assert [type(answer) for answer in answers] == [
@@ -43,15 +45,15 @@ async def test_commands_are_decided_in_order() -> None:
             Conflict,
             type(None),
         ]
-        assert (await it.scope()).rules.reboot_seconds == 90
-        assert len(it.store.commits) == 1
+        assert (await harness.scope()).rules.reboot_seconds == 90
+        assert len(harness.store.commits) == 1
 
 
 @run_async
 async def test_one_bad_command_does_not_hurt_the_others() -> None:
     """Each gets its own answer, whoever shares its batch."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone("taken", address="10.0.0.1"))
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
         commands = [
             standalone("a"),
             restart("nowhere"),
@@ -60,85 +62,85 @@ async def test_one_bad_command_does_not_hurt_the_others() -> None:
             standalone("c", address="10.0.0.2"),
         ]
         answers = await asyncio.gather(
-            *(it.fleet.submit(command) for command in commands), return_exceptions=True
+            *(harness.fleet.submit(command) for command in commands), return_exceptions=True
         )
         codes = [getattr(answer, "code", None) for answer in answers]
         assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
-        assert await it.store.names(Scope, "", 10) == ["a", "c", "taken"]
-        (place,) = await it.store.find(address="10.0.0.1")
+        assert await harness.store.names(Scope, "", 10) == ["a", "c", "taken"]
+        (place,) = await harness.store.find(address="10.0.0.1")
         assert place.scope == "taken"
 
 
 @run_async
 async def test_a_refusal_never_rests_on_what_was_thrown_out() -> None:
     """Two scopes of one name, the first impossible: the second is made."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone("taken", address="10.0.0.1"))
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
         bad, good = await asyncio.gather(
-            it.fleet.submit(standalone("vm", address="10.0.0.1")),
-            it.fleet.submit(standalone("vm", address="10.0.0.2")),
+            harness.fleet.submit(standalone("vm", address="10.0.0.1")),
+            harness.fleet.submit(standalone("vm", address="10.0.0.2")),
             return_exceptions=True,
         )
         assert isinstance(bad, Conflict)
         assert good is None
-        assert (await it.scope()).machines["vm"].address == "10.0.0.2"
+        assert (await harness.scope()).machines["vm"].address == "10.0.0.2"
 
 
 @run_async
 async def test_concurrent_approvals_cause_one_start() -> None:
     """However many machines approve at once, an event starts once (IL7)."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        await it.fleet.submit(restart())
-        (event,) = (await it.scope()).events
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.submit(restart())
+        (event,) = (await harness.scope()).events
         approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
-        await asyncio.gather(*(it.fleet.submit(approval) for approval in approvals))
-        assert len(it.driver.given) == 1
-        started = (await it.scope()).events[event]
+        await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
+        assert len(harness.driver.given) == 1
+        started = (await harness.scope()).events[event]
         assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
 
 
 @run_async
 async def test_concurrent_repeats_have_the_effect_of_one() -> None:
     """The same operation submitted by several at once is accepted once; all get it (IC2)."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        answers = await asyncio.gather(*(it.fleet.submit(restart()) for _ in range(10)))
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
         assert all(isinstance(answer, Operation) for answer in answers)
         assert len({answer.id for answer in answers if answer}) == 1
-        assert len(it.driver.given) == 1
+        assert len(harness.driver.given) == 1
 
 
 @run_async
 async def test_nothing_is_visible_before_it_is_durable() -> None:
     """While a commit is under way, documents and reads show what was before."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        published = await it.fleet.poll("vm")
-        before, document = await it.scope(), published.body("2017-08-01")
-        it.store.hold()
-        restarting = asyncio.create_task(it.fleet.submit(restart()))
-        await it.store.committing.wait()
-        assert await it.scope() == before
-        assert (await it.fleet.poll("vm")).body("2017-08-01") == document
-        it.store.release()
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        published = await harness.fleet.poll("vm")
+        before, document = await harness.scope(), published.body("2017-08-01")
+        harness.store.hold()
+        restarting = asyncio.create_task(harness.fleet.submit(restart()))
+        await harness.store.committing.wait()
+        assert await harness.scope() == before
+        assert (await harness.fleet.poll("vm")).body("2017-08-01") == document
+        harness.store.release()
         await restarting
-        assert b"Scheduled" in (await it.fleet.poll("vm")).body("2017-08-01")
+        assert b"Scheduled" in (await harness.fleet.poll("vm")).body("2017-08-01")
 
 
 @run_async
 async def test_a_submitter_who_gives_up() -> None:
     """A cancelled submitter hurts nobody; what it had submitted is done, whole."""
-    async with controlled_fleet() as it:
-        it.store.hold()
-        tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
-        await it.store.committing.wait()
-        late = asyncio.create_task(it.fleet.submit(standalone("late")))
-        await wait_until_async(lambda: len(it.fleet._queue) == 1)
+    async with controlled_fleet() as harness:
+        harness.store.hold()
+        tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
+        await harness.store.committing.wait()
+        late = asyncio.create_task(harness.fleet.submit(standalone("late")))
+        await wait_until_async(lambda: len(harness.fleet._queue) == 1)
         for impatient in (tasks[1], late):
             impatient.cancel()
-        it.store.release()
+        harness.store.release()
         answers = await asyncio.gather(*tasks, late, return_exceptions=True)
         assert [type(answer) for answer in answers] == [
             type(None),
@@ -146,37 +148,37 @@ async def test_a_submitter_who_gives_up() -> None:
             type(None),
             asyncio.CancelledError,
         ]
-        await it.fleet.settled()
-        assert {"vm0", "vm1", "vm2"} <= set(await it.store.names(Scope, "", 10))
+        await harness.fleet.settled()
+        assert {"vm0", "vm1", "vm2"} <= set(await harness.store.names(Scope, "", 10))
 
 
 @run_async
 async def test_a_refused_submitter_who_has_gone() -> None:
     """A refusal that nobody waits for any more is not an error of ours."""
-    async with controlled_fleet() as it:
-        it.store.hold()
-        first = asyncio.create_task(it.fleet.submit(standalone()))
-        gone = asyncio.create_task(it.fleet.submit(restart("nowhere")))
-        await it.store.committing.wait()
+    async with controlled_fleet() as harness:
+        harness.store.hold()
+        first = asyncio.create_task(harness.fleet.submit(standalone()))
+        gone = asyncio.create_task(harness.fleet.submit(restart("nowhere")))
+        await harness.store.committing.wait()
         gone.cancel()
-        it.store.release()
+        harness.store.release()
         await asyncio.gather(first, gone, return_exceptions=True)
-        assert it.fleet.broken is None
+        assert harness.fleet.broken is None
 
 
 @run_async
 async def test_stop_answers_everybody() -> None:
     """What was submitted before a stop is done; what comes after is refused as unavailable."""
     store = ControlledStore()
-    async with controlled_fleet(store) as it:
-        tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
-        await wait_until_async(lambda: len(it.fleet._queue) == 5)
-        await it.fleet.stop()
+    async with controlled_fleet(store) as harness:
+        tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
+        await wait_until_async(lambda: len(harness.fleet._queue) == 5)
+        await harness.fleet.stop()
         await asyncio.gather(*tasks)
         with pytest.raises(Unavailable, match="Stopping"):
-            await it.fleet.submit(standalone("late"))
-    async with controlled_fleet(store) as it:
-        assert len(await it.store.names(Scope, "", 10)) == 5
+            await harness.fleet.submit(standalone("late"))
+    async with controlled_fleet(store) as harness:
+        assert len(await harness.store.names(Scope, "", 10)) == 5
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -189,22 +191,22 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
         while True:
             rules = Rules(reboot_seconds=done + 1)
             try:
-                await it.fleet.submit(Configure(scope="vm", rules=rules))
+                await harness.fleet.submit(Configure(scope="vm", rules=rules))
             except Unavailable:
                 return done
             done += 1
 
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
         client = asyncio.create_task(submit_on())
         for _ in range(turns):
             await asyncio.sleep(0)
-        await it.fleet.stop()
+        await harness.fleet.stop()
         done, _ = await asyncio.wait([client], timeout=LIMIT_SECONDS)
         client.cancel()
         assert client in done
-        await it.store.open()
-        scope = (await it.store.load([(Scope, "vm")]))[Scope, "vm"]
+        await harness.store.open()
+        scope = (await harness.store.load([(Scope, "vm")]))[Scope, "vm"]
         assert isinstance(scope, Scope)
         assert scope.rules.reboot_seconds in {900, client.result()}
 
@@ -213,29 +215,29 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
 async def test_a_stop_writes_what_was_held_back() -> None:
     """Commands and polls taken before the stop are durable after it."""
     store = ControlledStore()
-    async with controlled_fleet(store) as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        await it.fleet.advance(10)
-        await it.fleet.poll("vm")
-        await it.fleet.advance(10)
-        await it.fleet.poll("vm")
-    async with controlled_fleet(store) as it:
-        assert (await it.scope()).polled_at == NOON + 20
+    async with controlled_fleet(store) as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.advance(10)
+        await harness.fleet.poll("vm")
+        await harness.fleet.advance(10)
+        await harness.fleet.poll("vm")
+    async with controlled_fleet(store) as harness:
+        assert (await harness.scope()).polled_at == NOON + 20
 
 
 @pytest.mark.parametrize("cached", [0, 1, 3])
 @run_async
 async def test_a_small_cache_changes_nothing(cached: int) -> None:
     """What does not fit in memory is read from the store; the outcome is the same."""
-    async with controlled_fleet(cached=cached) as it:
+    async with controlled_fleet(cached=cached) as harness:
         for n in range(5):
-            await it.rebooting(f"vm{n}")
+            await harness.rebooting(f"vm{n}")
         for n in range(5):
-            it.driver.finish(impact=it.driver.given[n])
-        await it.fleet.settled()
+            harness.driver.finish(impact=harness.driver.given[n])
+        await harness.fleet.settled()
         for n in range(5):
-            operation = await it.fleet.read(Operation, f"restart vm{n}")
+            operation = await harness.fleet.read(Operation, f"restart vm{n}")
             assert operation is not None
             assert operation.status == "Succeeded"
 
@@ -244,18 +246,18 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
 @run_async
 async def test_what_is_no_command_reaches_no_batch(command: object) -> None:
     """It is refused at the door, without a commit."""
-    async with controlled_fleet() as it:
+    async with controlled_fleet() as harness:
         with pytest.raises(Refused, match="BadCommand"):
-            await it.fleet.submit(command)  # type: ignore[arg-type]
-        assert it.store.commits == []
+            await harness.fleet.submit(command)  # type: ignore[arg-type]
+        assert harness.store.commits == []
 
 
 @run_async
 async def test_reading_what_is_not_there() -> None:
     """A read says None; a poll says that there is no such scope."""
-    async with controlled_fleet() as it:
-        assert await it.fleet.read(Scope, "nowhere") is None
+    async with controlled_fleet() as harness:
+        assert await harness.fleet.read(Scope, "nowhere") is None
         with pytest.raises(NotFound) as error:
-            await it.fleet.poll("nowhere")
+            await harness.fleet.poll("nowhere")
         assert isinstance(error.value, FairwarningError)
-        assert it.fleet.documents.get("nowhere") is None
+        assert harness.fleet.documents.get("nowhere") is None

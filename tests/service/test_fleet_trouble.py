@@ -28,9 +28,9 @@ AWAY = ["commit", "load"]
 
 async def _cold(store: ControlledStore) -> None:
     """A fleet with a machine that is listened to, stopped: nothing of it is in memory."""
-    async with controlled_fleet(store) as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
+    async with controlled_fleet(store) as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
 
 
 @pytest.mark.spec("E9")
@@ -40,31 +40,31 @@ async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
     """They get Unavailable and nothing of it is seen; when the store is back it works again."""
     store = ControlledStore()
     await _cold(store)
-    async with controlled_fleet(store) as it:
+    async with controlled_fleet(store) as harness:
         store.down = {away}
         commands = [restart(operation="one"), standalone("other"), restart(operation="two")]
         answers = await asyncio.gather(
-            *(it.fleet.submit(command) for command in commands), return_exceptions=True
+            *(harness.fleet.submit(command) for command in commands), return_exceptions=True
         )
         assert [type(answer) for answer in answers] == [Unavailable] * 3
-        assert it.fleet.broken is None
+        assert harness.fleet.broken is None
         store.down.clear()
-        assert not (await it.scope()).events
-        assert await it.fleet.read(Operation, "one") is None
-        await it.fleet.submit(restart(operation="one"))
-        assert len((await it.scope()).events) == 1
+        assert not (await harness.scope()).events
+        assert await harness.fleet.read(Operation, "one") is None
+        await harness.fleet.submit(restart(operation="one"))
+        assert len((await harness.scope()).events) == 1
 
 
 @pytest.mark.spec("E9")
 @run_async
 async def test_documents_are_read_while_the_store_is_away() -> None:
     """What machines have been reading they read on, with no store at all."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        before = (await it.fleet.poll("vm")).body(NEWEST)
-        it.store.down = {"commit", "load", "due", "next_due"}
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        before = (await harness.fleet.poll("vm")).body(NEWEST)
+        harness.store.down = {"commit", "load", "due", "next_due"}
         for _ in range(3):
-            assert (await it.fleet.poll("vm")).body(NEWEST) == before
+            assert (await harness.fleet.poll("vm")).body(NEWEST) == before
 
 
 @pytest.mark.spec("E9")
@@ -72,20 +72,20 @@ async def test_documents_are_read_while_the_store_is_away() -> None:
 @run_async
 async def test_a_report_is_tried_again(away: str) -> None:
     """A driver reports once; we keep trying until the store takes it."""
-    async with controlled_fleet(cached=0) as it:
-        await it.rebooting()
-        it.store.down = {away}
-        it.driver.finish()
-        await it.fleet.settled()
+    async with controlled_fleet(cached=0) as harness:
+        await harness.rebooting()
+        harness.store.down = {away}
+        harness.driver.finish()
+        await harness.fleet.settled()
         for _ in range(3):
-            it.retry()
-            await it.fleet.settled()
-        it.store.down.clear()
-        assert (await _operation(it)).status is OperationStatus.RUNNING
-        it.retry()
-        await it.fleet.settled()
-        assert (await _operation(it)).status is OperationStatus.SUCCEEDED
-        assert not (await it.scope()).events
+            harness.retry()
+            await harness.fleet.settled()
+        harness.store.down.clear()
+        assert (await _operation(harness)).status is OperationStatus.RUNNING
+        harness.retry()
+        await harness.fleet.settled()
+        assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
+        assert not (await harness.scope()).events
 
 
 @pytest.mark.spec("E2", "E9")
@@ -93,21 +93,21 @@ async def test_a_report_is_tried_again(away: str) -> None:
 @run_async
 async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
     """An event whose NotBefore falls into the time the store was away starts when it is back."""
-    async with controlled_fleet(cached=0) as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        await it.fleet.submit(restart())
-        it.store.down = {away}
-        await it.clock.advance(1000)
-        assert it.driver.given == []
-        it.retry()
-        await it.fleet.settled()
-        assert it.fleet.broken is None
-        it.store.down.clear()
-        it.retry()
-        await it.fleet.settled()
-        assert len(it.driver.given) == 1
-        (event,) = (await it.scope()).events.values()
+    async with controlled_fleet(cached=0) as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.submit(restart())
+        harness.store.down = {away}
+        await harness.clock.advance(1000)
+        assert harness.driver.given == []
+        harness.retry()
+        await harness.fleet.settled()
+        assert harness.fleet.broken is None
+        harness.store.down.clear()
+        harness.retry()
+        await harness.fleet.settled()
+        assert len(harness.driver.given) == 1
+        (event,) = (await harness.scope()).events.values()
         assert event.status is EventStatus.STARTED
 
 
@@ -115,78 +115,78 @@ async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
 @run_async
 async def test_a_poll_is_written_when_the_store_is_back() -> None:
     """The record of who asked is tried again like everything that nobody waits for."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        await it.fleet.advance(600)
-        it.store.down = {"commit"}
-        await it.fleet.poll("vm")
-        await it.fleet.settled()
-        it.store.down.clear()
-        it.retry()
-        await it.fleet.settled()
-        assert (await it.scope()).polled_at == it.clock.now()
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.advance(600)
+        harness.store.down = {"commit"}
+        await harness.fleet.poll("vm")
+        await harness.fleet.settled()
+        harness.store.down.clear()
+        harness.retry()
+        await harness.fleet.settled()
+        assert (await harness.scope()).polled_at == harness.clock.now()
 
 
 @run_async
 async def test_a_first_poll_while_the_store_is_away() -> None:
     """It cannot enable anything, says so, and leaves nothing half done."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        it.store.down = {"commit"}
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        harness.store.down = {"commit"}
         with pytest.raises(Unavailable):
-            await it.fleet.poll("vm")
-        it.store.down.clear()
-        assert not (await it.scope()).enabled
-        assert (await it.fleet.poll("vm")).incarnation == 1
+            await harness.fleet.poll("vm")
+        harness.store.down.clear()
+        assert not (await harness.scope()).enabled
+        assert (await harness.fleet.poll("vm")).incarnation == 1
 
 
 # --- An invariant fails ---------------------------------------------------------------------------
 
 
-async def _operation(it: ControlledFleet) -> Operation:
-    found = await it.fleet.read(Operation, "restart vm")
+async def _operation(harness: ControlledFleet) -> Operation:
+    found = await harness.fleet.read(Operation, "restart vm")
     assert found is not None
     return found
 
 
-async def _broken(it: ControlledFleet) -> None:
+async def _broken(harness: ControlledFleet) -> None:
     """The store says of an operation under way that it has ended; then its impact ends."""
-    await it.rebooting()
-    standing = await _operation(it)
+    await harness.rebooting()
+    standing = await _operation(harness)
     ended = changed(standing, status=OperationStatus.SUCCEEDED, version=standing.version + 1)
     ref = (Operation, standing.id)
-    await it.store.commit(Batch(it.clock.now(), {ref: (standing, ended)}))
-    it.driver.finish()
-    await it.fleet.settled()
+    await harness.store.commit(Batch(harness.clock.now(), {ref: (standing, ended)}))
+    harness.driver.finish()
+    await harness.fleet.settled()
 
 
 @pytest.mark.spec("E9")
 @run_async
 async def test_broken_stops_writes_and_reads_go_on() -> None:
     """When an invariant fails nothing is written any more; machines read what was last true."""
-    async with controlled_fleet(cached=0) as it:
-        other = await it.rebooting("other")
-        await _broken(it)
-        assert isinstance(it.fleet.broken, Broken)
-        written = len(it.store.commits)
-        it.driver.finish(impact=other)  # a report is not written either
-        await it.fleet.settled()
+    async with controlled_fleet(cached=0) as harness:
+        other = await harness.rebooting("other")
+        await _broken(harness)
+        assert isinstance(harness.fleet.broken, Broken)
+        written = len(harness.store.commits)
+        harness.driver.finish(impact=other)  # a report is not written either
+        await harness.fleet.settled()
         with pytest.raises(Unavailable, match="WritesStopped"):
-            await it.fleet.submit(standalone("another"))
-        assert b'"Started"' in (await it.fleet.poll("vm")).body(NEWEST)
-        assert (await it.scope()).events
-        await it.clock.advance(7200)  # the impact's limit passes, and nothing is written of it
-        await it.fleet.settled()
-        assert len(it.store.commits) == written
+            await harness.fleet.submit(standalone("another"))
+        assert b'"Started"' in (await harness.fleet.poll("vm")).body(NEWEST)
+        assert (await harness.scope()).events
+        await harness.clock.advance(7200)  # the impact's limit passes, and nothing is written of it
+        await harness.fleet.settled()
+        assert len(harness.store.commits) == written
 
 
 @run_async
 async def test_broken_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
     """An operator finds it in the log, as critical, with what failed."""
     with caplog.at_level(logging.CRITICAL):
-        async with controlled_fleet(cached=0) as it:
-            await _broken(it)
+        async with controlled_fleet(cached=0) as harness:
+            await _broken(harness)
     (record,) = [r for r in caplog.records if r.levelno == logging.CRITICAL]
     assert "OperationOver" in record.getMessage()
 
@@ -194,41 +194,41 @@ async def test_broken_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
 @run_async
 async def test_those_who_share_a_batch_with_the_broken() -> None:
     """Whoever waits gets an answer, and nobody is told that something was done which was not."""
-    async with controlled_fleet(cached=0) as it:
-        await it.fleet.submit(standalone("calm"))
-        await _broken(it)
+    async with controlled_fleet(cached=0) as harness:
+        await harness.fleet.submit(standalone("calm"))
+        await _broken(harness)
         answers = await asyncio.gather(
-            it.fleet.submit(Poll(scope="calm")),
-            it.fleet.submit(standalone("new")),
+            harness.fleet.submit(Poll(scope="calm")),
+            harness.fleet.submit(standalone("new")),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Unavailable] * 2
-        assert not (await it.scope("calm")).enabled
-        assert await it.fleet.read(Scope, "new") is None
+        assert not (await harness.scope("calm")).enabled
+        assert await harness.fleet.read(Scope, "new") is None
 
 
 @run_async
 async def test_a_broken_fleet_can_be_stopped() -> None:
     """It stops like any other, and the data is there for the next."""
     store = ControlledStore()
-    async with controlled_fleet(store, cached=0) as it:
-        await _broken(it)
-    async with controlled_fleet(store) as it:
-        assert (await it.scope()).events
+    async with controlled_fleet(store, cached=0) as harness:
+        await _broken(harness)
+    async with controlled_fleet(store) as harness:
+        assert (await harness.scope()).events
 
 
 @run_async
 async def test_a_bug_in_the_store_stops_writes() -> None:
     """Whatever else a store raises is a bug: nobody is acknowledged, writes stop, reads go on."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        it.store.bug = ZeroDivisionError("a bug")
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        harness.store.bug = ZeroDivisionError("a bug")
         with pytest.raises(Broken, match="a bug"):
-            await it.fleet.submit(standalone("other"))
-        it.store.bug = None
+            await harness.fleet.submit(standalone("other"))
+        harness.store.bug = None
         with pytest.raises(Unavailable, match="WritesStopped"):
-            await it.fleet.submit(standalone("other"))
-        assert (await it.scope()).machines
+            await harness.fleet.submit(standalone("other"))
+        assert (await harness.scope()).machines
 
 
 @run_async
@@ -238,11 +238,11 @@ async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) 
     def run(*_: object) -> None:
         raise KeyError("a bug")
 
-    async with controlled_fleet() as it:
+    async with controlled_fleet() as harness:
         monkeypatch.setattr(cascade, "run", run)
         with pytest.raises(Broken, match="CreateScope could not be decided"):
-            await it.fleet.submit(standalone())
-        assert it.fleet.broken is not None
+            await harness.fleet.submit(standalone())
+        assert harness.fleet.broken is not None
 
 
 @run_async
@@ -259,29 +259,29 @@ async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
 @run_async
 async def test_what_is_due_for_ever_stops_writes() -> None:
     """Something that is due but does not change would spin for ever: it is a bug, and said so."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        it.store.lies = [[(Scope, "vm")]]
-        it.fleet._timers.ring()
-        await it.fleet.settled()
-        assert it.fleet.broken is not None
-        assert it.fleet.broken.code == "Stuck"
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        harness.store.lies = [[(Scope, "vm")]]
+        harness.fleet._timers.ring()
+        await harness.fleet.settled()
+        assert harness.fleet.broken is not None
+        assert harness.fleet.broken.code == "Stuck"
 
 
 @pytest.mark.spec("E2")
 @run_async
 async def test_an_alarm_for_nothing_sets_the_next() -> None:
     """If nothing is due after all (another process did it), the next due time is waited for."""
-    async with controlled_fleet() as it:
-        await it.fleet.submit(standalone())
-        await it.fleet.poll("vm")
-        await it.fleet.submit(restart())
-        it.store.lies = [[]]
-        it.fleet._timers.ring()
-        await it.fleet.settled()
-        await it.fleet.advance(900)
-        assert len(it.driver.given) == 1
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        await harness.fleet.submit(restart())
+        harness.store.lies = [[]]
+        harness.fleet._timers.ring()
+        await harness.fleet.settled()
+        await harness.fleet.advance(900)
+        assert len(harness.driver.given) == 1
 
 
 @run_async
@@ -292,15 +292,15 @@ async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> No
     driver = ControlledDriver()
     fleet = Fleet(store, VirtualClock(NOON), driver)
     await fleet.start()
-    it = ControlledFleet(fleet, store, VirtualClock(NOON), driver)
+    harness = ControlledFleet(fleet, store, VirtualClock(NOON), driver)
     fleet.retry_later = fleet_module._in_real_time
-    await it.rebooting()
+    await harness.rebooting()
     store.down = {"commit"}
     driver.finish()
     await fleet.settled()
     store.down.clear()
     await wait_until_async(lambda: len(store.commits[-1].settled) > 0)
     await fleet.settled()
-    assert (await _operation(it)).status is OperationStatus.SUCCEEDED
+    assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
     await fleet.stop()
     driver.finish()  # a report after the stop is nobody's

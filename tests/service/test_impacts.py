@@ -62,36 +62,36 @@ def test_a_driver_that_raises() -> None:
 @run_async
 async def test_an_operation_whose_driver_raises() -> None:
     """It ends Failed with the reason, the event is gone, and the fleet goes on."""
-    async with controlled_fleet() as it:
-        it.driver.error = RuntimeError("out of order")
-        await it.rebooting()
-        await it.fleet.settled()
-        operation = await _operation(it)
+    async with controlled_fleet() as harness:
+        harness.driver.error = RuntimeError("out of order")
+        await harness.rebooting()
+        await harness.fleet.settled()
+        operation = await _operation(harness)
         assert operation.status is OperationStatus.FAILED
         assert "out of order" in operation.error
-        assert not (await it.scope()).events
-        assert it.fleet.broken is None
+        assert not (await harness.scope()).events
+        assert harness.fleet.broken is None
 
 
 @run_async
 async def test_a_driver_that_is_done_at_once() -> None:
     """A report from within the call is as good as one later on."""
-    async with controlled_fleet() as it:
-        it.driver.on_impact = lambda _: it.driver.finish()
-        await it.rebooting()
-        await it.fleet.settled()
-        assert (await _operation(it)).status is OperationStatus.SUCCEEDED
+    async with controlled_fleet() as harness:
+        harness.driver.on_impact = lambda _: harness.driver.finish()
+        await harness.rebooting()
+        await harness.fleet.settled()
+        assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
 
 
 @run_async
 async def test_a_driver_that_reports_twice() -> None:
     """The second report of an impact changes nothing, whatever it says."""
-    async with controlled_fleet() as it:
-        await it.rebooting()
-        it.driver.finish()
-        it.driver.finish("not at all")
-        await it.fleet.settled()
-        operation = await _operation(it)
+    async with controlled_fleet() as harness:
+        await harness.rebooting()
+        harness.driver.finish()
+        harness.driver.finish("not at all")
+        await harness.fleet.settled()
+        operation = await _operation(harness)
         assert (operation.status, operation.done, operation.failed) == ("Succeeded", 1, 0)
 
 
@@ -99,11 +99,11 @@ async def test_a_driver_that_reports_twice() -> None:
 @run_async
 async def test_what_a_driver_says_can_be_stored(error: str) -> None:
     """The words of a program may be in no known encoding; the failure is kept all the same."""
-    async with controlled_fleet() as it:
-        await it.rebooting()
-        it.driver.finish(error)
-        await it.fleet.settled()
-        operation = await _operation(it)
+    async with controlled_fleet() as harness:
+        await harness.rebooting()
+        harness.driver.finish(error)
+        await harness.fleet.settled()
+        operation = await _operation(harness)
         assert operation.status is OperationStatus.FAILED
         assert codec.entity("Operation", codec.text(operation)) == operation
 
@@ -112,35 +112,37 @@ async def test_what_a_driver_says_can_be_stored(error: str) -> None:
 async def test_unfinished_impacts_are_handed_over_after_a_restart() -> None:
     """A new process gives the driver what the old one had begun, under the same ids."""
     store = ControlledStore()
-    async with controlled_fleet(store) as it:
+    async with controlled_fleet(store) as harness:
         for name in ("vm", "vm2", "vm3"):
-            await it.rebooting(name)
-        begun = sorted(impact.id for impact in it.driver.given)
-        it.driver.finish()
-        await it.fleet.settled()
-        over = it.driver.given[-1].id
-    async with controlled_fleet(store) as it:
-        assert [impact.id for impact in it.driver.given] == [i for i in begun if i != over]
-        it.driver.finish()
-        await it.fleet.settled()
-        assert (await it.fleet.store.unfinished("", 10)) == it.driver.given[:1]
+            await harness.rebooting(name)
+        begun = sorted(impact.id for impact in harness.driver.given)
+        harness.driver.finish()
+        await harness.fleet.settled()
+        over = harness.driver.given[-1].id
+    async with controlled_fleet(store) as harness:
+        assert [impact.id for impact in harness.driver.given] == [i for i in begun if i != over]
+        harness.driver.finish()
+        await harness.fleet.settled()
+        assert (await harness.fleet.store.unfinished("", 10)) == harness.driver.given[:1]
 
 
 @run_async
 async def test_started_is_durable_and_visible_before_the_impact() -> None:
     """When a driver is called, the event is Started in the store and in the document (IL5)."""
     seen: list[bytes] = []
-    async with controlled_fleet() as it:
+    async with controlled_fleet() as harness:
         published: list[Published] = []
 
         def look(_: Impact) -> None:
             seen.append(published[0].body("2017-08-01"))
-            assert any("ImpactBegun" in str(line.fact.did) for line in it.store.commits[-1].lines)
+            assert any(
+                "ImpactBegun" in str(line.fact.did) for line in harness.store.commits[-1].lines
+            )
 
-        it.driver.on_impact = look
-        await it.fleet.submit(standalone())
-        published.append(await it.fleet.poll("vm"))  # what a machine that asks holds on to
-        await it.fleet.submit(restart())
-        (event,) = (await it.scope("vm")).events
-        await it.fleet.submit(Approve(scope="vm", events=(event,)))
+        harness.driver.on_impact = look
+        await harness.fleet.submit(standalone())
+        published.append(await harness.fleet.poll("vm"))  # what a machine that asks holds on to
+        await harness.fleet.submit(restart())
+        (event,) = (await harness.scope("vm")).events
+        await harness.fleet.submit(Approve(scope="vm", events=(event,)))
     assert b'"Started"' in seen[0]
