@@ -27,18 +27,7 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.contract.shortcuts import (
-    MINUTE,
-    approve,
-    begun,
-    hit,
-    hits,
-    of,
-    only,
-    operate,
-    polled,
-    succeeded,
-)
+from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 WORK: list[type[Operate]] = [Restart, Redeploy, Maintain]
@@ -60,9 +49,9 @@ def _pair(harness: FleetHarness, terminate_seconds: int = 0) -> None:
 def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -> None:
     """While one is unfinished, pending or under way, another is a conflict that names it."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm", name="first")
-        event = only(harness, "vm").id
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm", name="first")
+        event = harness.only_event("vm").id
         again = second(scope="vm", operation="second", machines=("vm",))
         for _ in ("pending", "under way"):
             before = harness.scope("vm")
@@ -70,11 +59,11 @@ def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -
             assert (error.code, error.status) == ("MachineBusy", 409)
             assert event in error.message
             assert harness.scope("vm") == before
-            approve(harness, "vm")
+            harness.approve("vm")
         harness.advance(60)
         harness.do(again)
         harness.advance(15 * MINUTE)
-        assert hit(harness) == ["vm", "vm"]
+        assert harness.impacted() == ["vm", "vm"]
 
 
 @pytest.mark.spec("E5")
@@ -82,7 +71,7 @@ def test_an_impact_without_notice_is_named_by_its_operation() -> None:
     """What never had an event is named in the conflict all the same."""
     with FleetHarness() as harness:
         harness.standalone()
-        operate(harness, Reimage, "vm", "vm", name="wipe it")
+        harness.operate(Reimage, "vm", "vm", name="wipe it")
         error = harness.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
         assert "wipe it" in error.message
 
@@ -93,7 +82,7 @@ def test_one_busy_machine_refuses_the_whole_operation() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=3, domains=3)
         harness.poll("av")
-        operate(harness, Restart, "av", "av1", name="first")
+        harness.operate(Restart, "av", "av1", name="first")
         before = harness.scope("av")
         wish = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
         assert harness.refusal(wish).code == "MachineBusy"
@@ -110,14 +99,14 @@ def test_leaving_replaces_pending_work(
     with FleetHarness() as harness:
         harness.standalone(priority=Priority.SPOT)
         harness.poll("vm")
-        operate(harness, first, "vm", "vm", name="work")
-        replaced = only(harness, "vm").id
-        operate(harness, leaving, "vm", "vm", name="leave")
+        harness.operate(first, "vm", "vm", name="work")
+        replaced = harness.only_event("vm").id
+        harness.operate(leaving, "vm", "vm", name="leave")
         assert replaced not in harness.scope("vm").events
         assert harness.operation("work").status is OperationStatus.CANCELED
         harness.advance(60)
-        assert hits(harness) == [("vm", kind)]
-        assert succeeded(harness, "leave")
+        assert harness.impacts() == [("vm", kind)]
+        assert harness.succeeded("leave")
 
 
 @pytest.mark.spec("E5")
@@ -127,8 +116,8 @@ def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]
     with FleetHarness() as harness:
         harness.standalone(priority=Priority.SPOT)
         harness.poll("vm")
-        operate(harness, Restart, "vm", "vm", name="work")
-        approve(harness, "vm")
+        harness.operate(Restart, "vm", "vm", name="work")
+        harness.approve("vm")
         again = leaving(scope="vm", operation="leave", machines=("vm",))
         assert harness.refusal(again).code == "MachineBusy"
         harness.advance(60)
@@ -144,7 +133,7 @@ def test_one_leave_does_not_replace_another(first: type[Operate], second: type[O
         machine = Machine(name="vm", priority=Priority.SPOT)
         harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
         harness.poll("vm")
-        operate(harness, first, "vm", "vm", name="first")
+        harness.operate(first, "vm", "vm", name="first")
         wish = second(scope="vm", operation="second", machines=("vm",))
         assert harness.refusal(wish).code == "MachineBusy"
 
@@ -155,18 +144,18 @@ def test_the_rest_of_a_replaced_event_gets_new_notice(leaving: type[Operate]) ->
     """If one of two machines leaves, the other gets a new event with its full notice."""
     with FleetHarness() as harness:
         _pair(harness)
-        operate(harness, Restart, "av", "a", "b", name="restart")
-        old = only(harness, "av")
+        harness.operate(Restart, "av", "a", "b", name="restart")
+        old = harness.only_event("av")
         harness.advance(10 * MINUTE + 0.5)
-        operate(harness, leaving, "av", "a", name="leave")
-        new = of(harness, "av", "b")
+        harness.operate(leaving, "av", "a", name="leave")
+        new = harness.event_of("av", "b")
         assert new.id != old.id
         assert (new.type, new.status, new.resources) == (EventType.REBOOT, SCHEDULED, ("b",))
         assert new.not_before == NOON + 25 * MINUTE + 1
         harness.advance(new.not_before - 1 - harness.clock.now())
-        assert "b" not in hit(harness)
+        assert "b" not in harness.impacted()
         harness.advance(1)
-        assert begun(harness)["b"] == 25 * MINUTE + 1
+        assert harness.impact_times()["b"] == 25 * MINUTE + 1
 
 
 @pytest.mark.spec("E5")
@@ -174,13 +163,13 @@ def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
     """The new event is approved like any other, and the operation it belongs to succeeds."""
     with FleetHarness() as harness:
         _pair(harness)
-        operate(harness, Restart, "av", "a", "b", name="restart")
-        operate(harness, Delete, "av", "a", name="delete")
-        approve(harness, "av", "b")
+        harness.operate(Restart, "av", "a", "b", name="restart")
+        harness.operate(Delete, "av", "a", name="delete")
+        harness.approve("av", "b")
         harness.advance(60)
-        assert sorted(hits(harness)) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
+        assert sorted(harness.impacts()) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
         assert harness.operation("restart").done == 1
-        assert succeeded(harness, "delete", "restart")
+        assert harness.succeeded("delete", "restart")
 
 
 @pytest.mark.spec("E5")
@@ -188,12 +177,12 @@ def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
     """Both machines of an event leaving ends it; nothing of it is left to approve or to start."""
     with FleetHarness() as harness:
         _pair(harness)
-        operate(harness, Restart, "av", "a", "b", name="restart")
-        operate(harness, Evict, "av", "a", "b", name="evict")
+        harness.operate(Restart, "av", "a", "b", name="restart")
+        harness.operate(Evict, "av", "a", "b", name="evict")
         assert [event.type for event in harness.events("av")] == [EventType.PREEMPT] * 2
         assert harness.operation("restart").status is OperationStatus.CANCELED
         harness.advance(20 * MINUTE)
-        assert sorted(hits(harness)) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
+        assert sorted(harness.impacts()) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
 
 
 @pytest.mark.spec("E6")
@@ -203,12 +192,12 @@ def test_a_hundred_user_operations_may_be_scheduled() -> None:
         harness.availability_set(machines=101, domains=3)
         harness.poll("av")
         for n in range(100):
-            operate(harness, Restart, "av", f"av{n}", name=f"op{n}")
+            harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
         wish = Restart(scope="av", operation="more", machines=("av100",))
         error = harness.refusal(wish)
         assert (error.code, error.status) == ("TooManyOperations", 409)
         assert "100" in error.message
-        approve(harness, "av", "av7")  # one fewer is scheduled
+        harness.approve("av", "av7")  # one fewer is scheduled
         harness.do(wish)
         assert len(harness.events("av")) == 101
 
@@ -219,13 +208,13 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=40, domains=3, user_operations=10)
         harness.poll("av")
-        operate(harness, Maintain, "av", "av39", name="platform")
-        operate(harness, Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
+        harness.operate(Maintain, "av", "av39", name="platform")
+        harness.operate(Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
         for n in range(20, 29):
-            operate(harness, Redeploy, "av", f"av{n}", name=f"op{n}")
+            harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
         wish = Restart(scope="av", operation="more", machines=("av30",))
         assert harness.refusal(wish).code == "TooManyOperations"
-        operate(harness, Maintain, "av", "av31", name="platform too")
+        harness.operate(Maintain, "av", "av31", name="platform too")
         harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
         harness.do(wish)
 
@@ -236,8 +225,8 @@ def test_no_limit_where_nothing_is_scheduled() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=3, domains=1, user_operations=1)
         for n in range(3):
-            operate(harness, Restart, "av", f"av{n}", name=f"op{n}")
-        assert hit(harness) == ["av0", "av1", "av2"]
+            harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
+        assert harness.impacted() == ["av0", "av1", "av2"]
 
 
 @pytest.mark.spec("E5")
@@ -245,12 +234,12 @@ def test_advice_is_given_once() -> None:
     """A machine that was advised to leave is not advised again while that stands."""
     with FleetHarness() as harness:
         _pair(harness)
-        operate(harness, Recommend, "av", "a", name="first")
+        harness.operate(Recommend, "av", "a", name="first")
         error = harness.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
         assert (error.code, error.status) == ("AlreadyAdvised", 409)
-        assert only(harness, "av").id in error.message
-        operate(
-            harness, Restart, "av", "a", name="work"
+        assert harness.only_event("av").id in error.message
+        harness.operate(
+            Restart, "av", "a", name="work"
         )  # advice is no impact: it is in nobody's way
 
 
@@ -261,9 +250,9 @@ def test_a_scope_holds_a_bounded_number_of_events() -> None:
         machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
         harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         harness.poll("av")
-        operate(harness, Recommend, "av", *(machine.name for machine in machines), name="advice")
+        harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
         wish = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
         error = harness.refusal(wish)
         assert (error.code, error.status) == ("TooManyEvents", 409)
-        operate(harness, Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
+        harness.operate(Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
         assert len(harness.events("av")) == 256

@@ -17,17 +17,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EventStatus, Machine, Priority, ScopeKind
-from tests.contract.shortcuts import (
-    MINUTE,
-    approve,
-    cancel,
-    hits,
-    of,
-    operate,
-    polled,
-    set_of,
-    shown,
-)
+from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 FIRST = ["EventId", "EventStatus", "EventType", "ResourceType", "Resources", "NotBefore"]
@@ -49,8 +39,8 @@ GUID = re.compile(r"[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}
 def test_the_fields_of_a_version_and_their_order(version: str) -> None:
     """Each version shows the fields it brought and those before it, always in one order."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Maintain, "vm", "vm", duration_seconds=30)
+        harness.make_enabled("vm")
+        harness.operate(Maintain, "vm", "vm", duration_seconds=30)
         document = harness.poll("vm", version)
         assert list(document) == ["DocumentIncarnation", "Events"]
         (event,) = document["Events"]
@@ -71,10 +61,10 @@ def test_every_version_of_the_contract_is_there() -> None:
 def test_a_document_is_compact_json() -> None:
     """The bytes hold no space, and a duration or an incarnation is a number."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         body = harness._runner.run(harness.fleet.poll("vm")).body(NEWEST)
-        name = of(harness, "vm", "vm").id
+        name = harness.event_of("vm", "vm").id
         assert (
             body
             == (
@@ -96,7 +86,7 @@ def test_names_of_the_preview_carry_an_underscore(version: str, kind: ScopeKind)
         machines = (Machine(name="FrontEnd_IN_0"), Machine(name="FrontEnd_IN_1"))
         harness.do(CreateScope(scope="s", kind=kind, machines=machines))
         harness.poll("s")
-        operate(harness, Restart, "s", "FrontEnd_IN_0", "FrontEnd_IN_1")
+        harness.operate(Restart, "s", "FrontEnd_IN_0", "FrontEnd_IN_1")
         preview = version == "2017-03-01" and kind is not ScopeKind.CLOUD_SERVICE
         prefix = "_" if preview else ""
         (event,) = harness.poll("s", version)["Events"]
@@ -107,8 +97,8 @@ def test_names_of_the_preview_carry_an_underscore(version: str, kind: ScopeKind)
 def test_instances_of_a_set_go_by_their_resource_names() -> None:
     """Resources holds `web_0`, never the host name."""
     with FleetHarness() as harness:
-        set_of(harness, 1)
-        operate(harness, Restart, "web/0", "web_0")
+        harness.make_scale_set(1)
+        harness.operate(Restart, "web/0", "web_0")
         assert harness.poll("web/0")["Events"][0]["Resources"] == ["web_0"]
         assert harness.poll("web/0", "2017-03-01")["Events"][0]["Resources"] == ["_web_0"]
 
@@ -118,14 +108,14 @@ def test_instances_of_a_set_go_by_their_resource_names() -> None:
 def test_not_before_as_the_version_writes_it(version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT after it, the empty string once Started."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         (event,) = harness.poll("vm", version)["Events"]
         iso = version == "2017-03-01"
         assert event["NotBefore"] == (
             "2026-01-09T12:15:00Z" if iso else "Fri, 09 Jan 2026 12:15:00 GMT"
         )
-        approve(harness, "vm")
+        harness.approve("vm")
         (event,) = harness.poll("vm", version)["Events"]
         assert event["NotBefore"] == ""
 
@@ -154,10 +144,10 @@ def test_a_version_shows_the_types_it_knows() -> None:
     }
     with FleetHarness() as harness:
         _one_of_each(harness)
-        operate(harness, Maintain, "s", "freeze", name="1")
-        operate(harness, Evict, "s", "spot", name="2")
-        operate(harness, Recommend, "s", "advised", name="3")
-        operate(harness, Delete, "s", "leaving", name="4")
+        harness.operate(Maintain, "s", "freeze", name="1")
+        harness.operate(Evict, "s", "spot", name="2")
+        harness.operate(Recommend, "s", "advised", name="3")
+        harness.operate(Delete, "s", "leaving", name="4")
         for version in VERSIONS:
             document = harness.poll("s", version)
             names = {name for event in document["Events"] for name in event["Resources"]}
@@ -170,7 +160,7 @@ def test_the_incarnation_is_the_scopes() -> None:
     """A version that does not show an event still counts its changes."""
     with FleetHarness() as harness:
         _one_of_each(harness)
-        operate(harness, Evict, "s", "spot")
+        harness.operate(Evict, "s", "spot")
         assert harness.poll("s", "2017-08-01") == {"DocumentIncarnation": 2, "Events": []}
         harness.advance(30)
         assert harness.poll("s", "2017-08-01") == {"DocumentIncarnation": 3, "Events": []}
@@ -183,13 +173,13 @@ def test_the_incarnation_is_the_scopes() -> None:
 def test_what_is_over_is_simply_gone(end: str) -> None:
     """A document knows Scheduled and Started; nothing is ever shown as completed or cancelled."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         if end == "cancelled":
-            cancel(harness, "vm", "vm")
+            harness.cancel("vm", "vm")
         else:
             harness.driver.fail = "no" if end == "failed" else ""
-            approve(harness, "vm")
+            harness.approve("vm")
             harness.advance(60)
         assert harness.poll("vm")["Events"] == []
 
@@ -200,7 +190,7 @@ def test_the_incarnation_counts_visible_changes() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=1)
         seen = [harness.poll("av")]
-        operate(harness, Restart, "av", "av0", "av1")
+        harness.operate(Restart, "av", "av0", "av1")
         seen.append(harness.poll("av"))
         for quiet in (60, 10 * MINUTE):
             harness.advance(quiet)
@@ -222,7 +212,7 @@ def test_an_operation_over_three_domains_is_one_change() -> None:
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", "av1", "av2")
+        harness.operate(Restart, "av", "av0", "av1", "av2")
         document = harness.poll("av")
         assert (document["DocumentIncarnation"], len(document["Events"])) == (2, 3)
 
@@ -231,12 +221,12 @@ def test_an_operation_over_three_domains_is_one_change() -> None:
 def test_an_approval_that_starts_nothing_is_not_seen() -> None:
     """Waiting for others is invisible: the document stays as it was."""
     with FleetHarness() as harness:
-        set_of(harness, 2)
-        operate(harness, Delete, "web/0", "web_0", name="1")
+        harness.make_scale_set(2)
+        harness.operate(Delete, "web/0", "web_0", name="1")
         harness.advance(1)
-        operate(harness, Delete, "web/0", "web_1", name="2")
+        harness.operate(Delete, "web/0", "web_1", name="2")
         before = harness.poll("web/0")
-        approve(harness, "web/0", "web_1")
+        harness.approve("web/0", "web_1")
         assert harness.poll("web/0") == before
 
 
@@ -247,8 +237,8 @@ def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
         for scope in ("x", "y"):
             harness.availability_set(scope, machines=2, domains=2)
             harness.poll(scope)
-        operate(harness, Restart, "x", "x0", name="1")
-        operate(harness, Restart, "y", "y1", name="2")
+        harness.operate(Restart, "x", "x0", name="1")
+        harness.operate(Restart, "y", "y1", name="2")
         for scope, machine in (("x", "x0"), ("y", "y1")):
             assert [e["Resources"] for e in harness.poll(scope)["Events"]] == [[machine]]
 
@@ -257,14 +247,14 @@ def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
 def test_no_scope_approves_anothers_event() -> None:
     """An id of another scope is as unknown as one that never was, and changes nothing."""
     with FleetHarness() as harness:
-        polled(harness, "a", "b")
-        operate(harness, Restart, "a", "a")
-        event = of(harness, "a", "a").id
+        harness.make_enabled("a", "b")
+        harness.operate(Restart, "a", "a")
+        event = harness.event_of("a", "a").id
         strange = _refused(harness, event)
         assert _refused(harness, "F" * 36).code == strange.code
         assert strange.message.replace(event, "F" * 36) == _refused(harness, "F" * 36).message
-        assert shown(harness, "a") == {"a": EventStatus.SCHEDULED}
-        assert hits(harness) == []
+        assert harness.statuses("a") == {"a": EventStatus.SCHEDULED}
+        assert harness.impacts() == []
 
 
 def _refused(harness: FleetHarness, event: str) -> FairwarningError:
@@ -275,7 +265,7 @@ def _refused(harness: FleetHarness, event: str) -> FairwarningError:
 def test_dates_do_not_depend_on_the_locale() -> None:
     """Names of days and months are English, and times GMT, wherever the server stands."""
     with FleetHarness(start=NOON + 31 * 24 * 3600) as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         text = json.dumps(harness.poll("vm"))
         assert "Mon, 09 Feb 2026 12:15:00 GMT" in text

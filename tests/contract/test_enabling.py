@@ -21,21 +21,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, Priority, Rules
 from fairwarning.service.documents import Published
-from tests.contract.shortcuts import (
-    DAY,
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    hit,
-    hits,
-    only,
-    operate,
-    polled,
-    shown,
-    succeeded,
-    told,
-)
+from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
@@ -51,18 +37,18 @@ def test_the_first_poll_enables() -> None:
         assert harness.poll("av") == EMPTY
         assert harness.scope("av").enabled
         assert harness.poll("av") == EMPTY
-        assert told(harness, Did.ENABLED) == [Did.ENABLED]
+        assert harness.facts(Did.ENABLED) == [Did.ENABLED]
 
 
 @pytest.mark.spec("M14")
 def test_one_scope_does_not_enable_another() -> None:
     """Each scope is on or off by itself."""
     with FleetHarness() as harness:
-        polled(harness, "a")
+        harness.make_enabled("a")
         harness.standalone("b")
         for scope in "ab":
-            operate(harness, Restart, scope, scope, name=scope)
-        assert hit(harness) == ["b"]
+            harness.operate(Restart, scope, scope, name=scope)
+        assert harness.impacted() == ["b"]
 
 
 AT_ONCE = [
@@ -84,12 +70,12 @@ def test_a_scope_that_is_off_is_not_waited_for(
     """While nobody listens, operations run at once and no event is made."""
     with FleetHarness() as harness:
         harness.standalone(priority=Priority.SPOT, terminate_seconds=300)
-        operate(harness, action, "vm", "vm", **more)  # type: ignore[arg-type]
+        harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
         assert harness.events("vm") == []
-        assert hits(harness) == [("vm", kind)]
-        assert begun(harness) == {"vm": 0}
+        assert harness.impacts() == [("vm", kind)]
+        assert harness.impact_times() == {"vm": 0}
         harness.advance(HOUR)
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 @pytest.mark.spec("M15", "T4")
@@ -98,21 +84,21 @@ def test_a_set_nobody_polls_deletes_at_once() -> None:
     with FleetHarness() as harness:
         harness.do(CreateSet(set="web", capacity=2, terminate_seconds=900))
         harness.do(OperateInstances(set="web", operation="op", action=Delete, instances=(0,)))
-        assert hits(harness) == [("web_0", ImpactKind.DELETE)]
+        assert harness.impacts() == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("M14")
 def test_a_day_of_silence_disables() -> None:
     """24 h with no GET from any machine turn the feature off; a second earlier it is on."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         harness.advance(DAY - 1)
         assert harness.scope("vm").enabled
         harness.advance(1)
         assert not harness.scope("vm").enabled
-        operate(harness, Restart, "vm", "vm")
-        assert hit(harness) == ["vm"]
-        assert told(harness, Did.ENABLED, Did.DISABLED) == [Did.ENABLED, Did.DISABLED]
+        harness.operate(Restart, "vm", "vm")
+        assert harness.impacted() == ["vm"]
+        assert harness.facts(Did.ENABLED, Did.DISABLED) == [Did.ENABLED, Did.DISABLED]
 
 
 @pytest.mark.spec("M14")
@@ -120,7 +106,7 @@ def test_a_day_of_silence_disables() -> None:
 def test_polls_keep_it_on(every: int) -> None:
     """The day is counted from the last GET, however often machines ask."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         for _ in range(min(3 * DAY // every, 50)):
             harness.advance(every)
             assert harness.poll("vm") == EMPTY
@@ -136,7 +122,7 @@ def test_polls_keep_it_on(every: int) -> None:
 def test_the_last_poll_is_known_after_a_restart() -> None:
     """A clean stop writes down when machines last asked, also if that was just now."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         for _ in range(2):
             harness.advance(100)
             harness.poll("vm")
@@ -166,12 +152,12 @@ def test_the_silence_is_a_setting() -> None:
 def test_incarnations_restart_after_it_was_off() -> None:
     """While it is on, the incarnation only grows; switched on anew, the scope begins at 1."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         seen = []
         for name in ("first", "second"):
-            operate(harness, Restart, "vm", "vm", name=name)
+            harness.operate(Restart, "vm", "vm", name=name)
             seen.append(harness.poll("vm")["DocumentIncarnation"])
-            approve(harness, "vm")
+            harness.approve("vm")
             seen.append(harness.poll("vm")["DocumentIncarnation"])
             harness.advance(60)
             seen.append(harness.poll("vm")["DocumentIncarnation"])
@@ -184,19 +170,19 @@ def test_incarnations_restart_after_it_was_off() -> None:
 def test_an_event_outlives_the_feature() -> None:
     """What was announced before the silence runs out normally, and is seen when asked for again."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
-        event = only(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
+        event = harness.only_event("vm")
         harness.advance(2 * DAY)
         assert not harness.scope("vm").enabled
-        assert only(harness, "vm") == event
+        assert harness.only_event("vm") == event
         document = harness.poll("vm")
         assert document["DocumentIncarnation"] == 1
         assert [shown["EventId"] for shown in document["Events"]] == [event.id]
         harness.advance(DAY - 1)
         assert harness.poll("vm") == document
         harness.advance(1)
-        assert hits(harness) == [("vm", ImpactKind.REDEPLOY)]
+        assert harness.impacts() == [("vm", ImpactKind.REDEPLOY)]
         assert harness.poll("vm")["DocumentIncarnation"] == 2
 
 
@@ -204,16 +190,16 @@ def test_an_event_outlives_the_feature() -> None:
 def test_an_event_runs_out_while_nobody_looks() -> None:
     """Off or not, what was announced starts at its NotBefore and ends."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
+        harness.make_enabled("vm")
+        harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
         harness.advance(2 * DAY - 1)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         harness.advance(1)
-        assert shown(harness, "vm") == {"vm": EventStatus.STARTED}
+        assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
         harness.advance(240)
         assert harness.events("vm") == []
         assert not harness.scope("vm").enabled
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
         assert harness.poll("vm") == EMPTY
 
 

@@ -28,22 +28,7 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.contract.shortcuts import (
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    cancel,
-    hit,
-    hits,
-    only,
-    operate,
-    polled,
-    set_of,
-    shown,
-    succeeded,
-    told,
-)
+from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -74,8 +59,8 @@ def test_notice_by_type(
     """NotBefore is the creation plus the notice of the type."""
     with FleetHarness() as harness:
         _spot(harness)
-        operate(harness, kind, "vm", "vm", **more)  # type: ignore[arg-type]
-        event = only(harness, "vm")
+        harness.operate(kind, "vm", "vm", **more)  # type: ignore[arg-type]
+        event = harness.only_event("vm")
         assert (event.type, event.status) == (event_type, SCHEDULED)
         assert event.not_before == NOON + notice
 
@@ -87,9 +72,9 @@ def test_notice_is_a_setting() -> None:
     for kind, notice in ((Maintain, 60), (Restart, 70), (Redeploy, 80), (Evict, 90)):
         with FleetHarness() as harness:
             _spot(harness, rules=rules)
-            operate(harness, kind, "vm", "vm")
+            harness.operate(kind, "vm", "vm")
             harness.do(Configure(scope="vm", rules=Rules()))
-            assert only(harness, "vm").not_before == NOON + notice
+            assert harness.only_event("vm").not_before == NOON + notice
 
 
 @pytest.mark.spec("E1", "M8")
@@ -97,47 +82,47 @@ def test_notice_is_a_setting() -> None:
 def test_not_before_rounds_up(fraction: float) -> None:
     """The wire says whole seconds, so a NotBefore is rounded up: notice is never short."""
     with FleetHarness(start=NOON + fraction) as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
-        event = only(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        event = harness.only_event("vm")
         assert event.not_before == math.ceil(NOON + fraction + 15 * MINUTE)
         harness.advance(15 * MINUTE)  # by our clock the notice is over, but not what was published
-        assert shown(harness, "vm") == {"vm": SCHEDULED}
+        assert harness.statuses("vm") == {"vm": SCHEDULED}
         harness.advance(1 - fraction)
-        assert shown(harness, "vm") == {"vm": STARTED}
+        assert harness.statuses("vm") == {"vm": STARTED}
 
 
 @pytest.mark.spec("E2")
 def test_starts_at_not_before_and_no_moment_earlier() -> None:
     """Without approval an event starts when NotBefore is reached, never earlier."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
-        before = only(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        before = harness.only_event("vm")
         harness.advance(15 * MINUTE - 0.001)
-        assert only(harness, "vm") == before
-        assert hits(harness) == []
+        assert harness.only_event("vm") == before
+        assert harness.impacts() == []
         harness.advance(0.001)
-        assert shown(harness, "vm") == {"vm": STARTED}
-        assert only(harness, "vm").id == before.id
-        assert hits(harness) == [("vm", ImpactKind.REBOOT)]
+        assert harness.statuses("vm") == {"vm": STARTED}
+        assert harness.only_event("vm").id == before.id
+        assert harness.impacts() == [("vm", ImpactKind.REBOOT)]
         harness.advance(60)
         assert harness.events("vm") == []
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E2")
 def test_starts_at_once_when_approved() -> None:
     """An approved event starts then, keeps its id, and is gone when it was carried out."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Redeploy, "vm", "vm")
-        scheduled = only(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Redeploy, "vm", "vm")
+        scheduled = harness.only_event("vm")
         harness.advance(30)
-        approve(harness, "vm")
-        started = only(harness, "vm")
+        harness.approve("vm")
+        started = harness.only_event("vm")
         assert (started.id, started.status) == (scheduled.id, STARTED)
-        assert begun(harness) == {"vm": 30}
+        assert harness.impact_times() == {"vm": 30}
         harness.advance(240)
         assert harness.events("vm") == []
         assert harness.operation("op").ended_at == NOON + 270
@@ -147,28 +132,28 @@ def test_starts_at_once_when_approved() -> None:
 def test_approving_again_changes_nothing() -> None:
     """Approving twice, or after the start, or in lower case, has the effect of approving once."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
-        name = only(harness, "vm").id
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        name = harness.only_event("vm").id
         harness.do(Approve(scope="vm", events=(name.lower(),)))
         after = harness.scope("vm")
         for again in (name, name.lower(), name.title()):
             harness.do(Approve(scope="vm", events=(again,)))
         harness.do(Approve(scope="vm", events=(name, name.lower())))
         assert harness.scope("vm") == after
-        assert hit(harness) == ["vm"]
-        assert told(harness, Did.APPROVED, Did.STARTED) == [Did.APPROVED, Did.STARTED]
+        assert harness.impacted() == ["vm"]
+        assert harness.facts(Did.APPROVED, Did.STARTED) == [Did.APPROVED, Did.STARTED]
 
 
 @pytest.mark.spec("E2")
 def test_approving_what_started_by_itself() -> None:
     """An approval that comes after NotBefore is accepted and changes nothing."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         harness.advance(15 * MINUTE)
         before = harness.scope("vm"), harness.journal()
-        approve(harness, "vm")
+        harness.approve("vm")
         assert (harness.scope("vm"), harness.journal()) == before
 
 
@@ -176,12 +161,12 @@ def test_approving_what_started_by_itself() -> None:
 def test_approving_again_while_others_are_awaited() -> None:
     """An approved event that still waits is approved once, whoever repeats it."""
     with FleetHarness() as harness:
-        set_of(harness, 2)
-        operate(harness, Delete, "web/0", "web_0", "web_1")
+        harness.make_scale_set(2)
+        harness.operate(Delete, "web/0", "web_0", "web_1")
         for _ in range(3):
-            approve(harness, "web/0", "web_0")
-        assert told(harness, Did.APPROVED) == [Did.APPROVED]
-        assert hits(harness) == []
+            harness.approve("web/0", "web_0")
+        assert harness.facts(Did.APPROVED) == [Did.APPROVED]
+        assert harness.impacts() == []
 
 
 @pytest.mark.spec("E2")
@@ -190,45 +175,45 @@ def test_a_list_with_one_unknown_id_approves_nothing() -> None:
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", "av1")
+        harness.operate(Restart, "av", "av0", "av1")
         known = tuple(event.id for event in harness.events("av"))
         before = harness.scope("av")
         error = harness.refusal(Approve(scope="av", events=(*known, "0" * 36)))
         assert (error.code, error.status) == ("UnknownEvent", 400)
         assert harness.scope("av") == before
-        assert hits(harness) == []
+        assert harness.impacts() == []
         harness.do(Approve(scope="av", events=known))
-        assert sorted(hit(harness)) == ["av0", "av1"]
+        assert sorted(harness.impacted()) == ["av0", "av1"]
 
 
 @pytest.mark.spec("E2")
 def test_a_scheduled_event_can_be_cancelled() -> None:
     """A cancelled event is gone, nothing happens to its machine, its operation ends Canceled."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
-        cancel(harness, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        harness.cancel("vm", "vm")
         assert harness.events("vm") == []
         harness.advance(HOUR)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         assert harness.operation("op").status is OperationStatus.CANCELED
-        operate(harness, Restart, "vm", "vm", name="next")  # and the machine is free again
-        assert shown(harness, "vm") == {"vm": SCHEDULED}
+        harness.operate(Restart, "vm", "vm", name="next")  # and the machine is free again
+        assert harness.statuses("vm") == {"vm": SCHEDULED}
 
 
 @pytest.mark.spec("E2")
 def test_a_started_event_cannot_be_cancelled() -> None:
     """What has started runs to its end: cancelling it is a conflict."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
-        approve(harness, "vm")
-        event = only(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
+        harness.approve("vm")
+        event = harness.only_event("vm")
         assert harness.refusal(Cancel(scope="vm", event=event.id)).status == 409
-        assert only(harness, "vm") == event
+        assert harness.only_event("vm") == event
         harness.advance(60)
         assert harness.refusal(Cancel(scope="vm", event=event.id)).status == 404
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E4")
@@ -237,17 +222,17 @@ def test_an_event_stays_within_one_update_domain() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=6, domains=3)
         harness.poll("av")
-        operate(harness, Restart, "av", "av5", "av0", "av4", "av3", "av1")
+        harness.operate(Restart, "av", "av5", "av0", "av4", "av3", "av1")
         resources = [event.resources for event in harness.events("av")]
         assert resources == [("av0", "av3"), ("av4", "av1"), ("av5",)]
         assert len({event.id for event in harness.events("av")}) == 3
-        approve(harness, "av", "av4")
-        assert hit(harness) == ["av4", "av1"]
-        assert shown(harness, "av")["av0"] is SCHEDULED
-        approve(harness, "av", "av0", "av5")
+        harness.approve("av", "av4")
+        assert harness.impacted() == ["av4", "av1"]
+        assert harness.statuses("av")["av0"] is SCHEDULED
+        harness.approve("av", "av0", "av5")
         harness.advance(60)
         assert harness.operation("op").done == 5
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E4")
@@ -259,7 +244,7 @@ def test_evictions_and_deletes_are_announced_for_each_machine(kind: type[Operate
         machines = tuple(Machine(name=n, priority=priority, terminate_seconds=300) for n in "ab")
         harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         harness.poll("av")
-        operate(harness, kind, "av", "a", "b")
+        harness.operate(kind, "av", "a", "b")
         assert [event.resources for event in harness.events("av")] == [("a",), ("b",)]
 
 
@@ -269,12 +254,12 @@ def test_the_order_of_resources_never_changes() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=4, domains=1)
         harness.poll("av")
-        operate(harness, Restart, "av", "av2", "av0", "av3", "av1")
-        seen = [only(harness, "av").resources]
-        approve(harness, "av")
-        seen.append(only(harness, "av").resources)
+        harness.operate(Restart, "av", "av2", "av0", "av3", "av1")
+        seen = [harness.only_event("av").resources]
+        harness.approve("av")
+        seen.append(harness.only_event("av").resources)
         harness.restart()
-        seen.append(only(harness, "av").resources)
+        seen.append(harness.only_event("av").resources)
         assert seen == [("av2", "av0", "av3", "av1")] * 3
 
 
@@ -287,7 +272,7 @@ def test_no_two_events_share_an_id() -> None:
         for scope in ("s", "op/s", "s/ud0"):
             harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=nasty))
             harness.poll(scope)
-            operate(harness, Evict, scope, "s/ud0", name=f"evict {scope.replace('/', ' ')}")
-            operate(harness, Restart, scope, "ud0", name=f"op {scope.replace('/', ' ')}")
+            harness.operate(Evict, scope, "s/ud0", name=f"evict {scope.replace('/', ' ')}")
+            harness.operate(Restart, scope, "ud0", name=f"op {scope.replace('/', ' ')}")
         ids = [event.id for scope in ("s", "op/s", "s/ud0") for event in harness.events(scope)]
         assert len(set(ids)) == 6

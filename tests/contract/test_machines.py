@@ -5,7 +5,6 @@ import pytest
 from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Machine, ScopeKind
-from tests.contract.shortcuts import hit, operate, polled, set_of, shown, succeeded, told
 from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("M16")
@@ -20,14 +19,14 @@ def test_a_new_machine_sees_what_the_others_see() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=1)
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", name="before")
+        harness.operate(Restart, "av", "av0", name="before")
         harness.advance(10)
         before = harness.poll("av")
         harness.do(_add("av", "new"))
         assert harness.poll("av") == before
         assert harness.machines("av")["new"].created_at == NOON + 10
-        operate(harness, Restart, "av", "new", name="after")
-        assert list(shown(harness, "av")) == ["av0", "new"]
+        harness.operate(Restart, "av", "new", name="after")
+        assert list(harness.statuses("av")) == ["av0", "new"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_who_cannot_be_added(wish: AddMachines, code: str) -> None:
     with FleetHarness() as harness:
         harness.availability_set()
         harness.standalone()
-        set_of(harness, 1)
+        harness.make_scale_set(1)
         assert harness.refusal(wish).code == code
         assert len(harness.machines("av")) == 6
 
@@ -65,11 +64,11 @@ def test_a_standalone_scope_is_one_machine() -> None:
         two = tuple(Machine(name=name) for name in "ab")
         wish = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
         assert harness.refusal(wish).code == "OneMachine"
-        polled(harness, "vm")
-        operate(harness, Delete, "vm", "vm", name="delete")
+        harness.make_enabled("vm")
+        harness.operate(Delete, "vm", "vm", name="delete")
         harness.advance(30)
         assert not harness.exists("vm")
-        assert succeeded(harness, "delete")
+        assert harness.succeeded("delete")
         harness.standalone()
         assert not harness.scope("vm").enabled
         assert harness.poll("vm")["DocumentIncarnation"] == 1
@@ -80,20 +79,20 @@ def test_an_availability_set_outlives_its_machines() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=1)
         harness.poll("av")
-        operate(harness, Delete, "av", "av0")
+        harness.operate(Delete, "av", "av0")
         harness.advance(30)
         assert harness.poll("av") == {"DocumentIncarnation": 1, "Events": []}
         harness.do(_add("av", "next"))
-        assert hit(harness) == ["av0"]
+        assert harness.impacted() == ["av0"]
 
 
 def test_protecting_twice_is_noted_once() -> None:
     """The journal tells changes, not wishes (IC7)."""
     with FleetHarness() as harness:
-        set_of(harness, 1)
+        harness.make_scale_set(1)
         for _ in range(2):
             harness.do(ProtectInstances(set="web", instances=(0,)))
-        assert told(harness, Did.MACHINE_CHANGED) == [Did.MACHINE_CHANGED]
+        assert harness.facts(Did.MACHINE_CHANGED) == [Did.MACHINE_CHANGED]
 
 
 def test_an_address_names_one_machine() -> None:
@@ -105,6 +104,6 @@ def test_an_address_names_one_machine() -> None:
         error = harness.refusal(wish)
         assert (error.code, error.status) == ("AddressTaken", 409)
         assert not harness.exists("b")
-        operate(harness, Delete, "a", "a")
+        harness.operate(Delete, "a", "a")
         harness.advance(30)
         harness.do(wish)

@@ -19,20 +19,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Did
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
-from tests.contract.shortcuts import (
-    HOUR,
-    approve,
-    cancel,
-    hit,
-    hits,
-    only,
-    operate,
-    polled,
-    set_of,
-    shown,
-    succeeded,
-    told,
-)
+from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
 
 
@@ -40,17 +27,17 @@ from tests.fixtures.fleet import NOON, FleetHarness
 def test_an_impact_that_fails() -> None:
     """The operation ends Failed and says why; the event is gone all the same."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         harness.driver.fail = "the host does not answer"
-        approve(harness, "vm")
+        harness.approve("vm")
         harness.advance(60)
         operation = harness.operation("op")
         assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
         assert operation.error == "the host does not answer"
         assert harness.events("vm") == []
         harness.driver.fail = ""
-        operate(harness, Restart, "vm", "vm", name="again")  # the machine is free
+        harness.operate(Restart, "vm", "vm", name="again")  # the machine is free
 
 
 @pytest.mark.spec("E2")
@@ -59,8 +46,8 @@ def test_one_of_two_impacts_fails() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=1)
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", "av1")
-        approve(harness, "av")
+        harness.operate(Restart, "av", "av0", "av1")
+        harness.approve("av")
         first = harness.scope("av").impacts["av0"]
         harness.do(Finish(scope="av", machine="av0", impact=first.id, error="no"))
         assert len(harness.events("av")) == 1
@@ -77,8 +64,8 @@ def test_a_driver_that_never_reports() -> None:
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(impact_limit_seconds=30))
         harness.poll("vm")
-        operate(harness, Restart, "vm", "vm")
-        approve(harness, "vm")
+        harness.operate(Restart, "vm", "vm")
+        harness.approve("vm")
         harness.advance(29)
         assert len(harness.events("vm")) == 1
         harness.advance(1)
@@ -94,19 +81,19 @@ def test_a_driver_that_never_reports() -> None:
 def test_reports_that_make_no_sense_are_ignored() -> None:
     """A report for an impact that has not begun, is over, or never was, changes nothing."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         waiting = harness.scope("vm").impacts["vm"].id
         before = harness.scope("vm"), harness.journal()
         for impact in (waiting, "no such impact"):
             harness.do(Finish(scope="vm", machine="vm", impact=impact))
         harness.do(Finish(scope="vm", machine="nobody", impact=waiting))
         assert (harness.scope("vm"), harness.journal()) == before
-        approve(harness, "vm")
+        harness.approve("vm")
         harness.do(Finish(scope="vm", machine="vm", impact=waiting))
         assert harness.events("vm") == []
         harness.do(Finish(scope="vm", machine="vm", impact=waiting, error="late"))
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 @pytest.mark.spec("E9")
@@ -114,11 +101,11 @@ def test_reports_that_make_no_sense_are_ignored() -> None:
 def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
     """The same operation id again changes nothing and returns the operation as it stands."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         wish = Restart(scope="vm", operation="op", machines=("vm",))
         harness.do(wish)
         if when != "scheduled":
-            approve(harness, "vm")
+            harness.approve("vm")
         if when == "over":
             harness.advance(60)
         before = harness.scope("vm"), harness.journal()
@@ -130,7 +117,7 @@ def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
 def test_a_repeated_scale_has_the_effect_of_one() -> None:
     """A set that was scaled does not grow again by a repeat, whatever happened in between."""
     with FleetHarness() as harness:
-        set_of(harness, 1)
+        harness.make_scale_set(1)
         harness.do(Scale(set="web", operation="grow", capacity=3))
         harness.do(Scale(set="web", operation="shrink", capacity=2))
         harness.do(Scale(set="web", operation="grow", capacity=3))
@@ -142,9 +129,9 @@ def test_a_repeated_scale_has_the_effect_of_one() -> None:
 def test_a_refused_operation_leaves_its_id_free() -> None:
     """What was refused was never accepted: the same id may be used again."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
-        operate(harness, Restart, "vm", "vm")
+        harness.operate(Restart, "vm", "vm")
         assert len(harness.events("vm")) == 1
 
 
@@ -161,12 +148,12 @@ def test_a_refused_operation_leaves_its_id_free() -> None:
 def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Power) -> None:
     """Reimage, stop, deallocate and start give no notice, and leave the power as they say."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, action, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(action, "vm", "vm")
         assert harness.events("vm") == []
-        assert hits(harness) == [("vm", kind)]
+        assert harness.impacts() == [("vm", kind)]
         harness.advance(HOUR)
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
         assert harness.machines("vm")["vm"].power is power
         assert harness.poll("vm")["DocumentIncarnation"] == 1
 
@@ -176,31 +163,31 @@ def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Po
 def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> None:
     """What is deallocated can be neither restarted nor evicted; it says so."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Deallocate, "vm", "vm", name="away")
+        harness.make_enabled("vm")
+        harness.operate(Deallocate, "vm", "vm", name="away")
         harness.advance(60)
         error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
         assert (error.code, error.status) == ("NotRunning", 409)
-        operate(harness, Start, "vm", "vm", name="back")
+        harness.operate(Start, "vm", "vm", name="back")
         harness.advance(60)
-        operate(harness, Restart, "vm", "vm", name="now")
+        harness.operate(Restart, "vm", "vm", name="now")
 
 
 @pytest.mark.spec("E2")
 def test_an_operation_over_groups_ends_once() -> None:
     """An operation on a set of two groups is one operation, and ends when all of it is over."""
     with FleetHarness() as harness:
-        set_of(harness, 120)
+        harness.make_scale_set(120)
         harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
-        approve(harness, "web/0")
+        harness.approve("web/0")
         harness.advance(60)
         assert harness.operation("op").status is OperationStatus.RUNNING
-        approve(harness, "web/1")
+        harness.approve("web/1")
         harness.advance(60)
         operation = harness.operation("op")
         assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
         assert operation.ended_at == NOON + 120
-        assert told(harness, Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
+        assert harness.facts(Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
 
 
 @pytest.mark.spec("E2")
@@ -209,24 +196,24 @@ def test_part_of_an_operation_cancelled() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", "av1")
-        cancel(harness, "av", "av0")
+        harness.operate(Restart, "av", "av0", "av1")
+        harness.cancel("av", "av0")
         assert harness.operation("op").status is OperationStatus.RUNNING
-        approve(harness, "av")
+        harness.approve("av")
         harness.advance(60)
         operation = harness.operation("op")
         assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
-        assert hit(harness) == ["av1"]
+        assert harness.impacted() == ["av1"]
 
 
 @pytest.mark.spec("E2", "E9")
 def test_the_journal_tells_the_whole_story() -> None:
     """Each change of an event has one line, in order, with who caused it (IC7)."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm", actor="alice")
-        event = only(harness, "vm").id
-        approve(harness, "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm", actor="alice")
+        event = harness.only_event("vm").id
+        harness.approve("vm")
         harness.advance(60)
         lines = [entry.line for entry in harness.journal(event)]
         assert [(line.fact.did, line.actor, line.at - NOON) for line in lines] == [
@@ -246,10 +233,10 @@ def test_the_journal_tells_the_whole_story() -> None:
 def test_unknown_machines_and_scopes(action: type[Operate]) -> None:
     """A machine of another scope is unknown here, and the whole operation is refused."""
     with FleetHarness() as harness:
-        polled(harness, "a", "b")
+        harness.make_enabled("a", "b")
         error = harness.refusal(action(scope="a", operation="op", machines=("a", "b")))
         assert (error.code, error.status) == ("UnknownMachine", 404)
         error = harness.refusal(action(scope="c", operation="op", machines=("c",)))
         assert (error.code, error.status) == ("UnknownScope", 404)
-        assert shown(harness, "a") == {}
-        assert hits(harness) == []
+        assert harness.statuses("a") == {}
+        assert harness.impacts() == []

@@ -22,21 +22,7 @@ from fairwarning.core.model import (
     Rules,
 )
 from fairwarning.store.memory import MemoryStore
-from tests.contract.shortcuts import (
-    DAY,
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    hit,
-    hits,
-    only,
-    operate,
-    polled,
-    set_of,
-    shown,
-    succeeded,
-)
+from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E9")
@@ -53,24 +39,24 @@ def _after_a_pause(prepare: Prepare, until: float) -> FleetHarness:
 
 
 def _reboot_planned(harness: FleetHarness) -> None:
-    polled(harness, "vm")
-    operate(harness, Restart, "vm", "vm")
+    harness.make_enabled("vm")
+    harness.operate(Restart, "vm", "vm")
 
 
 def _reboot_under_way(harness: FleetHarness) -> None:
     _reboot_planned(harness)
-    approve(harness, "vm")
+    harness.approve("vm")
 
 
 def test_everything_is_there_again() -> None:
     """Scopes, events, operations, sets, rollouts and the journal are what they were."""
     with FleetHarness() as harness:
-        set_of(harness, 3)
+        harness.make_scale_set(3)
         harness.availability_set()
         harness.poll("av")
         harness.do(StartRollout(rollout="up", scopes=("av",)))
         harness.do(OperateInstances(set="web", operation="op", action=Delete, instances=(1,)))
-        operate(harness, Restart, "av", "av1", name="restart")
+        harness.operate(Restart, "av", "av1", name="restart")
 
         def everything() -> list[object]:
             return [
@@ -109,23 +95,23 @@ def test_not_before_passed_while_down() -> None:
     """An event whose time came while the service was down starts as soon as it is up."""
     with _after_a_pause(_reboot_planned, HOUR) as harness:
         harness.advance(0)
-        assert shown(harness, "vm") == {"vm": EventStatus.STARTED}
-        assert begun(harness) == {"vm": HOUR}
+        assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
+        assert harness.impact_times() == {"vm": HOUR}
 
 
 def test_not_before_still_ahead_after_a_stop() -> None:
     """Down time is notice too: NotBefore stays where it was published."""
     with _after_a_pause(_reboot_planned, 10 * MINUTE) as harness:
-        assert only(harness, "vm").not_before == NOON + 15 * MINUTE
+        assert harness.only_event("vm").not_before == NOON + 15 * MINUTE
         harness.advance(5 * MINUTE - 1)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         harness.advance(1)
-        assert hit(harness) == ["vm"]
+        assert harness.impacted() == ["vm"]
 
 
 def test_the_day_of_silence_passed_while_down() -> None:
     """A scope that nobody asked for since yesterday is off when the service comes back."""
-    with _after_a_pause(lambda harness: polled(harness, "vm"), DAY) as harness:
+    with _after_a_pause(lambda harness: harness.make_enabled("vm"), DAY) as harness:
         harness.advance(0)
         assert not harness.scope("vm").enabled
 
@@ -153,7 +139,7 @@ def test_an_impact_that_is_over_is_not_handed_over_again() -> None:
         harness.restart()
         assert harness.driver.given == []
         harness.advance(HOUR)
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
 
 
 def test_a_limit_that_passed_while_down() -> None:
@@ -162,8 +148,8 @@ def test_a_limit_that_passed_while_down() -> None:
     def prepare(harness: FleetHarness) -> None:
         harness.standalone(rules=Rules(impact_limit_seconds=120))
         harness.poll("vm")
-        operate(harness, Restart, "vm", "vm")
-        approve(harness, "vm")
+        harness.operate(Restart, "vm", "vm")
+        harness.approve("vm")
 
     with _after_a_pause(prepare, HOUR) as harness:
         harness.advance(0)
@@ -181,7 +167,7 @@ def test_a_rollout_goes_on_where_it_was() -> None:
         for _ in range(3):
             harness.restart()
             harness.advance(15 * MINUTE)
-            hit_so_far += hit(harness)
+            hit_so_far += harness.impacted()
             harness.advance(9)
         assert hit_so_far == ["av0", "av3", "av1", "av4", "av2", "av5"]
         assert harness.rollout("up").status is RolloutStatus.DONE
@@ -190,18 +176,18 @@ def test_a_rollout_goes_on_where_it_was() -> None:
 def test_a_deferred_step_and_a_pause_survive() -> None:
     """A step that waits for a busy machine, and a paused rollout, are still that."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         harness.do(StartRollout(rollout="up", scopes=("vm",)))
         harness.restart()
-        approve(harness, "vm")
+        harness.approve("vm")
         harness.do(PauseRollout(rollout="up"))
         harness.advance(2 * MINUTE)
         harness.restart()
         assert harness.rollout("up").status is RolloutStatus.PAUSED
         harness.do(ResumeRollout(rollout="up"))
-        approve(harness, "vm")
-        assert hits(harness) == [("vm", ImpactKind.FREEZE)]
+        harness.approve("vm")
+        assert harness.impacts() == [("vm", ImpactKind.FREEZE)]
 
 
 def test_many_things_due_at_once() -> None:
@@ -211,15 +197,15 @@ def test_many_things_due_at_once() -> None:
         harness.availability_set(machines=200, domains=20)
         harness.poll("av")
         for n in range(200):
-            operate(harness, Maintain, "av", f"av{n}", name=f"op{n}")
+            harness.operate(Maintain, "av", f"av{n}", name=f"op{n}")
         scopes = [f"vm{n}" for n in range(300)]
-        polled(harness, *scopes)
+        harness.make_enabled(*scopes)
         for scope in scopes:
-            operate(harness, Degrade, scope, scope, name=scope)
+            harness.operate(Degrade, scope, scope, name=scope)
 
     with _after_a_pause(prepare, HOUR) as harness:
         harness.advance(0)
-        assert len(set(hit(harness))) == 500
+        assert len(set(harness.impacted())) == 500
 
 
 def test_a_repeated_operation_after_a_restart() -> None:

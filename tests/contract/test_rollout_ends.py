@@ -22,19 +22,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.contract.shortcuts import (
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    cancel,
-    hit,
-    operate,
-    polled,
-    set_of,
-    shown,
-    told,
-)
+from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -54,7 +42,7 @@ def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[D
         harness.availability_set()
         harness.poll("av")
         _roll(harness, "av")
-        operate(harness, how, "av", *gone.split())
+        harness.operate(how, "av", *gone.split())
         harness.advance(2 * HOUR)
         rollout = harness.rollout("up")
         assert rollout.status is RolloutStatus.DONE
@@ -70,12 +58,12 @@ def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
         harness.poll("av")
         _roll(harness, "av")
         harness.advance(5 * MINUTE)
-        operate(harness, Delete, "av", "av0")
-        assert shown(harness, "av") == {"av3": SCHEDULED}
+        harness.operate(Delete, "av", "av0")
+        assert harness.statuses("av") == {"av3": SCHEDULED}
         harness.advance(15 * MINUTE)
-        assert begun(harness)["av3"] == 20 * MINUTE
+        assert harness.impact_times()["av3"] == 20 * MINUTE
         harness.advance(9)
-        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
         harness.advance(2 * STEP)
         rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
@@ -85,9 +73,9 @@ def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
 def test_a_scope_that_is_gone_is_skipped() -> None:
     """A standalone machine that was deleted takes its scope along; the rollout still ends."""
     with FleetHarness() as harness:
-        polled(harness, "a", "b", "c")
+        harness.make_enabled("a", "b", "c")
         _roll(harness, "a", "b", "c", batch=1)
-        operate(harness, Delete, "b", "b")
+        harness.operate(Delete, "b", "b")
         harness.advance(HOUR)
         assert not harness.exists("b")
         assert harness.rollout("up").status is RolloutStatus.DONE
@@ -101,8 +89,8 @@ def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
         harness.availability_set()
         harness.poll("av")
         _roll(harness, "av")
-        cancel(harness, "av", "av0")
-        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        harness.cancel("av", "av0")
+        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
         harness.advance(2 * STEP)
         rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 4, 2)
@@ -131,7 +119,7 @@ def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
     """At most so many scopes are under way; the next begins as soon as one is through."""
     scopes = [f"vm{n}" for n in range(5)]
     with FleetHarness() as harness:
-        polled(harness, *scopes)
+        harness.make_enabled(*scopes)
         _roll(harness, *scopes, batch=batch)
         for first in range(0, 5, batch):
             active = [scope for scope in scopes if harness.events(scope)]
@@ -147,9 +135,9 @@ def test_scopes_that_are_off_are_worked_through_at_once() -> None:
     with FleetHarness() as harness:
         harness.availability_set()
         _roll(harness, "av")
-        assert hit(harness) == ["av0", "av3"]
+        assert harness.impacted() == ["av0", "av3"]
         harness.advance(9)
-        assert hit(harness) == ["av0", "av3", "av1", "av4"]
+        assert harness.impacted() == ["av0", "av3", "av1", "av4"]
         harness.advance(18)
         assert harness.rollout("up").ended_at == NOON + 27
 
@@ -158,12 +146,12 @@ def test_scopes_that_are_off_are_worked_through_at_once() -> None:
 def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
     """Each placement group is walked by itself; all machines are hit once."""
     with FleetHarness() as harness:
-        set_of(harness, 120)
+        harness.make_scale_set(120)
         _roll(harness, "web/0", "web/1")
-        assert len(shown(harness, "web/0")) == 20
-        assert len(shown(harness, "web/1")) == 4
+        assert len(harness.statuses("web/0")) == 20
+        assert len(harness.statuses("web/1")) == 4
         harness.advance(5 * STEP)
-        assert sorted(hit(harness)) == sorted(f"web_{n}" for n in range(120))
+        assert sorted(harness.impacted()) == sorted(f"web_{n}" for n in range(120))
         assert harness.rollout("up").status is RolloutStatus.DONE
 
 
@@ -179,22 +167,22 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
 def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         assert harness.refusal(wish).code == code
         assert harness.events("vm") == []
-        assert told(harness, Did.ROLLOUT_STARTED) == []
+        assert harness.facts(Did.ROLLOUT_STARTED) == []
 
 
 @pytest.mark.spec("E7")
 def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
     """A rollout's steps are operations too; nobody else can name an operation like one."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         wish = Restart(scope="vm", operation="up/0/0", machines=("vm",))
         assert harness.refusal(wish).code == "BadCommand"
         _roll(harness, "vm")
         harness.advance(STEP)
-        assert hit(harness) == ["vm"]
+        assert harness.impacted() == ["vm"]
         assert harness.rollout("up").status is RolloutStatus.DONE
 
 
@@ -203,10 +191,10 @@ def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
     """A scope with all the events it can hold defers a step, and holds nobody else up."""
     with FleetHarness() as harness:
         _fill_up(harness)
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm", name="elsewhere")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm", name="elsewhere")
         harness.advance(15 * MINUTE)
-        assert shown(harness, "vm") == {"vm": STARTED}
+        assert harness.statuses("vm") == {"vm": STARTED}
         harness.advance(HOUR)
         assert harness.rollout("up").status is RolloutStatus.DONE
 
@@ -218,11 +206,11 @@ def _fill_up(harness: FleetHarness) -> None:
     )
     harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
     harness.poll("av")
-    operate(harness, Maintain, "av", "m0", name="freeze")
+    harness.operate(Maintain, "av", "m0", name="freeze")
     _roll(harness, "av")  # m0 is busy: tried again in half a minute
-    approve(harness, "av", "m0")
-    operate(harness, Recommend, "av", *(machine.name for machine in machines), name="advice")
+    harness.approve("av", "m0")
+    harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
     harness.advance(10)
-    operate(harness, Evict, "av", *(f"m{n}" for n in range(100, 156)), name="evict")
+    harness.operate(Evict, "av", *(f"m{n}" for n in range(100, 156)), name="evict")
     assert len(harness.events("av")) == 256
     harness.advance(20)

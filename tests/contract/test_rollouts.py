@@ -13,19 +13,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, RolloutStatus
 from fairwarning.core.rollout import progress
-from tests.contract.shortcuts import (
-    DAY,
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    hit,
-    hits,
-    operate,
-    polled,
-    shown,
-    told,
-)
+from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -50,12 +38,12 @@ def test_domains_one_after_the_other() -> None:
         _fleet(harness)
         _roll(harness)
         for first, second in (("av0", "av3"), ("av1", "av4"), ("av2", "av5")):
-            assert shown(harness, "av") == {first: SCHEDULED, second: SCHEDULED}
+            assert harness.statuses("av") == {first: SCHEDULED, second: SCHEDULED}
             harness.advance(15 * MINUTE)
-            assert shown(harness, "av") == {first: STARTED, second: STARTED}
+            assert harness.statuses("av") == {first: STARTED, second: STARTED}
             harness.advance(9)
         assert harness.events("av") == []
-        assert begun(harness) == {f"av{n}": 15 * MINUTE + n % 3 * STEP for n in range(6)}
+        assert harness.impact_times() == {f"av{n}": 15 * MINUTE + n % 3 * STEP for n in range(6)}
         assert harness.rollout("up").status is RolloutStatus.DONE
         assert harness.rollout("up").ended_at == NOON + 3 * STEP
 
@@ -68,7 +56,7 @@ def test_domains_are_ordered_by_number(domains: int) -> None:
         harness.availability_set(machines=domains, domains=domains)
         _roll(harness)
         harness.advance(DAY)
-        assert hit(harness) == [f"av{n}" for n in range(domains)]
+        assert harness.impacted() == [f"av{n}" for n in range(domains)]
 
 
 @pytest.mark.spec("E7")
@@ -78,9 +66,9 @@ def test_approval_speeds_it_up() -> None:
         _fleet(harness)
         _roll(harness)
         for _ in range(3):
-            approve(harness, "av")
+            harness.approve("av")
             harness.advance(9)
-        assert begun(harness) == {f"av{n}": n % 3 * 9 for n in range(6)}
+        assert harness.impact_times() == {f"av{n}": n % 3 * 9 for n in range(6)}
         assert harness.rollout("up").status is RolloutStatus.DONE
 
 
@@ -92,7 +80,7 @@ def test_what_it_does_can_be_chosen(kind: ImpactKind) -> None:
         _fleet(harness)
         _roll(harness, kind=kind)
         harness.advance(2 * HOUR)
-        assert sorted(hits(harness)) == [(f"av{n}", kind) for n in range(6)]
+        assert sorted(harness.impacts()) == [(f"av{n}", kind) for n in range(6)]
 
 
 @pytest.mark.spec("E7")
@@ -116,11 +104,11 @@ def test_pause_lets_what_was_announced_go_on() -> None:
         _roll(harness)
         harness.do(PauseRollout(rollout="up"))
         harness.advance(10 * HOUR)
-        assert hit(harness) == ["av0", "av3"]
+        assert harness.impacted() == ["av0", "av3"]
         assert harness.events("av") == []
         assert harness.rollout("up").status is RolloutStatus.PAUSED
         harness.do(ResumeRollout(rollout="up"))
-        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
         harness.advance(2 * STEP)
         assert harness.rollout("up").status is RolloutStatus.DONE
         assert progress(harness.rollout("up")) == 1
@@ -136,10 +124,10 @@ def test_abort_cancels_what_is_scheduled() -> None:
         harness.do(AbortRollout(rollout="up"))
         assert harness.events("av") == []
         harness.advance(HOUR)
-        assert hit(harness) == ["av0", "av3"]
+        assert harness.impacted() == ["av0", "av3"]
         rollout = harness.rollout("up")
         assert (rollout.status, rollout.ended_at) == (RolloutStatus.ABORTED, NOON + STEP)
-        operate(harness, Restart, "av", "av1")  # the machines are free again
+        harness.operate(Restart, "av", "av1")  # the machines are free again
 
 
 @pytest.mark.spec("E7")
@@ -151,16 +139,16 @@ def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
         _roll(harness)
         if paused:
             harness.do(PauseRollout(rollout="up"))
-        approve(harness, "av")
+        harness.approve("av")
         harness.do(AbortRollout(rollout="up"))
-        assert shown(harness, "av") == {"av0": STARTED, "av3": STARTED}
+        assert harness.statuses("av") == {"av0": STARTED, "av3": STARTED}
         assert harness.rollout("up").ended_at is None
         harness.advance(9)
         assert harness.events("av") == []
         assert harness.rollout("up").ended_at == NOON + 9
         harness.advance(HOUR)
-        assert hit(harness) == ["av0", "av3"]
-        assert told(harness, Did.ROLLOUT_ENDED) == [Did.ROLLOUT_ENDED]
+        assert harness.impacted() == ["av0", "av3"]
+        assert harness.facts(Did.ROLLOUT_ENDED) == [Did.ROLLOUT_ENDED]
 
 
 @pytest.mark.spec("E7")
@@ -168,13 +156,13 @@ def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
 def test_a_rollout_that_waits_at_a_pause_can_be_aborted(batch: int) -> None:
     """Also when nothing of it is under way: it is over at once."""
     with FleetHarness() as harness:
-        polled(harness, "a", "b")
+        harness.make_enabled("a", "b")
         _roll(harness, "a", "b", batch=batch)
         harness.do(PauseRollout(rollout="up"))
         harness.advance(HOUR)
         harness.do(AbortRollout(rollout="up"))
         assert harness.rollout("up").ended_at == NOON + HOUR
-        assert len(hits(harness)) == batch
+        assert len(harness.impacts()) == batch
 
 
 @pytest.mark.spec("E7")
@@ -205,20 +193,20 @@ def test_a_busy_machine_defers_its_step() -> None:
     """A step whose machine has something else to do is tried again until it is free."""
     with FleetHarness() as harness:
         _fleet(harness)
-        operate(harness, Restart, "av", "av1", name="restart")
+        harness.operate(Restart, "av", "av1", name="restart")
         _roll(harness)
-        approve(harness, "av", "av0")
+        harness.approve("av", "av0")
         harness.advance(9 + 60)
-        assert shown(harness, "av") == {"av1": SCHEDULED}  # the restart alone
-        approve(harness, "av", "av1")
+        assert harness.statuses("av") == {"av1": SCHEDULED}  # the restart alone
+        harness.approve("av", "av1")
         harness.advance(60)
         harness.advance(5 * MINUTE)  # it is tried less and less often
-        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
         harness.advance(2 * STEP)
         assert harness.rollout("up").status is RolloutStatus.DONE
         assert progress(harness.rollout("up")) == 1
-        assert hit(harness).count("av1") == 2
-        assert told(harness, Did.STEP_DEFERRED) == [Did.STEP_DEFERRED]
+        assert harness.impacted().count("av1") == 2
+        assert harness.facts(Did.STEP_DEFERRED) == [Did.STEP_DEFERRED]
 
 
 @pytest.mark.spec("E7")
@@ -226,13 +214,13 @@ def test_a_deferred_step_stays_put_during_a_pause() -> None:
     """A pause also stops the retries; a resume takes them up."""
     with FleetHarness() as harness:
         _fleet(harness, machines=1)
-        operate(harness, Restart, "av", "av0", name="restart")
+        harness.operate(Restart, "av", "av0", name="restart")
         _roll(harness)
         harness.do(PauseRollout(rollout="up"))
-        approve(harness, "av")
+        harness.approve("av")
         harness.advance(HOUR)
-        assert hits(harness) == [("av0", ImpactKind.REBOOT)]
+        assert harness.impacts() == [("av0", ImpactKind.REBOOT)]
         harness.do(ResumeRollout(rollout="up"))
         harness.advance(STEP)
-        assert hits(harness)[1:] == [("av0", ImpactKind.FREEZE)]
+        assert harness.impacts()[1:] == [("av0", ImpactKind.FREEZE)]
         assert harness.rollout("up").status is RolloutStatus.DONE

@@ -25,8 +25,8 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.scaleset import host_name
-from tests.contract.shortcuts import DAY, approve, cancel, names, operate, set_of, shown, succeeded
-from tests.fixtures.fleet import FleetHarness
+from tests.contract.units import DAY
+from tests.fixtures.fleet import FleetHarness, instance_names
 
 GROUP = "web/0"
 
@@ -54,10 +54,10 @@ def test_host_names_count_in_base_36(instance: int, digits: str) -> None:
 def test_names_of_instances() -> None:
     """Resource names are `{set}_{id}`; host names begin with the prefix, or the set's name."""
     with FleetHarness() as harness:
-        set_of(harness, 90)
-        set_of(harness, 1, name="db", prefix="data")
+        harness.make_scale_set(90)
+        harness.make_scale_set(1, name="db", prefix="data")
         machines = list(harness.machines(GROUP).values())
-        assert [machine.name for machine in machines] == names("web", range(90))
+        assert [machine.name for machine in machines] == instance_names("web", range(90))
         assert machines[85].host_name == "web00002D"
         assert harness.machines("db/0")["db_0"].host_name == "data000000"
 
@@ -66,26 +66,26 @@ def test_names_of_instances() -> None:
 def test_ids_are_never_reused() -> None:
     """Whatever was deleted, a new instance has an id that none ever had."""
     with FleetHarness() as harness:
-        set_of(harness, 3, terminate_seconds=0)
+        harness.make_scale_set(3, terminate_seconds=0)
         _delete(harness, 2, 0)
         harness.advance(60)
         _scale(harness, 3)
-        assert list(harness.machines(GROUP)) == names("web", [1, 3, 4])
+        assert list(harness.machines(GROUP)) == instance_names("web", [1, 3, 4])
         _scale(harness, 0)
         harness.advance(60)
         harness.restart()
         _scale(harness, 2)
-        assert list(harness.machines(GROUP)) == names("web", [5, 6])
+        assert list(harness.machines(GROUP)) == instance_names("web", [5, 6])
 
 
 @pytest.mark.spec("T7", "M16")
 def test_a_placement_group_holds_a_hundred() -> None:
     """A larger set has several groups; each is a scope of its own."""
     with FleetHarness() as harness:
-        set_of(harness, 250)
+        harness.make_scale_set(250)
         sizes = [len(harness.machines(f"web/{n}")) for n in range(3)]
         assert sizes == [100, 100, 50]
-        operate(harness, Restart, "web/1", "web_100")
+        harness.operate(Restart, "web/1", "web_100")
         assert len(harness.poll("web/1")["Events"]) == 1
         assert harness.poll("web/0")["Events"] == []
 
@@ -94,7 +94,7 @@ def test_a_placement_group_holds_a_hundred() -> None:
 def test_growing_fills_the_gaps_first() -> None:
     """New instances go where there is room, before a new group is opened."""
     with FleetHarness() as harness:
-        set_of(harness, 150, terminate_seconds=0)
+        harness.make_scale_set(150, terminate_seconds=0)
         _delete(harness, *range(10))
         harness.advance(60)
         _scale(harness, 200)
@@ -108,7 +108,7 @@ def test_growing_fills_the_gaps_first() -> None:
 def test_instances_are_dealt_out_over_domains() -> None:
     """Update and fault domains are filled evenly."""
     with FleetHarness() as harness:
-        set_of(harness, 10, update_domains=5, fault_domains=2)
+        harness.make_scale_set(10, update_domains=5, fault_domains=2)
         machines = list(harness.machines(GROUP).values())
         assert [m.update_domain for m in machines] == [0, 1, 2, 3, 4] * 2
         assert [m.fault_domain for m in machines] == [0, 1] * 5
@@ -118,9 +118,9 @@ def test_instances_are_dealt_out_over_domains() -> None:
 def test_a_whole_set_goes() -> None:
     """Deleting a set announces every instance; it and its groups are gone with the last one."""
     with FleetHarness() as harness:
-        set_of(harness, 120)
+        harness.make_scale_set(120)
         harness.do(DeleteSet(set="web", operation="op"))
-        assert len(shown(harness, GROUP)) + len(shown(harness, "web/1")) == 120
+        assert len(harness.statuses(GROUP)) + len(harness.statuses("web/1")) == 120
         assert harness.refusal(Scale(set="web", operation="more", capacity=200)).status == 409
         harness.advance(300)
         assert harness.scale_set("web") is not None
@@ -128,7 +128,7 @@ def test_a_whole_set_goes() -> None:
         assert harness.scale_set("web") is None
         assert not harness.exists(GROUP)
         assert not harness.exists("web/1")
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
         assert harness.refusal(Scale(set="web", operation="more", capacity=200)).status == 404
 
 
@@ -136,24 +136,24 @@ def test_a_whole_set_goes() -> None:
 def test_an_empty_set_goes_at_once() -> None:
     """Nothing to announce, nothing to wait for; its name is free again."""
     with FleetHarness() as harness:
-        set_of(harness, 0)
+        harness.make_scale_set(0)
         harness.do(DeleteSet(set="web", operation="op"))
         assert harness.scale_set("web") is None
-        assert succeeded(harness, "op")
-        set_of(harness, 1)
+        assert harness.succeeded("op")
+        harness.make_scale_set(1)
 
 
 @pytest.mark.spec("T4")
 def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
     """The operation has succeeded when the set is gone, and not while it is still there."""
     with FleetHarness() as harness:
-        set_of(harness, 2)
+        harness.make_scale_set(2)
         _delete(harness, 0, 1)
         harness.do(DeleteSet(set="web", operation="op"))
         assert harness.operation("op").status is OperationStatus.RUNNING
         harness.advance(330)
         assert harness.scale_set("web") is None
-        assert succeeded(harness, "op", "delete")
+        assert harness.succeeded("op", "delete")
 
 
 @pytest.mark.spec("T4")
@@ -161,10 +161,10 @@ def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
 def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
     """If an instance stays behind, so does the set; the operation tells, and may be repeated."""
     with FleetHarness() as harness:
-        set_of(harness, 2)
+        harness.make_scale_set(2)
         harness.do(DeleteSet(set="web", operation="op"))
         if how == "cancelled":
-            cancel(harness, GROUP, "web_0")
+            harness.cancel(GROUP, "web_0")
         else:
             harness.driver.fail = "disk is locked"
         harness.advance(330)
@@ -174,7 +174,7 @@ def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
         harness.do(DeleteSet(set="web", operation="again"))
         harness.advance(330)
         assert harness.scale_set("web") is None
-        assert succeeded(harness, "again")
+        assert harness.succeeded("again")
 
 
 @pytest.mark.spec("E3", "T7")
@@ -182,18 +182,18 @@ def test_an_evicted_spot_instance() -> None:
     """Eviction policy Delete takes an instance out of its set; Deallocate leaves it there."""
     for policy, left in ((EvictionPolicy.DELETE, [1]), (EvictionPolicy.DEALLOCATE, [0, 1])):
         with FleetHarness() as harness:
-            set_of(harness, 2, priority=Priority.SPOT, eviction=policy)
+            harness.make_scale_set(2, priority=Priority.SPOT, eviction=policy)
             harness.do(OperateInstances(set="web", operation="op", action=Evict, instances=(0,)))
             assert [event.type for event in harness.events(GROUP)] == [EventType.PREEMPT]
             harness.advance(40)
-            assert list(harness.machines(GROUP)) == names("web", left)
+            assert list(harness.machines(GROUP)) == instance_names("web", left)
 
 
 @pytest.mark.spec("T7")
 def test_unknown_instances_are_refused() -> None:
     """An id the set does not have is refused, and nothing is done to the others."""
     with FleetHarness() as harness:
-        set_of(harness, 2)
+        harness.make_scale_set(2)
         for wish in (
             OperateInstances(set="web", operation="op", action=Delete, instances=(0, 7)),
             UpgradeInstances(set="web", instances=(0, 7)),
@@ -209,11 +209,11 @@ def test_names_as_long_as_they_may_be() -> None:
     """A set with the longest name allowed can be polled, restarted and deleted like any other."""
     name = "n" * 200
     with FleetHarness() as harness:
-        set_of(harness, 1, name=name)
-        operate(harness, Restart, f"{name}/0", f"{name}_0")
-        approve(harness, f"{name}/0")
+        harness.make_scale_set(1, name=name)
+        harness.operate(Restart, f"{name}/0", f"{name}_0")
+        harness.approve(f"{name}/0")
         harness.advance(60)
-        assert succeeded(harness, "op")
+        assert harness.succeeded("op")
         harness.do(DeleteSet(set=name, operation="delete"))
         harness.advance(330)
         assert harness.scale_set(name) is None
@@ -234,7 +234,7 @@ def test_a_set_does_not_take_over_a_scope() -> None:
 def test_settings_reach_all_groups() -> None:
     """A set's rules are those of its groups, the present ones and those to come."""
     with FleetHarness() as harness:
-        set_of(harness, 101)
+        harness.make_scale_set(101)
         harness.do(UpdateSet(set="web", rules=Rules(reboot_seconds=77)))
         _scale(harness, 201)
         assert {harness.scope(f"web/{n}").rules.reboot_seconds for n in range(3)} == {77}

@@ -11,7 +11,7 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.contract.shortcuts import MINUTE, approve, begun, hit, only, operate, polled, shown
+from tests.contract.units import MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 from tests.fixtures.waiting import wait_until_async
 
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.spec("E11")
 def test_frozen_time_stands_still() -> None:
     """Nothing comes due while time is frozen, however long a test takes."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         assert harness.clock.now() == NOON
-        assert shown(harness, "vm") == {"vm": EventStatus.SCHEDULED}
+        assert harness.statuses("vm") == {"vm": EventStatus.SCHEDULED}
 
 
 @pytest.mark.parametrize("step", [1, 7, 60, 3600])
@@ -33,12 +33,12 @@ def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", name="first")
+        harness.operate(Restart, "av", "av0", name="first")
         harness.advance(10.5)
-        operate(harness, Restart, "av", "av1", name="second")
+        harness.operate(Restart, "av", "av1", name="second")
         while harness.clock.now() < NOON + 1200:
             harness.advance(step)
-        assert begun(harness) == {"av0": 900, "av1": 911}
+        assert harness.impact_times() == {"av0": 900, "av1": 911}
         assert harness.operation("first").ended_at == NOON + 960
         assert harness.operation("second").ended_at == NOON + 971
 
@@ -46,10 +46,10 @@ def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
 def test_every_date_is_the_clocks() -> None:
     """Events, operations, machines and the journal are dated by virtual time alone."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         harness.advance(100)
-        operate(harness, Restart, "vm", "vm")
-        assert only(harness, "vm").created_at == NOON + 100
+        harness.operate(Restart, "vm", "vm")
+        assert harness.only_event("vm").created_at == NOON + 100
         assert harness.operation("op").accepted_at == NOON + 100
         assert harness.machines("vm")["vm"].created_at == NOON
         assert {entry.line.at for entry in harness.journal()} == {NOON, NOON + 100}
@@ -73,18 +73,18 @@ def test_running_at_a_multiple() -> None:
         await harness.fleet.run_clock(0)
 
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         harness._runner.run(run(harness))
         frozen = harness.clock.now()
-        assert begun(harness)["vm"] >= 15 * MINUTE
+        assert harness.impact_times()["vm"] >= 15 * MINUTE
         assert frozen == harness.clock.now()
 
 
 def test_virtual_time_is_not_lost_by_a_restart() -> None:
     """It goes on from where it was."""
     with FleetHarness() as harness:
-        polled(harness, "vm")
+        harness.make_enabled("vm")
         harness.advance(1234.5)
         harness.restart()
         assert harness.clock.now() == NOON + 1234.5
@@ -111,10 +111,10 @@ def test_what_an_alarm_causes_comes_before_the_next() -> None:
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")
-        operate(harness, Restart, "av", "av0", name="first")
+        harness.operate(Restart, "av", "av0", name="first")
         harness.advance(30)
-        operate(harness, Restart, "av", "av1", name="second")
-        approve(harness, "av", "av0")
+        harness.operate(Restart, "av", "av1", name="second")
+        harness.approve("av", "av0")
         harness.advance(3600)
         order = [
             (entry.line.fact.did, entry.line.at - NOON)
@@ -127,4 +127,4 @@ def test_what_an_alarm_causes_comes_before_the_next() -> None:
             ("ImpactBegun", 930),
             ("ImpactCarriedOut", 990),
         ]
-        assert hit(harness) == ["av0", "av1"]
+        assert harness.impacted() == ["av0", "av1"]

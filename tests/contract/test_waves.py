@@ -20,19 +20,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.contract.shortcuts import (
-    HOUR,
-    MINUTE,
-    approve,
-    begun,
-    cancel,
-    hit,
-    hits,
-    only,
-    operate,
-    polled,
-    shown,
-)
+from tests.contract.units import HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
@@ -45,7 +33,7 @@ def _roll(harness: FleetHarness, *scopes: str) -> None:
 
 def _wave(harness: FleetHarness) -> None:
     """Three machines, each a scope of its own, on one host; a rollout of that host."""
-    polled(harness, *ABC, host="h")
+    harness.make_enabled(*ABC, host="h")
     _roll(harness, *ABC)
 
 
@@ -58,15 +46,15 @@ def test_a_wave_starts_when_all_have_approved() -> None:
     """Each scope has an event of its own; the impact begins with the last of the approvals."""
     with FleetHarness() as harness:
         _wave(harness)
-        assert len({only(harness, scope).id for scope in ABC}) == 3
+        assert len({harness.only_event(scope).id for scope in ABC}) == 3
         for scope in "ca":
-            approve(harness, scope)
+            harness.approve(scope)
             harness.advance(60)
             assert _statuses(harness, *ABC) == [SCHEDULED] * 3
-        assert hits(harness) == []
-        approve(harness, "b")
+        assert harness.impacts() == []
+        harness.approve("b")
         assert _statuses(harness, *ABC) == [STARTED] * 3
-        assert begun(harness) == dict.fromkeys(ABC, 120)
+        assert harness.impact_times() == dict.fromkeys(ABC, 120)
         harness.advance(9)
         assert harness.rollout("up").status is RolloutStatus.DONE
 
@@ -78,12 +66,12 @@ def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
     with FleetHarness() as harness:
         _wave(harness)
         for scope in approving:
-            approve(harness, scope)
+            harness.approve(scope)
         harness.advance(15 * MINUTE - 1)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         harness.advance(1)
-        assert begun(harness) == dict.fromkeys(ABC, 15 * MINUTE)
-        assert sorted(hit(harness)) == list(ABC)
+        assert harness.impact_times() == dict.fromkeys(ABC, 15 * MINUTE)
+        assert sorted(harness.impacted()) == list(ABC)
 
 
 @pytest.mark.spec("E10", "E1")
@@ -94,22 +82,22 @@ def test_the_longest_notice_counts_for_the_whole_wave() -> None:
             harness.standalone(scope, host="h", rules=Rules(freeze_seconds=seconds))
             harness.poll(scope)
         _roll(harness, *ABC)
-        assert {only(harness, scope).not_before for scope in ABC} == {NOON + 600}
+        assert {harness.only_event(scope).not_before for scope in ABC} == {NOON + 600}
 
 
 @pytest.mark.spec("E10", "M15")
 def test_a_scope_that_is_off_is_not_waited_for() -> None:
     """Nobody listens in one of three: the other two decide, and all three are hit together."""
     with FleetHarness() as harness:
-        polled(harness, "a", "b", host="h")
+        harness.make_enabled("a", "b", host="h")
         harness.standalone("c", host="h")
         _roll(harness, *ABC)
-        assert hits(harness) == []
-        approve(harness, "a")
-        assert hits(harness) == []
+        assert harness.impacts() == []
+        harness.approve("a")
+        assert harness.impacts() == []
         harness.advance(7)
-        approve(harness, "b")
-        assert begun(harness) == dict.fromkeys(ABC, 7)
+        harness.approve("b")
+        assert harness.impact_times() == dict.fromkeys(ABC, 7)
 
 
 @pytest.mark.spec("E10", "M15")
@@ -119,22 +107,22 @@ def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
         for scope in ABC:
             harness.standalone(scope, host="h")
         _roll(harness, *ABC)
-        assert begun(harness) == dict.fromkeys(ABC, 0)
+        assert harness.impact_times() == dict.fromkeys(ABC, 0)
 
 
 @pytest.mark.spec("E10")
 def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
     """Who first asks while a wave is announced sees it; his approval is not needed any more."""
     with FleetHarness() as harness:
-        polled(harness, "a", host="h")
+        harness.make_enabled("a", host="h")
         harness.standalone("b", host="h")
         _roll(harness, "a", "b")
         (seen,) = harness.poll("b")["Events"]
         assert (seen["EventStatus"], seen["Resources"]) == ("Scheduled", ["b"])
-        approve(harness, "b")  # allowed, of no effect
-        assert hits(harness) == []
-        approve(harness, "a")
-        assert sorted(hit(harness)) == ["a", "b"]
+        harness.approve("b")  # allowed, of no effect
+        assert harness.impacts() == []
+        harness.approve("a")
+        assert sorted(harness.impacted()) == ["a", "b"]
 
 
 @pytest.mark.spec("E10", "E5")
@@ -144,15 +132,15 @@ def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> Non
     with FleetHarness() as harness:
         _wave(harness)
         if approved_before:
-            approve(harness, "a")
-        operate(harness, Delete, "b", "b", name="delete")
+            harness.approve("a")
+        harness.operate(Delete, "b", "b", name="delete")
         harness.advance(30)
         assert not harness.exists("b")
         if not approved_before:
-            approve(harness, "a")
-        assert hit(harness) == ["b"]
-        approve(harness, "c")
-        assert sorted(hits(harness)[1:]) == [("a", ImpactKind.FREEZE), ("c", ImpactKind.FREEZE)]
+            harness.approve("a")
+        assert harness.impacted() == ["b"]
+        harness.approve("c")
+        assert sorted(harness.impacts()[1:]) == [("a", ImpactKind.FREEZE), ("c", ImpactKind.FREEZE)]
         harness.advance(HOUR)
         rollout = harness.rollout("up")
         assert (rollout.done, rollout.skipped, progress(rollout)) == (2, 1, 1)
@@ -163,10 +151,10 @@ def test_the_last_one_awaited_is_deleted() -> None:
     """If all others have approved, a wave starts when the one they waited for is gone."""
     with FleetHarness() as harness:
         _wave(harness)
-        approve(harness, "a")
-        approve(harness, "c")
-        operate(harness, Delete, "b", "b", name="delete")
-        assert sorted(hits(harness)) == [
+        harness.approve("a")
+        harness.approve("c")
+        harness.operate(Delete, "b", "b", name="delete")
+        assert sorted(harness.impacts()) == [
             ("a", ImpactKind.FREEZE),
             ("b", ImpactKind.DELETE),
             ("c", ImpactKind.FREEZE),
@@ -181,20 +169,20 @@ def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> Non
         pair = tuple(Machine(name=name, host="h") for name in ("a0", "a1"))
         harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=pair))
         harness.poll("a")
-        polled(harness, "b", host="h")
+        harness.make_enabled("b", host="h")
         _roll(harness, "a", "b")
         if approved_before:
-            approve(harness, "a")
-        operate(harness, Delete, "a", "a0", name="delete")
-        assert shown(harness, "a") == {"a1": SCHEDULED}
+            harness.approve("a")
+        harness.operate(Delete, "a", "a0", name="delete")
+        assert harness.statuses("a") == {"a1": SCHEDULED}
         if not approved_before:
-            approve(harness, "b")
-            assert hit(harness) == ["a0"]
-            approve(harness, "a", "a1")
+            harness.approve("b")
+            assert harness.impacted() == ["a0"]
+            harness.approve("a", "a1")
         else:  # what was approved stays approved
-            assert hit(harness) == ["a0"]
-            approve(harness, "b")
-        assert sorted(hit(harness)) == ["a0", "a1", "b"]
+            assert harness.impacted() == ["a0"]
+            harness.approve("b")
+        assert sorted(harness.impacted()) == ["a0", "a1", "b"]
 
 
 @pytest.mark.spec("E10")
@@ -204,11 +192,11 @@ def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
     with FleetHarness() as harness:
         _wave(harness)
         for scope in approving:
-            approve(harness, scope)
-        cancel(harness, "b", "b")
+            harness.approve(scope)
+        harness.cancel("b", "b")
         assert _statuses(harness, *ABC) == []
         harness.advance(HOUR)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         assert harness.operation("up/0/0").status is OperationStatus.CANCELED
         assert harness.rollout("up").skipped == 3
 
@@ -218,12 +206,12 @@ def test_aborting_the_rollout_cancels_the_wave() -> None:
     """An abort takes back the events in all scopes, approved or not."""
     with FleetHarness() as harness:
         _wave(harness)
-        approve(harness, "a")
-        approve(harness, "b")
+        harness.approve("a")
+        harness.approve("b")
         harness.do(AbortRollout(rollout="up"))
         assert _statuses(harness, *ABC) == []
         harness.advance(HOUR)
-        assert hits(harness) == []
+        assert harness.impacts() == []
         assert harness.rollout("up").status is RolloutStatus.ABORTED
 
 
@@ -239,11 +227,11 @@ def test_hosts_that_share_a_scope_take_turns() -> None:
             harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
             harness.poll(scope)
         _roll(harness, *ABC)
-        assert [list(shown(harness, scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
+        assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
         harness.advance(15 * MINUTE + 9)
-        assert [list(shown(harness, scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
+        assert [list(harness.statuses(scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
         harness.advance(15 * MINUTE + 9)
-        assert [list(shown(harness, scope)) for scope in ABC] == [[], ["b@h3"], []]
+        assert [list(harness.statuses(scope)) for scope in ABC] == [[], ["b@h3"], []]
 
 
 @pytest.mark.spec("E10")
@@ -277,10 +265,10 @@ def test_only_the_chosen_hosts_are_worked_on() -> None:
     """A rollout over hosts touches the machines on them, and no others."""
     with FleetHarness() as harness:
         for scope, host in (("a", "h1"), ("b", "h2"), ("c", "h2")):
-            polled(harness, scope, host=host)
+            harness.make_enabled(scope, host=host)
         harness.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
         assert harness.events("a") == []
-        assert {only(harness, scope).type for scope in "bc"} == {EventType.FREEZE}
+        assert {harness.only_event(scope).type for scope in "bc"} == {EventType.FREEZE}
 
 
 @pytest.mark.spec("E10", "E9")
@@ -288,11 +276,11 @@ def test_a_wave_survives_a_restart() -> None:
     """Approvals given before a restart count after it."""
     with FleetHarness() as harness:
         _wave(harness)
-        approve(harness, "a")
+        harness.approve("a")
         harness.restart()
-        approve(harness, "b")
+        harness.approve("b")
         harness.do(PauseRollout(rollout="up"))
         harness.restart()
-        assert hits(harness) == []
-        approve(harness, "c")
-        assert sorted(hit(harness)) == list(ABC)
+        assert harness.impacts() == []
+        harness.approve("c")
+        assert sorted(harness.impacted()) == list(ABC)

@@ -36,7 +36,6 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from fairwarning.store.store import Entry
-from tests.contract.shortcuts import approve, cancel
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
@@ -193,12 +192,12 @@ class Stage:
 
     def do_approve(self, scope: str, *machines: str) -> list[str]:
         """`approve SCOPE [MACHINES...]`: the events of these machines, or all."""
-        approve(self.harness, scope, *machines)
+        self.harness.approve(scope, *machines)
         return []
 
     def do_cancel(self, scope: str, machine: str) -> list[str]:
         """`cancel SCOPE MACHINE`: the event of that machine."""
-        cancel(self.harness, scope, machine)
+        self.harness.cancel(scope, machine)
         return []
 
     def do_degrade(self, scope: str, machine: str, ahead: str) -> list[str]:

@@ -12,7 +12,6 @@ from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, Sco
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
 from fairwarning.service.settings import Cloud
-from tests.contract.shortcuts import set_of
 from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("M19")
@@ -106,7 +105,7 @@ def test_a_machine_by_itself() -> None:
 def test_an_instance_of_a_scale_set() -> None:
     """It knows its set, its place in it, and the placement group it shares with its neighbours."""
     with FleetHarness() as harness:
-        set_of(harness, 2, name="web_tier", group="shop")
+        harness.make_scale_set(2, name="web_tier", group="shop")
         scope = harness.scope("web_tier/0")
         one, two = (
             compute(scope=scope, machine=machine)

@@ -7,7 +7,6 @@ import pytest
 
 from fairwarning.core.commands import Restart
 from fairwarning.service import failpoints
-from tests.contract.shortcuts import approve, operate, polled
 from tests.fixtures.fleet import FleetHarness
 from tests.fixtures.programs import run_python
 
@@ -38,10 +37,10 @@ def test_a_whole_life_passes_every_failpoint_in_order() -> None:
     passed: list[str] = []
     failpoints.arm(passed.append)
     with FleetHarness() as harness:
-        polled(harness, "vm")
-        operate(harness, Restart, "vm", "vm")
+        harness.make_enabled("vm")
+        harness.operate(Restart, "vm", "vm")
         passed.clear()
-        approve(harness, "vm")
+        harness.approve("vm")
         assert passed == [
             "batch.taken",
             "commit.before",

@@ -1,0 +1,5 @@
+"""Spans of time, in seconds."""
+
+MINUTE = 60
+HOUR = 3600
+DAY = 24 * HOUR
