@@ -2,8 +2,20 @@
 
 from typing import Any
 
+from fairwarning.core.model import ImpactKind
 from tests.fixtures.arm import ArmHarness
 from tests.fixtures.http import Response
+
+INSTANCE_ACTIONS = [
+    ("restart", ImpactKind.REBOOT, "Reboot"),
+    ("redeploy", ImpactKind.REDEPLOY, "Redeploy"),
+    ("reimage", ImpactKind.REIMAGE, ""),
+    ("reimageall", ImpactKind.REIMAGE, ""),
+    ("deallocate", ImpactKind.DEALLOCATE, ""),
+    ("poweroff", ImpactKind.STOP, ""),
+    ("start", ImpactKind.START, ""),
+]
+"""Each action on an instance, its impact, and the event that announces it."""
 
 Json = dict[str, Any]
 

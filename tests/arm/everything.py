@@ -16,19 +16,13 @@ from fairwarning.arm import network
 from fairwarning.arm.routes import Route
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import (
-    Entity,
-    Lane,
     Operation,
-    Ref,
-    Resource,
-    Rollout,
-    ScaleSet,
-    Scope,
 )
 from fairwarning.service.settings import TENANT, Cloud
 from fairwarning.service.tokens import Principal, Role
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.arm import OPERATOR, ArmHarness
+from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
 
 OURS, THEIRS = "Ours", "Theirs"
@@ -36,7 +30,6 @@ OURS, THEIRS = "Ours", "Theirs"
 ANN = Principal(name="ann", role=Role.TENANT, group="ours")
 BOB = Principal(name="bob", role=Role.TENANT, group="theirs")
 READER = Principal(name="eve", role=Role.READER)
-KINDS = (Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
 Json = dict[str, Any]
 
@@ -207,7 +200,7 @@ class Everything(ArmHarness):
 
     def _operation(self) -> str:
         """One of ours."""
-        found = self._runner.run(entities(self))
+        found = self._runner.run(all_entities(self.store))
         return next(
             one.id for one in found.values() if isinstance(one, Operation) and one.actor == ANN.name
         )
@@ -352,17 +345,8 @@ class Mould:
 
 def state(arm: ArmHarness) -> tuple[object, ...]:
     """Everything there is to see."""
-    found = arm._runner.run(entities(arm))
+    found = arm._runner.run(all_entities(arm.store))
     return found, len(arm.journal()), list(arm.driver.given), arm.clock.now()
-
-
-async def entities(arm: ArmHarness) -> dict[Ref, Entity | None]:
-    """All that the store keeps."""
-    found: dict[Ref, Entity | None] = {}
-    for kind in KINDS:
-        names = await arm.store.names(kind, "", 10_000)
-        found.update(await arm.store.load([(kind, name) for name in names]))
-    return found
 
 
 __all__ = [
@@ -376,7 +360,6 @@ __all__ = [
     "Mould",
     "RouteRequest",
     "body_for",
-    "entities",
     "filled",
     "state",
 ]  # fmt: skip

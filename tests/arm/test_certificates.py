@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from fairwarning.arm import signing
 from fairwarning.arm.certificates import Authority
 from fairwarning.core.errors import Refused
+from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
 
 DAY = 24 * 3600
@@ -179,22 +180,9 @@ def test_who_can_read_what(tmp_path: Path) -> None:
 
 def test_keys_are_private_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file of ours could be read by others before it was meant to be."""
-    seen: list[int] = []
-
-    def record_open(path: Path, flags: int, mode: int = 0o777) -> int:
-        handle = real(path, flags, mode)
-        if flags & os.O_CREAT:
-            seen.append(os.fstat(handle).st_mode & 0o777)
-        return handle
-
-    real = os.open
-    monkeypatch.setattr(os, "open", record_open)
-    mask = os.umask(0)
-    try:
+    with created_modes(monkeypatch) as modes:
         Authority(tmp_path, []).context()
-    finally:
-        os.umask(mask)
-    assert seen == [0o600] * 3
+    assert modes == [0o600] * 3
 
 
 def test_a_restart(tmp_path: Path) -> None:

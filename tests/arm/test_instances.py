@@ -6,6 +6,7 @@ from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import (
     COMPUTE,
+    INSTANCE_ACTIONS,
     VM,
     WEB,
     WEB_SCOPE,
@@ -176,15 +177,7 @@ def test_what_was_written_goes_with_its_instance() -> None:
 @pytest.mark.spec("C1")
 @pytest.mark.parametrize(
     ("action", "kind", "event"),
-    [
-        ("restart", ImpactKind.REBOOT, "Reboot"),
-        ("redeploy", ImpactKind.REDEPLOY, "Redeploy"),
-        ("reimage", ImpactKind.REIMAGE, ""),
-        ("reimageall", ImpactKind.REIMAGE, ""),
-        ("deallocate", ImpactKind.DEALLOCATE, ""),
-        ("poweroff", ImpactKind.STOP, ""),
-        ("start", ImpactKind.START, ""),
-    ],
+    INSTANCE_ACTIONS,
 )
 def test_actions(action: str, kind: ImpactKind, event: str) -> None:
     """On this one instance, and announced where it is announced on any machine."""

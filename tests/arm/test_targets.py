@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind
-from tests.arm.bodies import WEB, WEB_SCOPE, notice, refused, scale_set, told
+from tests.arm.bodies import INSTANCE_ACTIONS, WEB, WEB_SCOPE, notice, refused, scale_set, told
 from tests.fixtures.arm import ArmHarness
 
 
@@ -17,13 +17,8 @@ def told_of(arm: ArmHarness) -> list[tuple[str, str, list[str]]]:
 @pytest.mark.parametrize(
     ("action", "kind", "event"),
     [
-        ("restart", ImpactKind.REBOOT, "Reboot"),
-        ("redeploy", ImpactKind.REDEPLOY, "Redeploy"),
-        ("reimage", ImpactKind.REIMAGE, ""),
-        ("reimageall", ImpactKind.REIMAGE, ""),
-        ("deallocate", ImpactKind.DEALLOCATE, ""),
-        ("powerOff", ImpactKind.STOP, ""),
-        ("start", ImpactKind.START, ""),
+        (action if action != "poweroff" else "powerOff", kind, event)
+        for action, kind, event in INSTANCE_ACTIONS
     ],
 )
 def test_actions(action: str, kind: ImpactKind, event: str) -> None:

@@ -11,7 +11,6 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fairwarning.core.commands import Command
@@ -42,12 +41,7 @@ class Nursery:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=LIMIT_SECONDS)
 
     def fork(self, setting: Setting) -> int:
@@ -196,12 +190,7 @@ class Cluster:
             await life.connect()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for life in self.lives:
             await life.kill()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 BYTES = 2**16
@@ -24,12 +23,7 @@ class Proxy:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server
         self._server.close()
         self._hang_up()

@@ -166,15 +166,20 @@ def test_where_to_begin_is_a_number(target: str) -> None:
         assert not console.fleet.readers[1:]
 
 
-@pytest.mark.parametrize("last", ["x", "-1", "²"])
-def test_a_last_event_that_never_was(last: str) -> None:
-    """A browser sends what it was once given; what is no number of ours begins with now."""
+def assert_next_line_is_told(last: str) -> None:
+    """A client that names this last event is told what happens after it connects."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         listener = listen(console, last=last)
         console.created("machines", name="other")
         assert heard(console, listener, 1, SOON_SECONDS)[0].kind == "line"
         console.run(listener.leave())
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "²"])
+def test_a_last_event_that_never_was(last: str) -> None:
+    """A browser sends what it was once given; what is no number of ours begins with now."""
+    assert_next_line_is_told(last)
 
 
 @pytest.mark.parametrize(
@@ -183,12 +188,7 @@ def test_a_last_event_that_never_was(last: str) -> None:
 )
 def test_a_service_that_began_anew(last: str) -> None:
     """Lines beyond the newest are of a fleet that is gone: what comes now is told."""
-    with ConsoleHarness() as console:
-        console.created("machines", name="vm")
-        listener = listen(console, last=last)
-        console.created("machines", name="other")
-        assert heard(console, listener, 1, SOON_SECONDS)[0].kind == "line"
-        console.run(listener.leave())
+    assert_next_line_is_told(last)
 
 
 def test_streams_end_with_the_service() -> None:

@@ -3,9 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import (
-    Delete,
     Evict,
-    OperateInstances,
     ProtectInstances,
     Restart,
     Scale,
@@ -23,19 +21,11 @@ from tests.fixtures.fleet import FleetHarness, instance_names
 GROUP = "web/0"
 
 
-def _scale(harness: FleetHarness, capacity: int, name: str = "") -> None:
-    harness.do(Scale(set="web", operation=name or f"to {capacity}", capacity=capacity))
-
-
-def _delete(harness: FleetHarness, *instances: int) -> None:
-    harness.do(OperateInstances(set="web", operation="delete", action=Delete, instances=instances))
-
-
 def _of_two_ages(harness: FleetHarness, rule: ScaleInRule) -> None:
     """Instances 0 to 2, and 3 and 4 an hour younger; fault domains 0 1 0 1 0."""
     harness.make_scale_set(3, terminate_seconds=0, scale_in=rule, fault_domains=2)
     harness.advance(HOUR)
-    _scale(harness, 5)
+    harness.scale(5)
 
 
 @pytest.mark.spec("T4")
@@ -51,7 +41,7 @@ def test_scale_in_rules(rule: ScaleInRule, leaving: list[int]) -> None:
     """Default keeps fault domains level, NewestVM and OldestVM go by age."""
     with FleetHarness() as harness:
         _of_two_ages(harness, rule)
-        _scale(harness, 2)
+        harness.scale(2)
         assert sorted(harness.impacted()) == instance_names("web", sorted(leaving))
 
 
@@ -60,12 +50,12 @@ def test_default_scale_in_levels_fault_domains() -> None:
     """The instance that goes is one of the fullest fault domain, even if older."""
     with FleetHarness() as harness:
         harness.make_scale_set(6, terminate_seconds=0, fault_domains=3)  # 0 1 2 0 1 2
-        _delete(harness, 5, 2)
+        harness.delete_instances(5, 2, name="delete")
         harness.advance(60)  # 0 1 _ 0 1 _
-        _scale(harness, 3)
+        harness.scale(3)
         assert harness.impacted()[2:] == instance_names("web", [4])
         harness.advance(60)
-        _scale(harness, 2)
+        harness.scale(2)
         assert harness.impacted()[3:] == instance_names("web", [3])
 
 
@@ -75,14 +65,14 @@ def test_protected_instances_stay() -> None:
     with FleetHarness() as harness:
         _of_two_ages(harness, ScaleInRule.NEWEST)
         harness.do(ProtectInstances(set="web", instances=(4, 2)))
-        _scale(harness, 3)
+        harness.scale(3)
         assert sorted(harness.impacted()) == instance_names("web", [1, 3])
         harness.advance(60)
         error = harness.refusal(Scale(set="web", operation="all", capacity=0))
         assert (error.code, error.status) == ("NotEnoughInstances", 409)
         assert sorted(harness.machines(GROUP)) == instance_names("web", [0, 2, 4])
         harness.do(ProtectInstances(set="web", instances=(4, 2), protected=False))
-        _scale(harness, 0)
+        harness.scale(0)
         assert len(harness.impacts()) == 5
 
 
@@ -92,7 +82,7 @@ def test_protection_does_not_keep_from_a_delete_by_hand() -> None:
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=0)
         harness.do(ProtectInstances(set="web", instances=(0,)))
-        _delete(harness, 0)
+        harness.delete_instances(0, name="delete")
         assert harness.impacted() == ["web_0"]
 
 
@@ -101,11 +91,11 @@ def test_scaling_counts_who_is_leaving() -> None:
     """An instance under notice does not count: scaling to the same again deletes nobody else."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
-        _scale(harness, 3)
+        harness.scale(3)
         assert len(harness.events(GROUP)) == 1
-        _scale(harness, 3, name="again")
+        harness.scale(3, name="again")
         assert len(harness.events(GROUP)) == 1
-        _scale(harness, 4)  # and growing before it is gone adds one
+        harness.scale(4)  # and growing before it is gone adds one
         assert list(harness.machines(GROUP)) == instance_names("web", range(5))
         harness.advance(HOUR)
         assert len(harness.machines(GROUP)) == 4
@@ -117,7 +107,7 @@ def test_scale_in_replaces_a_pending_reboot() -> None:
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.operate(Restart, GROUP, "web_0", name="restart")
-        _scale(harness, 0)
+        harness.scale(0)
         assert [event.type for event in harness.events(GROUP)] == [EventType.TERMINATE]
         assert harness.operation("restart").status is OperationStatus.CANCELED
 
@@ -131,7 +121,7 @@ def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
         harness.operate(Evict, GROUP, "web_2", name="evict")
         harness.operate(Restart, GROUP, "web_0", name="restart")
         harness.approve(GROUP, "web_0")
-        _scale(harness, 2)
+        harness.scale(2)
         assert harness.impacts()[1:] == [("web_1", ImpactKind.DELETE)]
 
 
@@ -140,11 +130,11 @@ def test_age_counts_not_the_place() -> None:
     """A young instance that filled a gap in the first group outlives older ones of the second."""
     with FleetHarness() as harness:
         harness.make_scale_set(101, terminate_seconds=0, scale_in=ScaleInRule.OLDEST)
-        _delete(harness, 0)
+        harness.delete_instances(0, name="delete")
         harness.advance(60)
-        _scale(harness, 101)
+        harness.scale(101)
         assert list(harness.machines(GROUP))[-1] == "web_101"
-        _scale(harness, 1)
+        harness.scale(1)
         harness.advance(60)
         assert list(harness.machines(GROUP)) == ["web_101"]
         assert list(harness.machines("web/1")) == []

@@ -31,14 +31,6 @@ from tests.fixtures.fleet import FleetHarness, instance_names
 GROUP = "web/0"
 
 
-def _scale(harness: FleetHarness, capacity: int, name: str = "") -> None:
-    harness.do(Scale(set="web", operation=name or f"to {capacity}", capacity=capacity))
-
-
-def _delete(harness: FleetHarness, *instances: int, name: str = "delete") -> None:
-    harness.do(OperateInstances(set="web", operation=name, action=Delete, instances=instances))
-
-
 @pytest.mark.spec("T7")
 @pytest.mark.parametrize(
     ("instance", "digits"),
@@ -67,14 +59,14 @@ def test_ids_are_never_reused() -> None:
     """Whatever was deleted, a new instance has an id that none ever had."""
     with FleetHarness() as harness:
         harness.make_scale_set(3, terminate_seconds=0)
-        _delete(harness, 2, 0)
+        harness.delete_instances(2, 0, name="delete")
         harness.advance(60)
-        _scale(harness, 3)
+        harness.scale(3)
         assert list(harness.machines(GROUP)) == instance_names("web", [1, 3, 4])
-        _scale(harness, 0)
+        harness.scale(0)
         harness.advance(60)
         harness.restart()
-        _scale(harness, 2)
+        harness.scale(2)
         assert list(harness.machines(GROUP)) == instance_names("web", [5, 6])
 
 
@@ -95,9 +87,9 @@ def test_growing_fills_the_gaps_first() -> None:
     """New instances go where there is room, before a new group is opened."""
     with FleetHarness() as harness:
         harness.make_scale_set(150, terminate_seconds=0)
-        _delete(harness, *range(10))
+        harness.delete_instances(*range(10), name="delete")
         harness.advance(60)
-        _scale(harness, 200)
+        harness.scale(200)
         made = harness.scale_set("web")
         assert made is not None
         assert made.groups == ("web/0", "web/1")
@@ -148,7 +140,7 @@ def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
     """The operation has succeeded when the set is gone, and not while it is still there."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
-        _delete(harness, 0, 1)
+        harness.delete_instances(0, 1, name="delete")
         harness.do(DeleteSet(set="web", operation="op"))
         assert harness.operation("op").status is OperationStatus.RUNNING
         harness.advance(330)
@@ -236,6 +228,6 @@ def test_settings_reach_all_groups() -> None:
     with FleetHarness() as harness:
         harness.make_scale_set(101)
         harness.do(UpdateSet(set="web", rules=Rules(reboot_seconds=77)))
-        _scale(harness, 201)
+        harness.scale(201)
         assert {harness.scope(f"web/{n}").rules.reboot_seconds for n in range(3)} == {77}
         assert harness.scope("web/2").rules.idle_seconds == DAY

@@ -29,11 +29,6 @@ GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 
 
-def _delete(harness: FleetHarness, *instances: int, name: str = "") -> None:
-    label = name or "-".join(map(str, instances))
-    harness.do(OperateInstances(set="web", operation=label, action=Delete, instances=instances))
-
-
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("minutes", range(5, 16))
 def test_five_to_fifteen_minutes(minutes: int) -> None:
@@ -41,7 +36,7 @@ def test_five_to_fifteen_minutes(minutes: int) -> None:
     seconds = parse_duration(f"PT{minutes}M")
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=seconds)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         assert harness.only_event(GROUP).not_before == NOON + 60 * minutes
 
 
@@ -76,7 +71,7 @@ def test_no_notice_without_the_setting() -> None:
     """Where the profile is off, a delete happens at once, without an event."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, terminate_seconds=0)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         assert harness.events(GROUP) == []
         assert harness.impacts() == [("web_0", ImpactKind.DELETE)]
 
@@ -88,7 +83,7 @@ def test_a_changed_notice_waits_for_the_upgrade() -> None:
         harness.make_scale_set(4)
         harness.do(UpdateSet(set="web", terminate_seconds=600))
         harness.do(UpgradeInstances(set="web", instances=(1, 3)))
-        _delete(harness, 0, 1)
+        harness.delete_instances(0, 1)
         assert harness.event_of(GROUP, "web_0").not_before == NOON + 300
         assert harness.event_of(GROUP, "web_1").not_before == NOON + 600
         made = harness.scale_set("web")
@@ -131,7 +126,7 @@ def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
     """NotBefore of an announced delete cannot be extended, nor taken away."""
     with FleetHarness() as harness:
         harness.make_scale_set(1, upgrade=UpgradeMode.AUTOMATIC)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         before = harness.only_event(GROUP)
         harness.do(UpdateSet(set="web", terminate_seconds=seconds))
         assert harness.only_event(GROUP) == before
@@ -144,7 +139,7 @@ def test_a_terminate_event() -> None:
     """A delete of an instance is announced as Terminate, for it alone, on behalf of the user."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
-        _delete(harness, 1)
+        harness.delete_instances(1)
         event = harness.only_event(GROUP)
         assert (event.type, event.source) == (EventType.TERMINATE, Source.USER)
         assert (event.resources, event.status) == (("web_1",), SCHEDULED)
@@ -157,7 +152,7 @@ def test_every_delete_is_announced(how: str) -> None:
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         if how == "by hand":
-            _delete(harness, 0, 1)
+            harness.delete_instances(0, 1)
         elif how == "scale-in":
             harness.do(Scale(set="web", operation="op", capacity=0))
         elif how == "the whole set":
@@ -192,7 +187,7 @@ def test_spot_instances_get_no_terminate() -> None:
     """A Spot instance is deleted at once, whatever the profile says."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, priority=Priority.SPOT)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         assert harness.events(GROUP) == []
         assert harness.impacts() == [("web_0", ImpactKind.DELETE)]
 
@@ -202,7 +197,7 @@ def test_approved_means_deleted_then() -> None:
     """Approval at any time before NotBefore deletes the instance then."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.advance(299)
         harness.approve(GROUP)
         assert harness.impact_times() == {"web_0": 299}
@@ -216,7 +211,7 @@ def test_not_approved_means_deleted_at_not_before() -> None:
     """Without approval the instance is deleted at NotBefore, no moment earlier."""
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=900)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.advance(15 * MINUTE - 0.5)
         assert harness.statuses(GROUP) == {"web_0": SCHEDULED}
         harness.advance(0.5)
@@ -229,9 +224,9 @@ def test_a_cancelled_delete_leaves_the_instance() -> None:
     """An instance whose delete was cancelled stays, and can be deleted another time."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
-        _delete(harness, 0, name="first")
+        harness.delete_instances(0, name="first")
         harness.cancel(GROUP, "web_0")
         harness.advance(HOUR)
         assert list(harness.machines(GROUP)) == instance_names("web", [0])
-        _delete(harness, 0, name="second")
+        harness.delete_instances(0, name="second")
         assert harness.statuses(GROUP) == {"web_0": SCHEDULED}

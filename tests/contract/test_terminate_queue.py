@@ -12,16 +12,11 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 pytestmark = pytest.mark.spec("T6")
 
 
-def _delete(harness: FleetHarness, *instances: int) -> None:
-    name = "-".join(map(str, instances))
-    harness.do(OperateInstances(set="web", operation=name, action=Delete, instances=instances))
-
-
 def _one_after_another(harness: FleetHarness, count: int = 2) -> None:
     """A set whose first instances were deleted one by one, ten seconds apart."""
     harness.make_scale_set(4)
     for n in range(count):
-        _delete(harness, n)
+        harness.delete_instances(n)
         harness.advance(10)
 
 
@@ -100,7 +95,7 @@ def test_deletes_of_one_time_all_need_approval() -> None:
     """With the same NotBefore none starts before all are approved."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
-        _delete(harness, 0, 1, 2)
+        harness.delete_instances(0, 1, 2)
         for n in (2, 0):
             harness.approve(GROUP, f"web_{n}")
             harness.advance(5)
@@ -114,7 +109,7 @@ def test_deletes_of_one_time_wait_for_the_timeout_otherwise(approved: tuple[int,
     """If one of them is not approved, all go at NotBefore."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
-        _delete(harness, 0, 1, 2)
+        harness.delete_instances(0, 1, 2)
         for n in approved:
             harness.approve(GROUP, f"web_{n}")
         harness.advance(299)
@@ -127,9 +122,9 @@ def test_deletes_within_one_second_share_a_not_before() -> None:
     """What counts is the NotBefore that was published: two deletes of one second need both."""
     with FleetHarness(start=NOON + 0.1) as harness:
         harness.make_scale_set(2)
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.advance(0.5)
-        _delete(harness, 1)
+        harness.delete_instances(1)
         assert (
             harness.event_of(GROUP, "web_0").not_before
             == harness.event_of(GROUP, "web_1").not_before
@@ -144,9 +139,9 @@ def test_the_queue_is_the_sets_not_the_groups() -> None:
     """An earlier delete in one placement group holds an approved one in another."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
-        _delete(harness, 7)
+        harness.delete_instances(7)
         harness.advance(10)
-        _delete(harness, 120)
+        harness.delete_instances(120)
         harness.approve("web/1", "web_120")
         assert harness.statuses("web/1") == {"web_120": SCHEDULED}
         assert harness.impacted() == []
@@ -159,9 +154,9 @@ def test_a_time_out_in_one_group_releases_another() -> None:
     """The same across groups when nobody approves the earlier one."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
-        _delete(harness, 120)
+        harness.delete_instances(120)
         harness.advance(10)
-        _delete(harness, 7)
+        harness.delete_instances(7)
         harness.approve("web/0", "web_7")
         harness.advance(290)
         assert harness.impact_times() == {"web_120": 300, "web_7": 300}
@@ -171,7 +166,7 @@ def test_deletes_of_one_time_in_two_groups() -> None:
     """One operation over two groups: all of its instances need approval."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
-        _delete(harness, 7, 120)
+        harness.delete_instances(7, 120)
         harness.approve("web/0")
         assert harness.impacted() == []
         harness.approve("web/1")
@@ -184,9 +179,9 @@ def test_different_notice_after_a_change_of_the_model() -> None:
         harness.make_scale_set(2, terminate_seconds=900)
         harness.do(UpdateSet(set="web", terminate_seconds=300))
         harness.do(UpgradeInstances(set="web", instances=(1,)))
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.advance(10)
-        _delete(harness, 1)
+        harness.delete_instances(1)
         harness.approve(GROUP, "web_1")
         assert harness.impacted() == []
         harness.advance(300)
@@ -202,9 +197,9 @@ def test_longer_notice_later_is_released_by_the_shorter_one_before_it() -> None:
         harness.make_scale_set(2)
         harness.do(UpdateSet(set="web", terminate_seconds=900))
         harness.do(UpgradeInstances(set="web", instances=(1,)))
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.advance(10)
-        _delete(harness, 1)
+        harness.delete_instances(1)
         harness.approve(GROUP, "web_1")
         harness.advance(290)
         assert harness.impact_times() == {"web_0": 300, "web_1": 300}
@@ -215,7 +210,7 @@ def test_sets_do_not_wait_for_each_other() -> None:
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.make_scale_set(1, name="db")
-        _delete(harness, 0)
+        harness.delete_instances(0)
         harness.do(OperateInstances(set="db", operation="db", action=Delete))
         harness.approve("db/0")
         assert harness.impacted() == ["db_0"]

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fairwarning.core.commands import Approve, Command
@@ -214,12 +213,7 @@ class AgentProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
         self._said.close()
@@ -233,6 +227,15 @@ def environment() -> dict[str, str]:
 def run_agent_command(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """`fairwarning ...` to its end, with none of the caller's settings but these."""
     return run_command(*words, cwd=ROOT, env={**environment(), **more})
+
+
+@contextmanager
+def one_machine(folder: Path, machines: int = 1) -> Iterator[tuple[AgentEndpoint, "AgentFolder"]]:
+    """An enabled availability set `db` of so many machines, and the folder of its first one."""
+    with AgentEndpoint() as endpoint:
+        endpoint.make_enabled("db", machines)
+        with agent_folders(endpoint, folder, "db_0") as (home,):
+            yield endpoint, home
 
 
 @contextmanager

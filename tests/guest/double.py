@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 from urllib.parse import parse_qsl, urlsplit
 
@@ -97,12 +96,7 @@ class Double:
         self._begin(self._accept)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._may_answer.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join(LIMIT_SECONDS)

@@ -18,6 +18,7 @@ from tests.guest.agents import (
     AgentFolder,
     AgentProcess,
     agent_folders,
+    one_machine,
     run_agent_command,
 )
 
@@ -27,66 +28,60 @@ SLEEP = "sleep 600"
 @pytest.mark.spec("G4", "G5", "G7")
 def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
     """Hooks in their phases, approval after the required one, recovery at the end."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db", 2)
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.wait_script())
-            with AgentProcess(home) as agent:
-                other, mine = endpoint.restart("db_1"), endpoint.restart("db_0")
-                agent.wait_until(lambda: "note" in home.ran())
-                assert endpoint.approvals == []
-                home.release_hooks()
-                agent.wait_until(lambda: "flush" in home.ran())
-                assert endpoint.approvals == [("db_0", (mine.id,))]
-                endpoint.finish("db")
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-                assert agent.stop() < 5
-                assert agent.process.returncode == 0
-            assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
-            assert {line.split()[3] for line in home.log()} == {mine.id}
-            assert other.id not in "".join(home.log())
+    with one_machine(tmp_path, 2) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        with AgentProcess(home) as agent:
+            other, mine = endpoint.restart("db_1"), endpoint.restart("db_0")
+            agent.wait_until(lambda: "note" in home.ran())
+            assert endpoint.approvals == []
+            home.release_hooks()
+            agent.wait_until(lambda: "flush" in home.ran())
+            assert endpoint.approvals == [("db_0", (mine.id,))]
+            endpoint.finish("db")
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+            assert agent.stop() < 5
+            assert agent.process.returncode == 0
+        assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
+        assert {line.split()[3] for line in home.log()} == {mine.id}
+        assert other.id not in "".join(home.log())
 
 
 @pytest.mark.spec("G4", "G5")
 def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
     """Each ends in its time; none keeps another, the approval or the agent waiting."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            short = "required = false\ntimeout_seconds = 1"
-            home.hook("hang", "scheduled", f"trap '' TERM; {SLEEP}", short)
-            home.hook("fork", "scheduled", f"({SLEEP} & {SLEEP} & {SLEEP} &)")
-            home.hook("flood", "scheduled", "yes flood | head -c 20000000; yes error 1>&2", short)
-            home.hook("drain", "scheduled")
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: endpoint.approvals and home.steps().count("done") == 4)
-                failed = {one.hook: one.failed for one in home.journal() if one.step == "done"}
-                assert failed["fork"] == failed["drain"] == ""
-                assert "ran out of time" in failed["hang"]
-                assert "ran out of time" in failed["flood"]
-                resident = Path(f"/proc/{agent.process.pid}/statm")
-                if resident.exists():
-                    pages = int(resident.read_text("ascii").split()[1])
-                    assert pages * os.sysconf("SC_PAGE_SIZE") < 60 << 20
+    with one_machine(tmp_path) as (endpoint, home):
+        short = "required = false\ntimeout_seconds = 1"
+        home.hook("hang", "scheduled", f"trap '' TERM; {SLEEP}", short)
+        home.hook("fork", "scheduled", f"({SLEEP} & {SLEEP} & {SLEEP} &)")
+        home.hook("flood", "scheduled", "yes flood | head -c 20000000; yes error 1>&2", short)
+        home.hook("drain", "scheduled")
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: endpoint.approvals and home.steps().count("done") == 4)
+            failed = {one.hook: one.failed for one in home.journal() if one.step == "done"}
+            assert failed["fork"] == failed["drain"] == ""
+            assert "ran out of time" in failed["hang"]
+            assert "ran out of time" in failed["flood"]
+            resident = Path(f"/proc/{agent.process.pid}/statm")
+            if resident.exists():
+                pages = int(resident.read_text("ascii").split()[1])
+                assert pages * os.sysconf("SC_PAGE_SIZE") < 60 << 20
 
 
 @pytest.mark.spec("G5")
 def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
     """The event begins in its own time; what failed is told, and recovery follows."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks("echo no room left; exit 3")
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: home.steps().count("done") == 2)
-                endpoint.advance(15 * 60 + 2)
-                agent.wait_until(lambda: "flush" in home.ran())
-                endpoint.finish("db")
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-                assert endpoint.approvals == []
-                assert "exit code 3: no room left" in agent.said()
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks("echo no room left; exit 3")
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: home.steps().count("done") == 2)
+            endpoint.advance(15 * 60 + 2)
+            agent.wait_until(lambda: "flush" in home.ran())
+            endpoint.finish("db")
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+            assert endpoint.approvals == []
+            assert "exit code 3: no room left" in agent.said()
 
 
 # --- The endpoint ---------------------------------------------------------------------------------
@@ -96,82 +91,74 @@ def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
     """Nothing is over before a document says so, and all is made good afterwards (IG5)."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.wait_script())
-            home.name = "db_0"
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: "drain" in home.ran("+"))
-                endpoint.put_fault(kind, delay_seconds=0.3)
-                met = endpoint.call(lambda: endpoint.server.counts.faults[kind])
-                home.release_hooks()
-                agent.wait_until(
-                    lambda: endpoint.call(lambda: endpoint.server.counts.faults[kind]) > met + 2
-                )
-                assert "back" not in home.ran("+")
-                endpoint.clear_faults()
-                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
-                endpoint.finish("db")
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-            assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        home.name = "db_0"
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: "drain" in home.ran("+"))
+            endpoint.put_fault(kind, delay_seconds=0.3)
+            met = endpoint.call(lambda: endpoint.server.counts.faults[kind])
+            home.release_hooks()
+            agent.wait_until(
+                lambda: endpoint.call(lambda: endpoint.server.counts.faults[kind]) > met + 2
+            )
+            assert "back" not in home.ran("+")
+            endpoint.clear_faults()
+            agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
+            endpoint.finish("db")
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+        assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
 
 
 @pytest.mark.spec("G4", "G6")
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL, FaultKind.ERROR])
 def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: FaultKind) -> None:
     """An answer that is no document does not end what was going on (IG5)."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.wait_script())
-            home.name = "db_0"
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: "drain" in home.ran("+"))
-                agent.kill()
-            endpoint.put_fault(kind, count=3)
-            home.release_hooks()
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
-                assert "back" not in home.ran("+")
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        home.name = "db_0"
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: "drain" in home.ran("+"))
+            agent.kill()
+        endpoint.put_fault(kind, count=3)
+        home.release_hooks()
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
+            assert "back" not in home.ran("+")
 
 
 @pytest.mark.spec("G3", "G7")
 @pytest.mark.parametrize("kind", FaultKind)
 def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None:
     """The first answers are no name; the agent asks until it has one that is."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks()
-            endpoint.restart("db_0")
-            endpoint.put_fault(kind, count=2, delay_seconds=0.1)
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: "drain" in home.ran())
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks()
+        endpoint.restart("db_0")
+        endpoint.put_fault(kind, count=2, delay_seconds=0.1)
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "drain" in home.ran())
 
 
 @pytest.mark.spec("G4", "G6")
 def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
     """Nobody listens for an hour of the cloud's time: nothing changes, and then all is done."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.wait_script())
-            home.name = "db_0"
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: "drain" in home.ran("+"))
-                endpoint.refuse_connections()
-                endpoint.advance(3600)
-                home.release_hooks()
-                agent.wait_until(lambda: "approving" in home.steps())
-                assert "back" not in home.ran("+")
-                endpoint.clear_faults()
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-                agent.wait_until(lambda: "approved" in agent.said())  # or not: it has heard of it
-            assert home.ran("+").count("back") == 1
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        home.name = "db_0"
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: "drain" in home.ran("+"))
+            endpoint.refuse_connections()
+            endpoint.advance(3600)
+            home.release_hooks()
+            agent.wait_until(lambda: "approving" in home.steps())
+            assert "back" not in home.ran("+")
+            endpoint.clear_faults()
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+            agent.wait_until(lambda: "approved" in agent.said())  # or not: it has heard of it
+        assert home.ran("+").count("back") == 1
 
 
 @pytest.mark.spec("G2", "G4")
@@ -219,23 +206,21 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """Within seconds; a hook that was ended did not fail."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.wait_script())
-            with AgentProcess(home) as agent:
-                event = endpoint.restart("db_0")
-                agent.wait_until(lambda: "drain" in home.ran("+") and "note" in home.ran())
-                agent.process.send_signal(number)
-                assert agent.process.wait(5) == 0
-            assert endpoint.approvals == []
-            home.release_hooks()
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: endpoint.approvals)
-            assert home.ran("+").count("drain") == 2
-            # Twice if the agent was ended before it had noted the end of the first (IG2).
-            assert home.ran("+").count("note") in {1, 2}
-            assert {line.split()[3] for line in home.log()} == {event.id}
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks(home.wait_script())
+        with AgentProcess(home) as agent:
+            event = endpoint.restart("db_0")
+            agent.wait_until(lambda: "drain" in home.ran("+") and "note" in home.ran())
+            agent.process.send_signal(number)
+            assert agent.process.wait(5) == 0
+        assert endpoint.approvals == []
+        home.release_hooks()
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: endpoint.approvals)
+        assert home.ran("+").count("drain") == 2
+        # Twice if the agent was ended before it had noted the end of the first (IG2).
+        assert home.ran("+").count("note") in {1, 2}
+        assert {line.split()[3] for line in home.log()} == {event.id}
 
 
 @pytest.mark.spec("G6")
@@ -260,17 +245,15 @@ def _listens_for_signals(agent: AgentProcess) -> bool:
 @pytest.mark.spec("G6")
 def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
     """The second says so and ends; the first goes on."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks()
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: "watching" in agent.said())
-                second = run_agent_command("agent", "run", "--config", str(home.config()))
-                assert second.returncode == 1
-                assert "Error: another agent keeps its journal in" in second.stderr
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: endpoint.approvals)
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks()
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "watching" in agent.said())
+            second = run_agent_command("agent", "run", "--config", str(home.config()))
+            assert second.returncode == 1
+            assert "Error: another agent keeps its journal in" in second.stderr
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: endpoint.approvals)
 
 
 # --- Other words ----------------------------------------------------------------------------------
@@ -327,11 +310,9 @@ def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
 
 def test_check_without_hooks_says_that_events_are_approved(tmp_path: Path) -> None:
     """Somebody may not have meant that."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            done = run_agent_command("agent", "check", "--config", str(home.config()))
-            assert "hooks      none: events are approved as they come" in done.stdout
+    with one_machine(tmp_path) as (_, home):
+        done = run_agent_command("agent", "check", "--config", str(home.config()))
+        assert "hooks      none: events are approved as they come" in done.stdout
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])
@@ -384,40 +365,36 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
 def test_its_own_server(tmp_path: Path) -> None:
     """/healthz and /metrics of an agent that runs; not well once there are no documents."""
     port = free_port()
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks()
-            home.name = "db_0"
-            home.lines = [f'listen = "127.0.0.1:{port}"']
-            with AgentProcess(home, well=1.0) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
-                assert fetch(local_url(port, "/healthz")).status == 200
-                done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
-                agent.wait_until(lambda: done in fetch(local_url(port, "/metrics")).body)
-                figures = dict(
-                    line.removeprefix("fairwarning_agent_").split()
-                    for line in fetch(local_url(port, "/metrics")).text.splitlines()
-                    if not line.startswith("#")
-                )
-                assert float(figures["events_seen"]) >= 1
-                assert float(figures["hooks_done"]) == 3
-                assert float(figures["readings"]) >= 1
-                endpoint.put_fault(FaultKind.ERROR)
-                agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 503)
-                assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
-                endpoint.clear_faults()
-                agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks()
+        home.name = "db_0"
+        home.lines = [f'listen = "127.0.0.1:{port}"']
+        with AgentProcess(home, well=1.0) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
+            assert fetch(local_url(port, "/healthz")).status == 200
+            done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
+            agent.wait_until(lambda: done in fetch(local_url(port, "/metrics")).body)
+            figures = dict(
+                line.removeprefix("fairwarning_agent_").split()
+                for line in fetch(local_url(port, "/metrics")).text.splitlines()
+                if not line.startswith("#")
+            )
+            assert float(figures["events_seen"]) >= 1
+            assert float(figures["hooks_done"]) == 3
+            assert float(figures["readings"]) >= 1
+            endpoint.put_fault(FaultKind.ERROR)
+            agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 503)
+            assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
+            endpoint.clear_faults()
+            agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The agent says so and does not start; nothing has run."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
-            done = run_agent_command("agent", "run", "--config", str(home.config()))
-            assert done.returncode == 1
-            assert "listen: cannot listen on" in done.stderr
-            assert sys.platform == "win32" or "Traceback" not in done.stderr
+    with one_machine(tmp_path) as (endpoint, home):
+        home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
+        done = run_agent_command("agent", "run", "--config", str(home.config()))
+        assert done.returncode == 1
+        assert "listen: cannot listen on" in done.stderr
+        assert sys.platform == "win32" or "Traceback" not in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.waiting import wait_until
-from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
+from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders, one_machine
 
 pytestmark = [pytest.mark.spec("G4", "G5", "G6")]
 
@@ -107,19 +107,17 @@ def judge(home: AgentFolder, event: str) -> None:
 
 def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
     """The agent is gone with it; afterwards what was prepared is recovered."""
-    with AgentEndpoint() as endpoint:
-        endpoint.make_enabled("db")
-        with agent_folders(endpoint, tmp_path, "db_0") as (home,):
-            home.usual_hooks()
-            with AgentProcess(home) as agent:
-                endpoint.restart("db_0")
-                agent.wait_until(lambda: "approved" in home.steps())
-                agent.kill()
-            endpoint.finish("db")
-            with AgentProcess(home) as agent:
-                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-            begun = Counter(home.ran("+"))
-            assert (begun["drain"], begun["back"]) == (1, 1)
+    with one_machine(tmp_path) as (endpoint, home):
+        home.usual_hooks()
+        with AgentProcess(home) as agent:
+            endpoint.restart("db_0")
+            agent.wait_until(lambda: "approved" in home.steps())
+            agent.kill()
+        endpoint.finish("db")
+        with AgentProcess(home) as agent:
+            agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+        begun = Counter(home.ran("+"))
+        assert (begun["drain"], begun["back"]) == (1, 1)
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.service import resources
-from tests.arm.everything import entities
 from tests.fixtures.arm import ArmHarness
+from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
 from tests.hostile.arm_requests import Choices
 
@@ -250,7 +250,7 @@ class Life:
             self.arm.do(command)
 
     def _scopes(self) -> list[Scope]:
-        found = self.arm._runner.run(entities(self.arm)).values()
+        found = self.arm._runner.run(all_entities(self.arm.store)).values()
         return [one for one in found if isinstance(one, Scope)]
 
 
@@ -268,7 +268,7 @@ STEPS: Sequence[Callable[[Life], None]] = (
 
 def assert_sound(arm: ArmHarness) -> None:
     """What is written about and what there is belong together, and nothing is left over."""
-    found = arm._runner.run(entities(arm))
+    found = arm._runner.run(all_entities(arm.store))
     for entity in found.values():
         if isinstance(entity, Resource):
             _check_resource(found, entity)
@@ -349,7 +349,7 @@ def assert_ends(arm: ArmHarness) -> None:
     arm.driver.fail = ""
     for _ in range(_DAYS):
         arm.advance(_DAY_SECONDS)
-    found = arm._runner.run(entities(arm)).values()
+    found = arm._runner.run(all_entities(arm.store)).values()
     going = [
         one for one in found if isinstance(one, Operation) and one.status is OperationStatus.RUNNING
     ]

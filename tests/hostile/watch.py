@@ -5,7 +5,6 @@ import logging
 import os
 import resource
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.fixtures.endpoint import EndpointHarness
@@ -26,12 +25,7 @@ class Watch(logging.Handler):
         self._endpoint.call(lambda: asyncio.get_running_loop().set_exception_handler(self._failed))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

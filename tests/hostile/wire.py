@@ -5,7 +5,6 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from tests.fixtures.endpoint import POLL_TARGET
@@ -82,12 +81,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.sock.close()
 
     def send(self, *parts: bytes) -> None:

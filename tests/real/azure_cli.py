@@ -22,8 +22,8 @@ Event = dict[str, Any]
 class AzureCliService(ServiceProcess):
     """A service with a virtual clock, its users with the Azure CLI, and its machines."""
 
-    def __init__(self, data: Path, *words: str, arm: str = FREE) -> None:
-        super().__init__(data, "--clock", "virtual", *words, arm=arm)
+    def __init__(self, data: Path, *, fleet: str = "", arm: str = FREE) -> None:
+        super().__init__(data, "--clock", "virtual", fleet=fleet, arm=arm)
         self._commands = ExitStack()
 
     def __exit__(self, *error: object) -> None:

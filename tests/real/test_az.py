@@ -63,13 +63,6 @@ class Watch:
         return {words[1] for words in self._lines() if words[0] == "looked for"}
 
 
-def fleet(folder: Path) -> str:
-    """A file with one machine."""
-    path = folder / "fleet.toml"
-    path.write_text(FLEET)
-    return str(path)
-
-
 def names(service: AzureCliService) -> list[str]:
     """The machines, as the Azure CLI lists them."""
     found: list[str] = service.ask("vm", "list", "--query", "[].name")
@@ -80,7 +73,7 @@ def names(service: AzureCliService) -> list[str]:
 @pytest.mark.usefixtures("az")
 def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at once do so once; the secret is in no command line; nobody asks the Internet."""
-    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as service:
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         watch = Watch(tmp_path / "watch", monkeypatch)
         first, second = (
             service.start_az("vm", "list"),
@@ -113,7 +106,7 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     data = tmp_path / "data"
     stamp = data / az_command.FOLDER / "fairwarning.json"
     watch = Watch(tmp_path / "watch", monkeypatch)
-    with AzureCliService(data, fleet(tmp_path)) as service:
+    with AzureCliService(data, fleet=FLEET) as service:
         assert [names(service), names(service)] == [["one"], ["one"]]
         assert len(watch.logins()) == 1
         old = json.loads(stamp.read_text()) | {"at": time.time() - 31 * 86_400}
@@ -144,7 +137,7 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.spec("C2", "C3")
 def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
     """Told where the service is and whom to trust, it works by itself; a reader may only look."""
-    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as service:
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         own = tmp_path / "own"
         own.mkdir()
         settings = az_command.environment(os.environ, own, service.ready["ca"])

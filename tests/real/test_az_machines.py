@@ -65,10 +65,8 @@ def test_the_life_of_a_machine(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_an_eviction_is_simulated(tmp_path: Path) -> None:
     """A Spot machine has half a minute, and is deallocated then. No other can be evicted."""
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(FLEET)
     spot = ("--resource-group", GROUP, "--name", "spot")
-    with AzureCliService(tmp_path / "data", str(fleet)) as service:
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         service.ask("vm", "create", *spot, *NEW, "--priority", "Spot")
         assert service.events("spot") == []
         service.ask("vm", "simulate-eviction", *spot)
@@ -124,10 +122,8 @@ def test_what_a_group_holds(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_an_operation_outlives_the_service(tmp_path: Path) -> None:
     """Killed after it has accepted a restart, it goes on with it; so does the operation's URL."""
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(FLEET)
     data = tmp_path / "data"
-    with AzureCliService(data, str(fleet)) as service:
+    with AzureCliService(data, fleet=FLEET) as service:
         service.events("one")
         done = service.az("vm", "restart", *ONE, "--no-wait", "--debug")
         assert done.returncode == 0, done.stderr

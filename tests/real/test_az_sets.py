@@ -98,9 +98,7 @@ def test_a_new_notice_is_for_those_that_are_brought_to_it(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("az")
 def test_a_body_as_the_documentation_has_it(tmp_path: Path) -> None:
     """It says nothing but the notice. Before its api-version it is refused, and so is too much."""
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(FLEET)
-    with AzureCliService(tmp_path / "data", str(fleet)) as service:
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         path = service.path("virtualMachineScaleSets/web")
         put = ("rest", "--method", "put", "--url", f"{path}?api-version=2019-03-01", "--body")
         earlier = ("rest", "--method", "put", "--url", f"{path}?api-version=2018-10-01", "--body")
@@ -131,9 +129,7 @@ def test_a_body_as_the_documentation_has_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_what_users_do_to_instances(tmp_path: Path) -> None:
     """Restarts are announced and wait; what happens at once is not, and is over when it says so."""
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(FLEET)
-    with AzureCliService(tmp_path / "data", str(fleet)) as service:
+    with AzureCliService(tmp_path / "data", fleet=FLEET) as service:
         service.events("web_0")
         restart = service.start_az("vmss", "restart", *SET, "--instance-ids", "0")
         event = service.announced("web_1", "Reboot")
@@ -167,9 +163,7 @@ def test_what_users_do_to_instances(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_what_the_platform_does_to_instances(tmp_path: Path) -> None:
     """Maintenance may be begun when one is planned; Spot instances are evicted; a set ends."""
-    fleet = tmp_path / "fleet.toml"
-    fleet.write_text(SPOT)
-    with AzureCliService(tmp_path / "data", str(fleet)) as service:
+    with AzureCliService(tmp_path / "data", fleet=SPOT) as service:
         service.events("web_0")
         maintain = ("vmss", "perform-maintenance", *SET, "--instance-ids", "0")
         said = service.refused(*maintain)

@@ -23,6 +23,7 @@ from fairwarning.service.tokens import (
     Unauthorized,
     key_of,
 )
+from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
 
 KEY = bytes(range(32))
@@ -346,22 +347,9 @@ def test_the_key_is_made_once(tmp_path: Path) -> None:
 
 def test_the_key_is_private_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No file that has ever held the key could be read by others for an instant."""
-    seen: list[int] = []
-
-    def record_open(path: Path, flags: int, mode: int = 0o777, **more: Any) -> int:  # noqa: ANN401
-        handle = real(path, flags, mode, **more)
-        if flags & os.O_CREAT:
-            seen.append(os.fstat(handle).st_mode & 0o777)
-        return handle
-
-    real = os.open
-    monkeypatch.setattr(os, "open", record_open)
-    mask = os.umask(0)
-    try:
+    with created_modes(monkeypatch) as modes:
         key_of(tmp_path)
-    finally:
-        os.umask(mask)
-    assert seen == [0o600]
+    assert modes == [0o600]
 
 
 def test_somebody_else_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ from fairwarning.core.commands import (
     StartRollout,
     UpdateSet,
 )
+from fairwarning.core.decision import Did, Fact
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import (
     Entity,
@@ -53,6 +54,11 @@ from fairwarning.core.model import (
 from fairwarning.store.store import Batch
 
 NOON = 1_767_960_000.25
+
+
+def line_about(entity: Ref, event: str = "", *, at: float = 1.5, why: str = "") -> Line:
+    """A line of the journal about the entity."""
+    return Line(at, "somebody", entity, Fact(Did.STARTED, event, "m", "o", why))
 
 
 class Author:

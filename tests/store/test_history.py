@@ -4,16 +4,11 @@ from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Change, Store
-from tests.store.author import Author
+from tests.store.author import Author, line_about
 from tests.store.conftest import Kept, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
-
-
-def told(entity: Ref, event: str = "", why: str = "") -> Line:
-    """A line about the entity."""
-    return Line(1.5, "somebody", entity, Fact(Did.STARTED, event, "m", "o", why))
 
 
 def scope(name: str, version: int = 1) -> Scope:
@@ -48,7 +43,14 @@ def test_the_journal_can_be_asked_for_an_entity_or_an_event(kept: Kept) -> None:
 
 def test_the_journal_comes_in_pages(kept: Kept) -> None:
     """From past a number, at most so many, also when filtered; what is unknown has no lines."""
-    lines = [told(A, "e1"), told(B), told(A), told(B, "e1"), told(A, "e1"), told(A, "e2")]
+    lines = [
+        line_about(A, "e1"),
+        line_about(B),
+        line_about(A),
+        line_about(B, "e1"),
+        line_about(A, "e1"),
+        line_about(A, "e2"),
+    ]
 
     async def story(store: Store) -> None:
         for line in lines[:2]:
@@ -82,7 +84,9 @@ def test_the_journal_comes_in_pages(kept: Kept) -> None:
 
 def test_a_line_can_say_anything(kept: Kept) -> None:
     """Text goes in and out as it is: quotes, other scripts, control characters, nothing."""
-    lines = [told(A, why=why) for why in ("", "'; --", "été „ß“ 雪 🙂", "a\0b\n\r\t", "x" * 5000)]
+    lines = [
+        line_about(A, why=why) for why in ("", "'; --", "été „ß“ 雪 🙂", "a\0b\n\r\t", "x" * 5000)
+    ]
 
     async def story(store: Store) -> None:
         await store.commit(Batch(1.0, lines=lines))
@@ -195,7 +199,7 @@ def test_old_lines_are_dropped_and_newer_ones_stay(kept: Kept) -> None:
         if dropped:
             assert await store.journal(event="e3") == []
         await restart(store)
-        await store.commit(Batch(1.0, lines=[told(A)]))
+        await store.commit(Batch(1.0, lines=[line_about(A)]))
         assert [entry.number for entry in await store.latest(1)] == [2501]
 
     kept(story)

@@ -2,21 +2,14 @@
 
 from random import Random
 
-from fairwarning.core.cascade import Line
 from fairwarning.core.commands import CreateScope, Maintain, Poll
-from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Machine, Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
-from tests.store.author import Author
+from tests.store.author import Author, line_about
 from tests.store.conftest import Kept, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
-
-
-def told(entity: Ref, event: str = "", at: float = 1.5) -> Line:
-    """A line about the entity."""
-    return Line(at, "somebody", entity, Fact(Did.STARTED, event, "m", "o"))
 
 
 def test_the_newest_lines_are_the_journal_backwards(kept: Kept) -> None:
@@ -46,7 +39,7 @@ def test_the_newest_lines_come_in_pages(kept: Kept) -> None:
     """Read on from the last number of each page, they come once each; the unknown has none."""
 
     async def story(store: Store) -> None:
-        lines = [told(A if n % 3 else B) for n in range(30)]
+        lines = [line_about(A if n % 3 else B) for n in range(30)]
         await store.commit(Batch(1.0, lines=lines))
         seen: list[int] = []
         before = None
@@ -75,11 +68,13 @@ def test_an_old_event_is_found_under_thousands_of_newer_lines(kept: Kept) -> Non
     """Its own lines, all and in order, however much its scope was written about since."""
 
     async def story(store: Store) -> None:
-        await store.commit(Batch(1.0, lines=[told(A, "e1"), told(B, "e0"), told(A, "e1")]))
+        await store.commit(
+            Batch(1.0, lines=[line_about(A, "e1"), line_about(B, "e0"), line_about(A, "e1")])
+        )
         for start in range(0, 6000, 500):
-            lines = [told(A, f"later-{start + n}") for n in range(500)]
+            lines = [line_about(A, f"later-{start + n}") for n in range(500)]
             await store.commit(Batch(2.0, lines=lines))
-        await store.commit(Batch(3.0, lines=[told(A, "e1")]))
+        await store.commit(Batch(3.0, lines=[line_about(A, "e1")]))
         await restart(store)
         for entity in (None, A):
             found = await store.journal(event="e1", entity=entity)

@@ -18,7 +18,7 @@ from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Beat
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.test_newest import told
+from tests.store.author import line_about
 
 A: Ref = (Scope, "a")
 LEASE = 0.3
@@ -260,7 +260,7 @@ def test_a_new_part_of_the_journal_is_made_in_time_and_old_ones_are_dropped() ->
         async with one._connections.one() as connection:
             await connection.execute("UPDATE head SET line = 999998")
         for at in (1.0, 2.0, 3.0, 4.0):
-            await one.commit(Batch(at, lines=[told(A, at=at)]))
+            await one.commit(Batch(at, lines=[line_about(A, at=at)]))
         numbers = [entry.number for entry in await other.journal()]
         assert numbers == [999999, 1000000, 1000001, 1000002]
         assert await other.forget(1.0) == 0
@@ -268,7 +268,7 @@ def test_a_new_part_of_the_journal_is_made_in_time_and_old_ones_are_dropped() ->
         assert await other.forget(9.0) == 0
         assert [entry.number for entry in await one.latest(9)] == numbers[:0:-1]
         assert await one.journal(entity=A, limit=9) == await other.journal()
-        await one.commit(Batch(5.0, lines=[told(A, at=5.0)]))
+        await one.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
 
     two(story)
 
