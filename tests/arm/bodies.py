@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.arm.rig import Answer, Control
+from tests.fixtures.arm import ArmHarness
+from tests.fixtures.http import Response
 
 Json = dict[str, Any]
 
@@ -31,14 +32,14 @@ def policy(*, reboot: bool = False, redeploy: bool = False) -> Json:
     }
 
 
-def created(answer: Answer) -> Json:
+def created(answer: Response) -> Json:
     """The resource that was made just now. (Of availability sets, Azure says 200.)"""
     assert answer.status in {200, 201}, answer.body
     made: Json = answer.json
     return made
 
 
-def machine(arm: Control, path: str = VM, **properties: object) -> str:
+def machine(arm: ArmHarness, path: str = VM, **properties: object) -> str:
     """A machine, in a group that is made with it; its path."""
     arm.group(path.split("/")[2])
     created(arm.put(path, {"location": "local", "properties": properties}))
@@ -46,7 +47,7 @@ def machine(arm: Control, path: str = VM, **properties: object) -> str:
 
 
 def scale_set(
-    arm: Control,
+    arm: ArmHarness,
     path: str = WEB,
     capacity: int = 3,
     model: Json | None = None,
@@ -63,12 +64,12 @@ def scale_set(
     return path
 
 
-def names(arm: Control, path: str) -> list[str]:
+def names(arm: ArmHarness, path: str) -> list[str]:
     """What a listing holds, by name."""
     return [one["name"] for one in arm.get(path).json["value"]]
 
 
-def told(arm: Control, scope: str) -> list[tuple[str, str, list[str]]]:
+def told(arm: ArmHarness, scope: str) -> list[tuple[str, str, list[str]]]:
     """What the machines of a scope are told: types, states and resources of its events."""
     return [
         (event["EventType"], event["EventStatus"], event["Resources"])
@@ -76,12 +77,12 @@ def told(arm: Control, scope: str) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-def actors(arm: Control, did: str) -> set[str]:
+def actors(arm: ArmHarness, did: str) -> set[str]:
     """Who the journal says did this."""
     return {entry.line.actor for entry in arm.journal() if entry.line.fact.did == did}
 
 
-def refused(answer: Answer) -> tuple[int, str]:
+def refused(answer: Response) -> tuple[int, str]:
     """How something was refused."""
     assert answer.status >= 400, answer.body
-    return answer.status, answer.code
+    return answer.status, answer.error_code

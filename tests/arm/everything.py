@@ -28,7 +28,8 @@ from fairwarning.core.model import (
 from fairwarning.service.settings import TENANT, Cloud
 from fairwarning.service.tokens import Principal, Role
 from fairwarning.store.memory import MemoryStore
-from tests.arm.rig import OPERATOR, Answer, Control
+from tests.fixtures.arm import OPERATOR, ArmHarness
+from tests.fixtures.http import Response
 
 OURS, THEIRS = "Ours", "Theirs"
 """Two resource groups with the same things in them."""
@@ -138,7 +139,7 @@ ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
 
 @dataclass(frozen=True)
-class Ask:
+class RouteRequest:
     """A request for a route, which works."""
 
     route: Route
@@ -151,28 +152,36 @@ class Ask:
         """What a failed test calls it."""
         return f"{self.route.method} {self.route.path}"
 
-    def at(self, **params: str) -> "Ask":
+    def at(self, **params: str) -> "RouteRequest":
         """The same of something else."""
         given = {**self.params, **params}
         return replace(self, path=filled(self.route.path, given), params=given)
 
 
-class Everything(Control):
+class Everything(ArmHarness):
     """The control plane of such a fleet."""
 
-    def call(self, ask: Ask, *, principal: Principal | None = None, **given: Any) -> Answer:  # noqa: ANN401
-        """Ask, as whoever."""
-        return self.ask(ask.route.method, f"/{ask.path}", ask.body, principal=principal, **given)
+    def call(
+        self,
+        ask: RouteRequest,
+        *,
+        principal: Principal | None = None,
+        **given: Any,  # noqa: ANN401  (what `request` takes)
+    ) -> Response:
+        """Send it, with the token of this principal or of the operator."""
+        return self.request(
+            ask.route.method, f"/{ask.path}", ask.body, principal=principal, **given
+        )
 
-    def requests(self) -> list[Ask]:
+    def requests(self) -> list[RouteRequest]:
         """One for each route that wants a token."""
-        return [self.request(one) for one in self.app.table.routes if not one.public]
+        return [self.request_for(one) for one in self.app.table.routes if not one.public]
 
-    def request(self, route: Route) -> Ask:
+    def request_for(self, route: Route) -> RouteRequest:
         """For this route."""
         params = {name: self._value(route, name) for name in _names(route.path)}
         body = self._body(route)
-        return Ask(route, filled(route.path, params), params, body)
+        return RouteRequest(route, filled(route.path, params), params, body)
 
     def _value(self, route: Route, name: str) -> str:
         if name == "set":
@@ -279,7 +288,7 @@ def body_for(route: Route) -> Json:
 # --- The fleet ------------------------------------------------------------------------------------
 
 
-def fill(arm: Control) -> None:
+def fill(arm: ArmHarness) -> None:
     """Put one of everything into both groups; each thing is its tenant's."""
     for who, group in ((ANN, OURS), (BOB, THEIRS)):
         here = f"/resourceGroups/{group}"
@@ -341,13 +350,13 @@ class Mould:
 # --- Watching -------------------------------------------------------------------------------------
 
 
-def state(arm: Control) -> tuple[object, ...]:
+def state(arm: ArmHarness) -> tuple[object, ...]:
     """Everything there is to see."""
     found = arm._runner.run(entities(arm))
     return found, len(arm.journal()), list(arm.driver.given), arm.clock.now()
 
 
-async def entities(arm: Control) -> dict[Ref, Entity | None]:
+async def entities(arm: ArmHarness) -> dict[Ref, Entity | None]:
     """All that the store keeps."""
     found: dict[Ref, Entity | None] = {}
     for kind in KINDS:
@@ -357,6 +366,17 @@ async def entities(arm: Control) -> dict[Ref, Entity | None]:
 
 
 __all__ = [
-    "ANN", "BOB", "OPERATOR", "OURS", "READER", "THEIRS", "Ask", "Everything", "Mould",
-    "body_for", "entities", "filled", "state",
+    "ANN",
+    "BOB",
+    "OPERATOR",
+    "OURS",
+    "READER",
+    "THEIRS",
+    "Everything",
+    "Mould",
+    "RouteRequest",
+    "body_for",
+    "entities",
+    "filled",
+    "state",
 ]  # fmt: skip

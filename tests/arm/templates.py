@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.arm.rig import VERSION
+from tests.fixtures.arm import VERSION
 
 Json = dict[str, Any]
 

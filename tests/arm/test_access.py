@@ -17,12 +17,13 @@ from tests.arm.everything import (
     OURS,
     READER,
     THEIRS,
-    Ask,
     Everything,
     Mould,
+    RouteRequest,
     state,
 )
-from tests.arm.rig import KEY, VERSION, Answer, Control
+from tests.fixtures.arm import KEY, VERSION, ArmHarness
+from tests.fixtures.http import Response
 
 pytestmark = pytest.mark.spec("C3")
 
@@ -76,19 +77,19 @@ def _secrets() -> list[str]:
     return [header, KEY.decode(), base64.b64encode(KEY).decode(), KEY.hex(), "never-kept"]
 
 
-def assert_told(answer: Answer, label: str) -> None:
+def assert_told(answer: Response, label: str) -> None:
     """A refusal as Azure words it, and nothing that nobody may know."""
     assert answer.status >= 400, label
     assert answer.headers["cache-control"] == "no-store", label
     if answer.body:
         assert set(answer.json) == {"error"}, label
         assert set(answer.json["error"]) == {"code", "message"}, label
-        assert answer.code.isalpha(), label
-        assert 0 < len(answer.message) <= 1_000, label
+        assert answer.error_code.isalpha(), label
+        assert 0 < len(answer.error_message) <= 1_000, label
     assert_discreet(answer, label)
 
 
-def assert_discreet(answer: Answer, label: str) -> None:
+def assert_discreet(answer: Response, label: str) -> None:
     """No secret is in it."""
     whole = f"{answer.headers} {answer.body.decode()}"
     assert not any(secret in whole for secret in _secrets()), label
@@ -99,7 +100,7 @@ def assert_discreet(answer: Answer, label: str) -> None:
 
 def test_what_is_public() -> None:
     """Logging in, and what is asked before; nothing else does without a token."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         routes = [one for one in arm.app.table.routes if one.public]
     assert {f"{one.method} {one.path}" for one in routes} == PUBLIC
 
@@ -185,7 +186,7 @@ def test_nobody_gets_in(mould: Mould, stranger: str) -> None:
             answer = arm.send(one.route.method, one.path, query, body, headers)
             assert answer.status == 401, one.label
             assert answer.headers["www-authenticate"].startswith("Bearer"), one.label
-            assert answer.code in _REASONS, one.label
+            assert answer.error_code in _REASONS, one.label
             assert_told(answer, one.label)
         assert state(arm) == before
 
@@ -207,7 +208,7 @@ def test_what_there_is_nobody_is_told(mould: Mould) -> None:
     with mould.cast() as arm:
         for path in ("/subscriptions/x/nothing", "/nothing", "/", "//", "/a/b/c/d/e/f/g"):
             answer = arm.send("GET", path, "", b"", {})
-            assert (answer.status, answer.code) == (401, "AuthenticationFailed"), path
+            assert (answer.status, answer.error_code) == (401, "AuthenticationFailed"), path
 
 
 def test_public_routes_change_nothing(mould: Mould) -> None:
@@ -216,7 +217,7 @@ def test_public_routes_change_nothing(mould: Mould) -> None:
         before = state(arm)
         for route in arm.app.table.routes:
             if route.public:
-                one = arm.request(route)
+                one = arm.request_for(route)
                 for headers in ({}, {"authorization": "Bearer x"}, {"content-type": "text/x"}):
                     answer = arm.send(route.method, one.path, "", b"", headers)
                     assert answer.status in {200, 400, 401}, one.label
@@ -234,10 +235,10 @@ def test_a_tenant_of_another_group(mould: Mould) -> None:
         for one in arm.requests():
             answer = arm.call(one, principal=BOB)
             if "group" in one.params:
-                assert (answer.status, answer.code) == (403, "AuthorizationFailed"), one.label
+                assert (answer.status, answer.error_code) == (403, "AuthorizationFailed"), one.label
                 assert_told(answer, one.label)
             elif "/operations/" in one.route.path:
-                assert (answer.status, answer.code) == (404, "NotFound"), one.label
+                assert (answer.status, answer.error_code) == (404, "NotFound"), one.label
             else:
                 assert answer.status == 200, one.label
                 assert OURS.lower() not in answer.body.decode().lower(), one.label
@@ -342,7 +343,7 @@ def test_references_lead_nowhere(mould: Mould) -> None:
         inside = {"availabilitySet": {"id": f"{home}/Microsoft.Compute/availabilitySets/av"}}
         body = {"location": "local", "properties": inside}
         refused = arm.put(f"{compute}/virtualMachines/new", body, principal=BOB)
-        assert (refused.status, refused.code) == (400, "InvalidParameter")
+        assert (refused.status, refused.error_code) == (400, "InvalidParameter")
         assert state(arm) == before
         value = f"[reference('{home}/Microsoft.Network/virtualNetworks/one', '2024-05-01', 'Full')]"
         template = {
@@ -369,7 +370,7 @@ def test_a_reader(mould: Mould, group: str) -> None:
         for one in arm.requests():
             answer = arm.call(one, principal=who)
             if one.route.writes:
-                assert (answer.status, answer.code) == (403, "AuthorizationFailed"), one.label
+                assert (answer.status, answer.error_code) == (403, "AuthorizationFailed"), one.label
                 assert_told(answer, one.label)
             elif "/operations/" in one.route.path and group:
                 assert answer.status == 404, one.label
@@ -415,7 +416,9 @@ def test_another_subscription(mould: Mould) -> None:
             if "subscription" in one.params:
                 there = one.at(subscription="00000000-0000-0000-0000-000000000002")
                 answer = arm.call(there)
-                assert (answer.status, answer.code) == (404, "SubscriptionNotFound"), one.label
+                assert (answer.status, answer.error_code) == (404, "SubscriptionNotFound"), (
+                    one.label
+                )
                 assert_told(answer, one.label)
         assert state(arm) == before
 
@@ -438,12 +441,12 @@ def test_a_version_is_required(mould: Mould, version: str) -> None:
         before = state(arm)
         for one in arm.requests():
             answer = arm.call(one, version=version)
-            assert (answer.status, answer.code) == (400, VERSIONS[version]), one.label
+            assert (answer.status, answer.error_code) == (400, VERSIONS[version]), one.label
             assert_told(answer, one.label)
         assert state(arm) == before
 
 
-def _spellings(one: Ask) -> Iterator[str]:
+def _spellings(one: RouteRequest) -> Iterator[str]:
     """A path in other cases. Ids of ours are to be sent back as they are."""
     kept = {value for name, value in one.params.items() if name in OPAQUE}
     if "/operations/" in one.route.path:
@@ -460,7 +463,7 @@ def test_case_does_not_matter(mould: Mould) -> None:
                 continue
             right = arm.call(one)
             for path in _spellings(one):
-                answer = arm.ask(one.route.method, f"/{path}")
+                answer = arm.request(one.route.method, f"/{path}")
                 assert answer.status == right.status, (path, answer.body)
                 assert answer.body.lower() == right.body.lower(), path
 
@@ -474,7 +477,7 @@ def test_case_does_not_matter_for_writes(mould: Mould) -> None:
             right = arm.call(one)
             names = _names(arm)
         with mould.cast() as arm:
-            answer = arm.ask(one.route.method, f"/{next(_spellings(one))}", one.body)
+            answer = arm.request(one.route.method, f"/{next(_spellings(one))}", one.body)
             assert answer.status == right.status, (one.label, answer.body)
             assert _names(arm) == names, one.label
 
@@ -491,13 +494,13 @@ def test_other_methods(mould: Mould) -> None:
         before = state(arm)
         for one in arm.requests():
             for method in _missing(arm, one):
-                answer = arm.ask(method, f"/{one.path}")
-                assert (answer.status, answer.code) == (405, "MethodNotAllowed"), one.label
+                answer = arm.request(method, f"/{one.path}")
+                assert (answer.status, answer.error_code) == (405, "MethodNotAllowed"), one.label
                 assert_told(answer, one.label)
         assert state(arm) == before
 
 
-def _missing(arm: Everything, one: Ask) -> list[str]:
+def _missing(arm: Everything, one: RouteRequest) -> list[str]:
     """Methods that there are not, for this very path."""
     here = {route.method for route in arm.app.table.routes if route.path == one.route.path}
     return [method for method in METHODS if method not in here]
@@ -525,8 +528,8 @@ def test_unknown_paths(mould: Mould, path: str) -> None:
     with mould.cast() as arm:
         before = state(arm)
         for method in ("GET", "PUT", "POST", "DELETE"):
-            answer = arm.ask(method, path)
+            answer = arm.request(method, path)
             assert answer.status == 404, path
-            assert answer.code in {"InvalidResourceType", "SubscriptionNotFound"}, path
+            assert answer.error_code in {"InvalidResourceType", "SubscriptionNotFound"}, path
             assert_told(answer, path)
         assert state(arm) == before

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tests.arm.bodies import AV, AV_SCOPE, COMPUTE, created, names, notice, policy, refused, told
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 SETS = f"{COMPUTE}/availabilitySets"
 MACHINES = f"{COMPUTE}/virtualMachines"
@@ -12,7 +12,7 @@ HERE = {"location": "local"}
 IN_SET = {"availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
 
 
-def with_machines(arm: Control, count: int, **properties: object) -> None:
+def with_machines(arm: ArmHarness, count: int, **properties: object) -> None:
     """An availability set of so many machines."""
     arm.group()
     created(arm.put(AV, {**HERE, "properties": properties}))
@@ -23,7 +23,7 @@ def with_machines(arm: Control, count: int, **properties: object) -> None:
 @pytest.mark.spec("C1")
 def test_a_set_is_made_and_read() -> None:
     """201 with the whole document, then the same by GET and in both listings."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         own = {"platformUpdateDomainCount": 3, "other": {"a": 1}}
         body = {**HERE, "sku": {"name": "Aligned"}, "tags": {"a": "b"}, "properties": own}
@@ -54,17 +54,17 @@ def test_a_set_is_made_and_read() -> None:
 )
 def test_how_many_domains_there_may_be(properties: Any) -> None:  # noqa: ANN401
     """Azure's numbers; others are refused with the range."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         answer = arm.put(AV, {**HERE, "properties": properties})
         assert refused(answer) == (400, "InvalidParameter")
-        assert next(iter(properties)) in answer.message
+        assert next(iter(properties)) in answer.error_message
         assert names(arm, SETS) == []
 
 
 def test_domains_are_for_life() -> None:
     """The machines are spread over them already; other things may change."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         with_machines(arm, 1, platformUpdateDomainCount=3)
         change = {"properties": {"platformUpdateDomainCount": 5}}
         assert refused(arm.patch(AV, change)) == (409, "PropertyChangeNotAllowed")
@@ -74,7 +74,7 @@ def test_domains_are_for_life() -> None:
 @pytest.mark.spec("E4")
 def test_machines_are_spread() -> None:
     """Over the update domains and the fault domains, each into the emptiest; the set lists them."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         with_machines(arm, 6, platformUpdateDomainCount=3)
         machines = arm.machines(AV_SCOPE).values()
         assert Counter(one.update_domain for one in machines) == {0: 2, 1: 2, 2: 2}
@@ -89,7 +89,7 @@ def test_machines_are_spread() -> None:
 
 def test_the_set_is_one_of_the_same_group() -> None:
     """However its id is spelt; what is not there, or somewhere else, is refused."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         arm.group("other")
         created(arm.put(AV, HERE))
@@ -110,7 +110,7 @@ def test_the_set_is_one_of_the_same_group() -> None:
 @pytest.mark.spec("M16", "T4")
 def test_machines_of_a_set_hear_of_each_other() -> None:
     """One scope for all; each may go by itself, and the set stays."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         with_machines(arm, 2)
         arm.poll(AV_SCOPE)
         arm.post(f"{MACHINES}/m0/restart")
@@ -128,7 +128,7 @@ def test_machines_of_a_set_hear_of_each_other() -> None:
 @pytest.mark.spec("E8")
 def test_a_policy_of_the_set() -> None:
     """What users want of its machines appears as Started."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         with_machines(arm, 1)
         arm.poll(AV_SCOPE)
         assert arm.patch(AV, {"properties": policy(reboot=True)}).status == 200
@@ -138,7 +138,7 @@ def test_a_policy_of_the_set() -> None:
 
 def test_a_set_goes_when_it_is_empty() -> None:
     """Not before; and then it is gone, and what is gone may be deleted again."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         with_machines(arm, 1)
         held = arm.delete(AV)
         assert refused(held) == (409, "OperationNotAllowed")
@@ -153,7 +153,7 @@ def test_a_set_goes_when_it_is_empty() -> None:
 
 def test_sets_of_a_fleet_file() -> None:
     """They are there with their machines, take others, and change nothing by being written back."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo(
             '[[availability_set]]\nname = "av"\ngroup = "rg"\nmachines = 3\nupdate_domains = 3'
         )

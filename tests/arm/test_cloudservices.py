@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import COMPUTE, SERVICE, SERVICE_SCOPE, created, names, refused, told
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 SERVICES = f"{COMPUTE}/cloudServices"
 HERE = {"location": "local"}
@@ -20,13 +20,13 @@ def roles(**sizes: int) -> dict[str, Any]:
     return {"properties": {"roleProfile": {"roles": listed}}}
 
 
-def service(arm: Control, **sizes: int) -> None:
+def service(arm: ArmHarness, **sizes: int) -> None:
     """A cloud service with these roles."""
     arm.group()
     created(arm.put(SERVICE, {**HERE, **roles(**sizes)}))
 
 
-def instances(arm: Control) -> list[str]:
+def instances(arm: ArmHarness) -> list[str]:
     """The names of its role instances."""
     return names(arm, f"{SERVICE}/roleInstances")
 
@@ -34,7 +34,7 @@ def instances(arm: Control) -> list[str]:
 @pytest.mark.spec("C1")
 def test_a_service_is_made_and_read() -> None:
     """201 with its roles; then by GET, in both listings, role by role and instance by instance."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2, Worker=1)
         made = arm.get(SERVICE).json
         assert made["id"] == f"{SUBSCRIPTION}{SERVICE}"
@@ -66,7 +66,7 @@ def test_a_service_is_made_and_read() -> None:
 )
 def test_what_is_no_role(said: object) -> None:
     """It is refused, and no service is made."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         answer = arm.put(SERVICE, {**HERE, "properties": {"roleProfile": {"roles": said}}})
         assert refused(answer) == (400, "InvalidParameter")
@@ -75,7 +75,7 @@ def test_what_is_no_role(said: object) -> None:
 
 def test_roles_grow_and_shrink() -> None:
     """At the end of each; a role that is left out goes whole; counted are those that stay."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2, Worker=2)
         assert arm.put(SERVICE, {**HERE, **roles(Web=3, Worker=1)}).status == 200
         arm.advance(60)
@@ -92,7 +92,7 @@ def test_roles_grow_and_shrink() -> None:
 
 def test_a_number_does_not_come_back() -> None:
     """Who deletes an instance and then changes something else wants no other in its place."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2)
         arm.delete(f"{SERVICE}/roleInstances/Web_IN_1")
         arm.advance(60)
@@ -118,7 +118,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
         ({"roleInstances": ["Web_IN_1"]}, {"Web_IN_1"}),
         ({"roleInstances": ["*"]}, {"Web_IN_0", "Web_IN_1"}),
     ):
-        with Control() as arm:
+        with ArmHarness() as arm:
             service(arm, Web=2)
             arm.poll(SERVICE_SCOPE)
             asked = arm.post(f"{SERVICE}/{action}", body)
@@ -134,7 +134,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
 @pytest.mark.parametrize("action", ["restart", "reimage", "rebuild"])
 def test_actions_on_one(action: str) -> None:
     """By its own path."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2)
         asked = arm.post(f"{SERVICE}/roleinstances/web_in_0/{action}")
         arm.advance(200)
@@ -144,7 +144,7 @@ def test_actions_on_one(action: str) -> None:
 
 def test_names_are_compared_without_case() -> None:
     """In a body as in a path."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2)
         asked = arm.post(f"{SERVICE}/restart", {"roleInstances": ["web_in_1", "WEB_IN_1"]})
         assert asked.status == 202, asked.body
@@ -153,7 +153,7 @@ def test_names_are_compared_without_case() -> None:
 
 def test_what_is_not_there() -> None:
     """404, and nothing is done to the others; nobody deletes all by saying nothing."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=1)
         assert refused(arm.get(f"{SERVICE}/roleInstances/x")) == (404, "ResourceNotFound")
         unknown = arm.post(f"{SERVICE}/restart", {"roleInstances": ["Web_IN_0", "x"]})
@@ -166,7 +166,7 @@ def test_what_is_not_there() -> None:
 
 def test_a_service_goes_with_its_instances() -> None:
     """It is there until the last of them has gone."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         service(arm, Web=2)
         asked = arm.delete(SERVICE)
         assert asked.status == 202
@@ -180,7 +180,7 @@ def test_a_service_goes_with_its_instances() -> None:
 
 def test_a_service_of_a_fleet_file() -> None:
     """It is there, and changes nothing by being written back."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/cloudServices/legacy"
         read = arm.get(path).json

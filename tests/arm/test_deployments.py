@@ -4,8 +4,9 @@ import pytest
 
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import COMPUTE, VM, WEB, WEB_SCOPE, actors, created, refused
-from tests.arm.rig import SUBSCRIPTION, VERSION, Answer, Control
 from tests.arm.templates import TEMPLATE, resource
+from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.http import Response
 
 Json = dict[str, Any]
 
@@ -15,20 +16,20 @@ DEPLOYMENT = f"{DEPLOYMENTS}/web_deploy_1"
 NETWORK = f"{RG}/providers/Microsoft.Network"
 
 
-def deploy(arm: Control, *resources: Json, **more: object) -> Answer:
+def deploy(arm: ArmHarness, *resources: Json, **more: object) -> Response:
     """A deployment of these resources."""
     template = {"resources": [*resources], **more}
     return arm.put(DEPLOYMENT, {"properties": {"mode": "Incremental", "template": template}})
 
 
-def whole(arm: Control) -> Answer:
+def whole(arm: ArmHarness) -> Response:
     """The one that `az vmss create` asks for."""
     parameters = {"adminPassword": {"value": "s3cret-in-no-log"}}
     properties = {"mode": "incremental", "template": TEMPLATE, "parameters": parameters}
     return arm.put(DEPLOYMENT, {"properties": properties})
 
 
-def failed(arm: Control, answer: Answer) -> Json:
+def failed(arm: ArmHarness, answer: Response) -> Json:
     """Why a deployment failed: told by its status, as Azure's own tools expect."""
     assert answer.status == 201
     status = arm.ended(answer)
@@ -45,7 +46,7 @@ def failed(arm: Control, answer: Answer) -> Json:
 @pytest.mark.spec("C1", "T1")
 def test_what_the_azure_cli_sends_for_a_scale_set() -> None:
     """All of it is made, in the order that it needs; the set comes back as an output."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         asked = whole(arm)
         assert created(asked)["properties"]["provisioningState"] == "Running"
@@ -76,7 +77,7 @@ def test_what_the_azure_cli_sends_for_a_scale_set() -> None:
 
 def test_deployments_are_kept_without_their_secrets() -> None:
     """Listed, read and deleted; neither template nor parameters stay anywhere."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         whole(arm)
         assert [one["name"] for one in arm.get(DEPLOYMENTS).json["value"]] == ["web_deploy_1"]
@@ -91,7 +92,7 @@ def test_deployments_are_kept_without_their_secrets() -> None:
 
 def test_the_same_again() -> None:
     """Nothing is made twice, and what was written is merged into what is there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         first = whole(arm)
         before = arm.get(WEB).json
@@ -103,7 +104,7 @@ def test_the_same_again() -> None:
 
 def test_a_machine_in_an_availability_set() -> None:
     """In whatever order a template tells them."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         owner = "[resourceId('Microsoft.Compute/availabilitySets', 'av')]"
         answer = deploy(
@@ -122,7 +123,7 @@ def test_a_machine_in_an_availability_set() -> None:
 
 def test_secret_outputs_are_not_kept() -> None:
     """A deployment says that there was one, and no more."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         outputs = {"key": {"type": "securestring", "value": "s3cret"}}
         answer = deploy(arm, outputs=outputs)
@@ -133,7 +134,7 @@ def test_secret_outputs_are_not_kept() -> None:
 
 def test_validation_makes_nothing() -> None:
     """It says what would be made, or what is wrong."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         properties = {"mode": "Incremental", "template": TEMPLATE}
         parameters = {"adminPassword": {"value": "x"}}
@@ -144,7 +145,7 @@ def test_validation_makes_nothing() -> None:
         assert f"{SUBSCRIPTION}{WEB}" in ids
         missing = arm.post(f"{DEPLOYMENT}/validate", {"properties": properties})
         assert refused(missing) == (400, "InvalidTemplate")
-        assert "adminPassword" in missing.message
+        assert "adminPassword" in missing.error_message
         assert arm.get(WEB).status == arm.get(DEPLOYMENT).status == 404
 
 
@@ -164,7 +165,7 @@ def test_a_refusal_is_told_by_the_status(version: str, duration: str, code: str,
     told = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": duration}}
     model = {"virtualMachineProfile": {"scheduledEventsProfile": told}}
     kind = "Microsoft.Compute/virtualMachineScaleSets"
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         one = resource(kind, "web", sku={"capacity": 1}, properties=model, apiVersion=version)
         error = failed(arm, deploy(arm, one))
@@ -175,7 +176,7 @@ def test_a_refusal_is_told_by_the_status(version: str, duration: str, code: str,
 
 def test_what_cannot_be_deployed() -> None:
     """It is named; what came before it stays."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         answer = deploy(
             arm,
@@ -200,7 +201,7 @@ def test_what_cannot_be_deployed() -> None:
 )
 def test_what_is_no_template(body: Json) -> None:
     """It fails as everything else does, and leaves nothing behind."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         error = failed(arm, arm.put(DEPLOYMENT, body))
         assert error["code"] == "InvalidTemplate"
@@ -209,7 +210,7 @@ def test_what_is_no_template(body: Json) -> None:
 
 def test_what_a_template_may_look_at() -> None:
     """Resources of its own group, and those that are there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         arm.group("other")
         kind = "Microsoft.Compute/virtualMachines"
@@ -229,7 +230,7 @@ def test_what_a_template_may_look_at() -> None:
 
 def test_where_there_is_no_group() -> None:
     """404; a name that is none, 400; a status that is another deployment's, 404."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         assert refused(deploy(arm)) == (404, "ResourceGroupNotFound")
         assert refused(arm.get(DEPLOYMENTS)) == (404, "ResourceGroupNotFound")
         arm.group()
@@ -241,7 +242,7 @@ def test_where_there_is_no_group() -> None:
 
 def test_the_journal_says_who_it_was() -> None:
     """For all that a template makes."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         arm.principal = Principal(name="ann", role=Role.TENANT, group="rg")
         whole(arm)

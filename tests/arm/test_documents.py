@@ -12,7 +12,7 @@ from tests.arm.bodies import (
     refused,
     scale_set,
 )
-from tests.arm.rig import Control
+from tests.fixtures.arm import ArmHarness
 
 MACHINES = f"{COMPUTE}/virtualMachines"
 HERE = {"location": "local"}
@@ -20,7 +20,7 @@ HERE = {"location": "local"}
 
 def test_what_it_may_be_called_and_where() -> None:
     """A name that a path can hold, a location, a group that is there; else nothing is made."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         missing = arm.put(VM, HERE)
         assert refused(missing) == (404, "ResourceGroupNotFound")
         arm.group()
@@ -34,7 +34,7 @@ def test_what_it_may_be_called_and_where() -> None:
 
 def test_names_are_compared_without_case() -> None:
     """What was made is found however it is spelt, and keeps the spelling of its maker."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, f"{MACHINES}/Front")
         path = "/resourcegroups/RG/providers/microsoft.compute/virtualmachines/FRONT"
         assert arm.get(path).json["name"] == "Front"
@@ -44,7 +44,7 @@ def test_names_are_compared_without_case() -> None:
 
 def test_what_we_do_not_know_is_kept() -> None:
     """Every property comes back as it was sent; what is ours to say cannot be written."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         written: Json = {
             "storageProfile": {"imageReference": {"sku": "22_04-lts"}, "dataDisks": [{"lun": 1}]},
             "somethingNew": {"deep": [1, {"x": "y"}, True, 0.5]},
@@ -62,7 +62,7 @@ def test_what_we_do_not_know_is_kept() -> None:
 
 def test_secrets_are_not_kept() -> None:
     """Neither shown nor anywhere in what is stored, however they are spelt."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(
             arm,
             osProfile={"computerName": "c", "adminPassword": "s3cret", "customData": "s3cret"},
@@ -77,7 +77,7 @@ def test_secrets_are_not_kept() -> None:
 
 def test_null_is_not_said() -> None:
     """Clients send it for what they leave open: it neither sets nor clears anything."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, licenseType=None, priority=None, **notice("PT10M"))
         assert "licenseType" not in arm.get(VM).json["properties"]
         unset = {"tags": None, "properties": {"scheduledEventsProfile": None}}
@@ -87,7 +87,7 @@ def test_null_is_not_said() -> None:
 
 def test_tags_are_replaced_whole() -> None:
     """What is left out of them is meant to go; everything else is merged."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, one={"a": 1})
         arm.patch(VM, {"tags": {"a": "1", "b": "2"}})
         arm.patch(VM, {"tags": {"b": "3"}, "properties": {"one": {"b": 2}}})
@@ -98,7 +98,7 @@ def test_tags_are_replaced_whole() -> None:
 
 def test_conditions() -> None:
     """Whoever read an older state, or wants a new one, does not overwrite what is there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         etag = arm.get(VM).json["etag"]
         matched = arm.put(VM, HERE, headers={"If-Match": etag})
@@ -117,7 +117,7 @@ def test_conditions() -> None:
 
 def test_a_patch_changes_what_there_is() -> None:
     """Of what is not there it makes nothing."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         assert refused(arm.patch(VM, HERE)) == (404, "ResourceNotFound")
         assert arm.get(MACHINES).json == {"value": []}
@@ -125,7 +125,7 @@ def test_a_patch_changes_what_there_is() -> None:
 
 def test_a_listing_has_pages() -> None:
     """200 at a time; every page says where the next begins, and what was asked for stays asked."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo('[[machine]]\nname = "m"\ncount = 201\ngroup = "rg"')
         first = arm.get(MACHINES, **{"$expand": "instanceView"}).json
         second = arm.follow(first["nextLink"]).json
@@ -141,7 +141,7 @@ def test_a_listing_has_pages() -> None:
 
 def test_nothing_moves() -> None:
     """Another location is refused, whatever it is for; the same one may be spelt otherwise."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         scale_set(arm)
         created(arm.put(AV, HERE))

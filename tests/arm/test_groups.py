@@ -20,14 +20,14 @@ from tests.arm.bodies import (
     scale_set,
     told,
 )
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 RG = "/resourceGroups/rg"
 HERE = {"location": "local"}
 NET = f"{RG}/providers/Microsoft.Network/virtualNetworks/net"
 
 
-def filled(arm: Control) -> None:
+def filled(arm: ArmHarness) -> None:
     """A group with one of everything in it."""
     machine(arm, **notice())
     scale_set(arm, capacity=2, model=notice("PT10M"))
@@ -43,8 +43,8 @@ def filled(arm: Control) -> None:
 @pytest.mark.spec("C1")
 def test_a_group_is_made_and_read() -> None:
     """201, then 200; by GET, by HEAD and in the listing; the first spelling stays."""
-    with Control() as arm:
-        assert arm.ask("HEAD", RG).status == 404
+    with ArmHarness() as arm:
+        assert arm.request("HEAD", RG).status == 404
         made = created(arm.put("/resourcegroups/rg", {**HERE, "tags": {"a": "b"}}))
         assert made == {
             "id": f"{SUBSCRIPTION}{RG}",
@@ -56,14 +56,14 @@ def test_a_group_is_made_and_read() -> None:
         }
         assert arm.put("/resourceGroups/RG", HERE).json == made
         assert arm.get(RG).json == made
-        head = arm.ask("HEAD", RG)
+        head = arm.request("HEAD", RG)
         assert (head.status, head.body) == (204, b"")
         assert arm.get("/resourceGroups").json == {"value": [made]}
 
 
 def test_what_a_group_needs() -> None:
     """A location, a name that is one, tags that are strings; PATCH is for what there is."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         assert refused(arm.put(RG, {})) == (400, "LocationRequired")
         assert refused(arm.put("/resourceGroups/a%20b", HERE)) == (400, "InvalidParameter")
         assert refused(arm.put(RG, {**HERE, "tags": {"a": 1}})) == (400, "InvalidParameter")
@@ -75,7 +75,7 @@ def test_what_a_group_needs() -> None:
 
 def test_a_group_that_is_not_there() -> None:
     """404 for it, and for whatever somebody looks for in it."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         paths = (
             RG, VM, WEB, AV, SERVICE, NET,
             f"{COMPUTE}/virtualMachines",
@@ -92,7 +92,7 @@ def test_a_group_that_is_not_there() -> None:
 @pytest.mark.spec("C1", "T4", "T5")
 def test_a_group_goes_with_all_that_is_in_it() -> None:
     """Each machine with its notice; the group is there until the last of them has gone."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
             arm.poll(scope)
@@ -107,7 +107,7 @@ def test_a_group_goes_with_all_that_is_in_it() -> None:
         assert arm.ended(asked)["status"] == "InProgress"
         arm.advance(300)
         assert arm.ended(asked)["status"] == "Succeeded"
-        assert arm.ask("HEAD", RG).status == 404
+        assert arm.request("HEAD", RG).status == 404
         arm.group()
         for path in (VM, WEB, AV, SERVICE, NET):
             assert refused(arm.get(path)) == (404, "ResourceNotFound")
@@ -116,7 +116,7 @@ def test_a_group_goes_with_all_that_is_in_it() -> None:
 
 def test_other_groups_are_not_touched() -> None:
     """What is called the same elsewhere stays, also in a group whose name begins the same."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         others = ["/resourceGroups/rg2", "/resourceGroups/r"]
         for other in others:
@@ -132,7 +132,7 @@ def test_other_groups_are_not_touched() -> None:
 
 def test_a_group_that_goes_takes_nothing_new() -> None:
     """Neither new things nor changes; a second delete is told of the first."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         arm.poll(VM_SCOPE)
         asked = arm.delete(RG)
@@ -145,7 +145,7 @@ def test_a_group_that_goes_takes_nothing_new() -> None:
 
 def test_an_empty_group_goes_at_once() -> None:
     """And can be made again."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         asked = arm.delete(RG)
         assert arm.ended(asked)["status"] == "Succeeded"
@@ -155,7 +155,7 @@ def test_an_empty_group_goes_at_once() -> None:
 
 def test_a_group_stays_if_something_in_it_cannot_go() -> None:
     """The operation fails and says why; the group takes new things again, and may be deleted."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.driver.fail = "the disk is full"
         asked = arm.delete(RG)
@@ -174,7 +174,7 @@ def test_a_group_stays_if_something_in_it_cannot_go() -> None:
 
 def test_what_is_going_already_goes_on() -> None:
     """What is being deleted does not keep its group from being deleted, and goes before it."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         inside = f"{COMPUTE}/virtualMachines/in"
         arm.patch(inside, {"properties": notice()})
@@ -196,7 +196,7 @@ def test_what_is_going_already_goes_on() -> None:
 
 def test_it_survives_a_restart_of_the_service() -> None:
     """A delete that was acknowledged is carried out by whoever comes after."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         arm.poll(VM_SCOPE)
         asked = arm.delete(RG)
@@ -210,7 +210,7 @@ def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one page holds; and what has more than a page in it goes whole."""
     monkeypatch.setattr("fairwarning.arm.plane.PAGE", 2)
     monkeypatch.setattr(groups, "PAGE", 2)
-    with Control() as arm:
+    with ArmHarness() as arm:
         for number in range(3):
             arm.group(f"g{number}")
             created(arm.put(f"{NET}{number}".replace("/rg/", "/g0/"), HERE))
@@ -227,7 +227,7 @@ def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_journal_says_who_it_was() -> None:
     """For everything that goes with the group."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with Control() as arm:
+    with ArmHarness() as arm:
         filled(arm)
         arm.poll(VM_SCOPE)
         arm.delete(RG, principal=ann)

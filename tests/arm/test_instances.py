@@ -16,7 +16,7 @@ from tests.arm.bodies import (
     scale_set,
     told,
 )
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 FIRST = f"{WEB}/virtualMachines/0"
 MACHINES = f"{COMPUTE}/virtualMachines"
@@ -35,7 +35,7 @@ def protection(*, scale_in: bool = False, actions: bool = False) -> dict[str, An
 @pytest.mark.spec("C1", "T7")
 def test_an_instance_is_read() -> None:
     """By its id or its name; listed by id, with the whole set's location."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model={"osProfile": {"computerNamePrefix": "w"}})
         read = arm.get(FIRST).json
         assert (read["name"], read["instanceId"], read["location"]) == ("web_0", "0", "local")
@@ -52,7 +52,7 @@ def test_an_instance_is_read() -> None:
 
 def test_an_instance_that_is_not_there() -> None:
     """404, also under the name of another set's; to delete it is to be done already."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         for number in ("7", "x", "db_0", "-1"):
             assert refused(arm.get(f"{WEB}/virtualMachines/{number}")) == (404, "ResourceNotFound")
@@ -62,7 +62,7 @@ def test_an_instance_that_is_not_there() -> None:
 
 def test_how_it_is_just_now() -> None:
     """Its view by itself, with the instance, and with all of them."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         view = arm.get(f"{FIRST}/instanceView").json
         codes = [one["code"] for one in view["statuses"]]
@@ -75,7 +75,7 @@ def test_how_it_is_just_now() -> None:
 
 def test_a_listing_has_pages() -> None:
     """200 at a time, in order of ids, over all placement groups."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=401)
         found: list[int] = []
         page = arm.get(f"{WEB}/virtualMachines").json
@@ -97,7 +97,7 @@ def test_a_listing_has_pages() -> None:
 
 def test_an_instance_is_protected_from_scale_in() -> None:
     """It stays when the set shrinks; other protection and other properties come back as written."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, scaleInPolicy={"rules": ["OldestVM"]})
         written = arm.put(FIRST, {"location": "local", **protection(scale_in=True)})
         assert written.status == 200
@@ -110,7 +110,7 @@ def test_an_instance_is_protected_from_scale_in() -> None:
 
 def test_an_instance_is_protected_from_what_is_done_to_its_set() -> None:
     """Passed over when all are meant, not when it is named."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.put(FIRST, protection(actions=True))
         arm.post(f"{WEB}/deallocate", {"instanceIds": ["*"]})
@@ -129,7 +129,7 @@ def test_an_instance_is_protected_from_what_is_done_to_its_set() -> None:
 
 def test_protection_is_merged_and_may_be_lifted() -> None:
     """What is not said stays; booleans may be strings; what was read may be written back."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         text = {"protectionPolicy": {"protectFromScaleIn": "True"}, "own": {"a": [1]}}
         assert arm.put(FIRST, {"properties": text}).status == 200
@@ -149,7 +149,7 @@ def test_protection_is_merged_and_may_be_lifted() -> None:
 
 def test_an_instance_that_nobody_wrote_about_may_be_patched() -> None:
     """It is there, and that is all that a PATCH needs."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         assert arm.patch(FIRST, protection(scale_in=True)).status == 200
         assert arm.machines(WEB_SCOPE)["web_0"].protected
@@ -158,7 +158,7 @@ def test_an_instance_that_nobody_wrote_about_may_be_patched() -> None:
 
 def test_what_was_written_goes_with_its_instance() -> None:
     """Ids are not used again, so nothing of it can turn up elsewhere."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         arm.put(FIRST, {"tags": {"a": "b"}})
         asked = arm.delete(FIRST)
@@ -188,7 +188,7 @@ def test_what_was_written_goes_with_its_instance() -> None:
 )
 def test_actions(action: str, kind: ImpactKind, event: str) -> None:
     """On this one instance, and announced where it is announced on any machine."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.poll(WEB_SCOPE)
         asked = arm.post(f"{WEB}/virtualmachines/0/{action}")
@@ -202,7 +202,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
 @pytest.mark.spec("T4", "T5")
 def test_a_delete_gives_the_notice_of_the_model_it_follows() -> None:
     """Approved, it is deleted then; the set has one less from the beginning."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice("PT15M"))
         arm.poll(WEB_SCOPE)
         asked = arm.delete(FIRST)
@@ -220,7 +220,7 @@ def test_a_delete_gives_the_notice_of_the_model_it_follows() -> None:
 @pytest.mark.spec("T4")
 def test_spot_instances() -> None:
     """They are evicted with a short notice and deleted with none at all."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model={**SPOT, **notice()})
         arm.poll(WEB_SCOPE)
         assert arm.post(f"{FIRST}/simulateEviction").status == 204
@@ -235,7 +235,7 @@ def test_spot_instances() -> None:
 
 def test_announced_maintenance_may_begin_at_once() -> None:
     """That of this instance."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         arm.poll(WEB_SCOPE)
         arm.do(Maintain(scope=WEB_SCOPE, operation="o", machines=("web_0",)))
@@ -252,7 +252,7 @@ def test_announced_maintenance_may_begin_at_once() -> None:
 
 def test_instances_of_a_flexible_set_are_machines() -> None:
     """They may be called by name: read, acted on and deleted, each as the set's own."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice(), orchestrationMode="Flexible")
         arm.poll(WEB_SCOPE)
         read = arm.get(f"{MACHINES}/web_0").json
@@ -272,7 +272,7 @@ def test_instances_of_a_flexible_set_are_machines() -> None:
 
 def test_a_machine_does_not_take_the_name_of_an_instance() -> None:
     """Whoever writes to an instance of a Flexible set makes no second machine of its name."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, orchestrationMode="Flexible")
         arm.put(f"{MACHINES}/web_0", {"location": "local"})
         read = arm.get(f"{MACHINES}/web_0").json
@@ -282,7 +282,7 @@ def test_a_machine_does_not_take_the_name_of_an_instance() -> None:
 
 def test_instances_of_a_uniform_set_are_not_machines() -> None:
     """They are called by their set, and a machine may have such a name."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         assert refused(arm.get(f"{MACHINES}/web_0")) == (404, "ResourceNotFound")
         created(arm.put(f"{MACHINES}/web_0", {"location": "local"}))

@@ -20,14 +20,14 @@ from tests.arm.bodies import (
     refused,
     told,
 )
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 MACHINES = f"{COMPUTE}/virtualMachines"
 HERE = {"location": "local"}
 SPOT = {"priority": "Spot", "evictionPolicy": "Deallocate"}
 
 
-def power(arm: Control, path: str = VM) -> str:
+def power(arm: ArmHarness, path: str = VM) -> str:
     """Whether a machine runs."""
     codes = [one["code"] for one in arm.get(f"{path}/instanceView").json["statuses"]]
     (found,) = (code.partition("/")[2] for code in codes if code.startswith("PowerState/"))
@@ -40,7 +40,7 @@ def power(arm: Control, path: str = VM) -> str:
 @pytest.mark.spec("C1")
 def test_a_machine_is_made_and_read() -> None:
     """201 with the whole document, then the same by GET and in both listings."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         hardware = {"hardwareProfile": {"vmSize": "Standard_D2s_v3"}}
         made = created(arm.put(VM, {**HERE, "tags": {"a": "b"}, "properties": hardware}))
@@ -72,26 +72,26 @@ def test_a_machine_is_made_and_read() -> None:
 )
 def test_some_values_are_for_life(first: Any, change: Any, name: str) -> None:  # noqa: ANN401
     """They are refused with their name, and the rest of the request is not taken either."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **first)
         created(arm.put(AV, HERE))
         before = arm.get(VM).json
         answer = arm.patch(VM, {**change, "tags": {"a": "b"}})
         assert arm.get(VM).json == before
         assert refused(answer) == (409, "PropertyChangeNotAllowed")
-        assert name in answer.message
+        assert name in answer.error_message
 
 
 def test_only_what_can_be_evicted_has_a_policy_for_it() -> None:
     """The policy needs a Spot machine, and a Spot machine cannot be in an availability set."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         created(arm.put(AV, HERE))
         policy_alone = arm.put(VM, {**HERE, "properties": {"evictionPolicy": "Delete"}})
-        assert policy_alone.code == "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines"
+        assert policy_alone.error_code == "EvictionPolicyCanBeSetOnlyOnAzureSpotVirtualMachines"
         there = {**SPOT, "availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
         in_set = arm.put(VM, {**HERE, "properties": there})
-        assert in_set.code == "AzureSpotVMNotSupportedInAvailabilitySet"
+        assert in_set.error_code == "AzureSpotVMNotSupportedInAvailabilitySet"
         assert arm.get(VM).status == 404
 
 
@@ -102,7 +102,7 @@ def test_only_what_can_be_evicted_has_a_policy_for_it() -> None:
 @pytest.mark.parametrize(("action", "event"), [("restart", "Reboot"), ("redeploy", "Redeploy")])
 def test_what_is_announced(action: str, event: str) -> None:
     """The machine is told before it happens; it is over for the caller when it has happened."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/{action}")
@@ -127,7 +127,7 @@ def test_what_is_announced(action: str, event: str) -> None:
 )
 def test_what_happens_at_once(action: str, kind: ImpactKind, left: str) -> None:
     """No event, however much notice a delete would give."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **notice())
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/{action}")
@@ -142,7 +142,7 @@ def test_what_happens_at_once(action: str, kind: ImpactKind, left: str) -> None:
 @pytest.mark.spec("C1", "T4", "T5")
 def test_a_delete_gives_its_notice() -> None:
     """As much as the machine's profile says; the machine is there until then, and then is not."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **notice("PT7M"))
         arm.poll(VM_SCOPE)
         asked = arm.delete(VM)
@@ -160,7 +160,7 @@ def test_a_delete_gives_its_notice() -> None:
 
 def test_an_eviction() -> None:
     """204 and nothing to follow; a machine that is not Spot is not evicted."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **SPOT)
         arm.poll(VM_SCOPE)
         evicted = arm.post(f"{VM}/simulateEviction")
@@ -176,7 +176,7 @@ def test_an_eviction() -> None:
 
 def test_announced_maintenance_may_begin_at_once() -> None:
     """If the user says so; where the platform has announced nothing there is nothing to begin."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         nothing = arm.post(f"{VM}/performMaintenance")
@@ -200,19 +200,19 @@ def test_announced_maintenance_may_begin_at_once() -> None:
 @pytest.mark.spec("E5")
 def test_one_thing_at_a_time() -> None:
     """A second is refused and says what is in its way."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         arm.post(f"{VM}/restart")
         second = arm.post(f"{VM}/redeploy")
         assert refused(second) == (409, "Conflict")
-        assert "vm" in second.message
+        assert "vm" in second.error_message
 
 
 @pytest.mark.spec("E8")
 def test_a_policy_approves_what_users_want() -> None:
     """The event appears as Started; a policy may come later, and is for its own kind only."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **policy(reboot=True))
         arm.poll(VM_SCOPE)
         arm.post(f"{VM}/restart")
@@ -228,7 +228,7 @@ def test_a_policy_approves_what_users_want() -> None:
 
 def test_rules_of_the_control_plane_are_those_of_what_it_makes() -> None:
     """What the operator set holds for every machine that comes later."""
-    with Control(ControlPlane(rules=Rules(reboot_seconds=60))) as arm:
+    with ArmHarness(ControlPlane(rules=Rules(reboot_seconds=60))) as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/restart")
@@ -241,7 +241,7 @@ def test_rules_of_the_control_plane_are_those_of_what_it_makes() -> None:
 def test_the_journal_says_who_it_was() -> None:
     """Whoever the token names, for each thing that was done."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         created(arm.put(VM, HERE, principal=ann))
         arm.poll(VM_SCOPE)
@@ -252,7 +252,7 @@ def test_the_journal_says_who_it_was() -> None:
 
 def test_machines_of_a_fleet_file() -> None:
     """They are there, can be written about and acted on; writing what was read changes nothing."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines"
         assert names(arm, path) == ["batch_0", "db_0", "db_1"]
@@ -285,12 +285,12 @@ tags = { a = "b" }
 )
 def test_what_a_fleet_file_says_is_for_life_too(change: Any, name: str) -> None:  # noqa: ANN401
     """It does not matter who said it first."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo(FLEET)
         before = arm.get(VM).json
         answer = arm.patch(VM, change)
         assert refused(answer) == (409, "PropertyChangeNotAllowed")
-        assert name in answer.message
+        assert name in answer.error_message
         assert arm.get(VM).json == before
 
 
@@ -305,7 +305,7 @@ def test_what_a_fleet_file_says_is_for_life_too(change: Any, name: str) -> None:
 )
 def test_what_is_not_said_stays(change: Any) -> None:  # noqa: ANN401
     """A change is merged into what the machine is, whoever said so: a fleet file's word counts."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo(FLEET)
         before = arm.machines("vm")["vm"]
         assert arm.patch(VM, change).status == 200

@@ -17,7 +17,7 @@ from tests.arm.bodies import (
     scale_set,
     told,
 )
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 VERSION = "2023-10-01-preview"
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -28,7 +28,7 @@ def events(path: str) -> str:
     return f"{path}/providers/Microsoft.Maintenance/scheduledevents"
 
 
-def announced(arm: Control, path: str, scope: str) -> str:
+def announced(arm: ArmHarness, path: str, scope: str) -> str:
     """A restart that its machine has been told of; the event's id."""
     arm.poll(scope)
     assert arm.post(f"{path}/restart").status == 202
@@ -40,7 +40,7 @@ def announced(arm: Control, path: str, scope: str) -> str:
 def test_an_event_of_a_machine(spelt: object) -> None:
     """It starts, and happens; the id may be spelt either way, and be acknowledged twice."""
     assert callable(spelt)
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         event = spelt(announced(arm, VM, VM_SCOPE))
         for _ in range(2):
@@ -54,7 +54,7 @@ def test_an_event_of_a_machine(spelt: object) -> None:
 @pytest.mark.spec("C5")
 def test_events_of_an_availability_set() -> None:
     """Through the set, or through any machine in it."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         created(arm.put(AV, {"location": "local"}))
         inside = {"availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
@@ -71,7 +71,7 @@ def test_events_of_an_availability_set() -> None:
 @pytest.mark.spec("C5")
 def test_several_events_of_a_scale_set() -> None:
     """Over all its placement groups at once."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=101)
         scopes = (WEB_SCOPE, "rg:web/1")
         for scope, number in zip(scopes, (0, 100), strict=True):
@@ -90,7 +90,7 @@ def test_several_events_of_a_scale_set() -> None:
 @pytest.mark.spec("C5")
 def test_all_or_none() -> None:
     """An id that is unknown, or another resource's, is named with 404; nothing is approved then."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=1)
         machine(arm)
         known = announced(arm, WEB, WEB_SCOPE)
@@ -100,7 +100,7 @@ def test_all_or_none() -> None:
             assert refused(one) == (404, "ResourceNotFound")
             several = arm.post(f"{events(WEB)}/acknowledge", {"value": [known, other]})
             assert refused(several) == (404, "ResourceNotFound")
-            assert other.upper() in several.message.upper()
+            assert other.upper() in several.error_message.upper()
         states = {state for scope in (WEB_SCOPE, VM_SCOPE) for _, state, _ in told(arm, scope)}
         assert states == {"Scheduled"}
 
@@ -108,7 +108,7 @@ def test_all_or_none() -> None:
 @pytest.mark.parametrize("body", [None, {}, {"value": []}, {"value": "x"}, {"value": [1]}])
 def test_a_list_that_is_none(body: object) -> None:
     """It is refused."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         answer = arm.post(f"{events(VM)}/acknowledge", body)
         assert refused(answer) == (400, "InvalidParameter")
@@ -116,7 +116,7 @@ def test_a_list_that_is_none(body: object) -> None:
 
 def test_what_has_no_events() -> None:
     """404, for what is not there and for what is no machine and no set of some."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for path, code in (
             (VM, "ResourceNotFound"),
@@ -132,7 +132,7 @@ def test_what_has_no_events() -> None:
 def test_maintenance_and_who_let_it_begin() -> None:
     """What the platform announced starts as well, and the journal names whoever said so."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         arm.do(Maintain(scope=VM_SCOPE, operation="host", machines=("vm",)))

@@ -6,7 +6,8 @@ import pytest
 from fairwarning.arm import network
 from fairwarning.arm.writing import Ask, Written
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.rig import SUBSCRIPTION, VERSION, Answer, Control
+from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
+from tests.fixtures.http import Response
 
 NETWORK = "/resourceGroups/rg/providers/Microsoft.Network"
 COMPUTE = "/resourceGroups/rg/providers/Microsoft.Compute"
@@ -20,13 +21,13 @@ PATHS = [
 ]  # where each type is listed
 
 
-def made(answer: Answer) -> Any:  # noqa: ANN401  (a document)
+def made(answer: Response) -> Any:  # noqa: ANN401  (a document)
     """What was made; of a disk it is not said that it is new, which Azure's clients rely on."""
     assert answer.status == (200 if "/disks/" in answer.json.get("id", "") else 201), answer.body
     return answer.json
 
 
-def vnet(arm: Control, **properties: Any) -> Any:  # noqa: ANN401
+def vnet(arm: ArmHarness, **properties: Any) -> Any:  # noqa: ANN401
     """A network with a subnet."""
     subnets = [{"name": "front", "properties": {"addressPrefix": "10.7.0.0/24"}}]
     body = {"location": "local", "properties": {"subnets": subnets, **properties}}
@@ -39,7 +40,7 @@ def vnet(arm: Control, **properties: Any) -> Any:  # noqa: ANN401
 @pytest.mark.parametrize("path", PATHS)
 def test_written_read_listed_and_deleted(path: str) -> None:
     """What was written is there, as it was written; once deleted it is gone."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         body = {"location": "westus", "tags": {"a": "b"}, "properties": {"theirs": {"own": [1]}}}
         shown = made(arm.put(f"{path}/x", body))
@@ -55,7 +56,7 @@ def test_written_read_listed_and_deleted(path: str) -> None:
         deleted = arm.delete(f"{path}/x")
         assert deleted.status == 202
         assert arm.ended(deleted)["status"] == "Succeeded"
-        assert arm.get(f"{path}/x").code == "ResourceNotFound"
+        assert arm.get(f"{path}/x").error_code == "ResourceNotFound"
         assert arm.get(path).json == {"value": []}
         assert arm.delete(f"{path}/x").status == 204
 
@@ -63,7 +64,7 @@ def test_written_read_listed_and_deleted(path: str) -> None:
 def test_a_put_replaces() -> None:
     """What is left out of it is meant to go; what clients read and send back changes nothing."""
     path = f"{NETWORK}/networkSecurityGroups/nsg"
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         made(arm.put(path, {"location": "local", "tags": {"a": "b"}, "properties": {"x": 1}}))
         again = arm.put(path, {"location": "local", "properties": {"y": 2}})
@@ -77,10 +78,10 @@ def test_a_put_replaces() -> None:
 def test_a_patch_merges() -> None:
     """Tags are the usual case; there has to be something to change."""
     path = f"{COMPUTE}/disks/disk"
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         missing = arm.patch(path, {"tags": {}})
-        assert (missing.status, missing.code) == (404, "ResourceNotFound")
+        assert (missing.status, missing.error_code) == (404, "ResourceNotFound")
         made(arm.put(path, {"location": "local", "properties": {"diskSizeGB": 4, "b": 1}}))
         found = arm.patch(path, {"tags": {"a": "b"}, "properties": {"diskSizeGB": 8}}).json
         assert found["tags"] == {"a": "b"}
@@ -111,11 +112,11 @@ def test_a_patch_merges() -> None:
 )
 def test_what_is_wrong_is_refused_and_changes_nothing(body: object, code: str) -> None:
     """Neither what is new nor what is there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for _ in range(2):
             refused = arm.put(VNET, body)
-            assert (refused.status, refused.code) == (400, code)
+            assert (refused.status, refused.error_code) == (400, code)
         assert arm.get(VNET).status == 404
         before = vnet(arm)
         assert arm.put(VNET, body).status == 400
@@ -124,7 +125,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(body: object, code: str) -
 
 def test_it_needs_a_group() -> None:
     """Nothing is written, read, listed or deleted where there is none."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         answers = (
             arm.put(VNET, {"location": "local"}),
             arm.get(VNET),
@@ -134,12 +135,12 @@ def test_it_needs_a_group() -> None:
             arm.delete(f"{VNET}/subnets/a"),
         )
     for refused in answers:
-        assert (refused.status, refused.code) == (404, "ResourceGroupNotFound")
+        assert (refused.status, refused.error_code) == (404, "ResourceGroupNotFound")
 
 
 def test_who_may() -> None:
     """A reader writes nothing, and nobody sees into another's group."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         body = {"location": "local"}
@@ -149,7 +150,7 @@ def test_who_may() -> None:
             arm.put(f"{VNET}/subnets/a", {}, principal=READER),
             arm.get(VNET, principal=ANN),
         ):
-            assert (refused.status, refused.code) == (403, "AuthorizationFailed")
+            assert (refused.status, refused.error_code) == (403, "AuthorizationFailed")
         assert arm.get(VNET, principal=READER).status == 200
         everywhere = arm.get("/providers/Microsoft.Network/virtualNetworks", principal=ANN)
         assert everywhere.json == {"value": []}
@@ -157,19 +158,19 @@ def test_who_may() -> None:
 
 def test_conditions() -> None:
     """Who says which state he means changes no other."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         first = vnet(arm)["etag"]
         body = {"location": "local"}
         assert arm.put(VNET, body, headers={"if-none-match": "*"}).status == 412
         assert arm.put(VNET, body, headers={"if-match": first}).status == 200
         late = arm.put(VNET, body, headers={"if-match": first})
-        assert (late.status, late.code) == (412, "PreconditionFailed")
+        assert (late.status, late.error_code) == (412, "PreconditionFailed")
 
 
 def test_names_that_differ_in_case_are_the_same() -> None:
     """It keeps the name that it was made with."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         again = arm.put(
@@ -188,7 +189,7 @@ def test_parts_have_ids() -> None:
         "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
         "inboundNatRules", "inboundNatPools",
     )  # fmt: skip
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         (subnet,) = vnet(arm)["properties"]["subnets"]
         assert subnet["id"] == f"{SUBSCRIPTION}{VNET}/subnets/front"
@@ -206,7 +207,7 @@ def test_parts_have_ids() -> None:
 
 def test_a_part_is_written_by_itself_or_with_the_whole() -> None:
     """Either way it is the same: both URLs show both."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         back = {"properties": {"addressPrefix": "10.7.1.0/24"}}
@@ -222,7 +223,7 @@ def test_a_part_is_written_by_itself_or_with_the_whole() -> None:
 
 def test_a_part_is_replaced_in_its_place() -> None:
     """And nothing else of the whole changes."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         before = vnet(arm, addressSpace={"addressPrefixes": ["10.7.0.0/16"]})["properties"]
         made(arm.put(f"{VNET}/subnets/back", {}))
@@ -233,25 +234,25 @@ def test_a_part_is_replaced_in_its_place() -> None:
         assert after["subnets"][0]["properties"]["addressPrefix"] == "10.7.9.0/24"
         assert after["addressSpace"] == before["addressSpace"]
         refused = arm.put(f"{VNET}/subnets/back", {}, headers={"if-none-match": "*"})
-        assert (refused.status, refused.code) == (412, "PreconditionFailed")
+        assert (refused.status, refused.error_code) == (412, "PreconditionFailed")
 
 
 def test_a_part_is_deleted() -> None:
     """From the whole as well; what is not there need not be."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         assert arm.delete(f"{VNET}/subnets/front").status == 200
         assert arm.get(VNET).json["properties"]["subnets"] == []
         gone = arm.get(f"{VNET}/subnets/front")
-        assert (gone.status, gone.code) == (404, "ResourceNotFound")
+        assert (gone.status, gone.error_code) == (404, "ResourceNotFound")
         assert arm.delete(f"{VNET}/subnets/front").status == 204
         assert arm.delete(f"{NETWORK}/virtualNetworks/other/subnets/front").status == 204
 
 
 def test_a_part_goes_with_the_whole() -> None:
     """One that is made later under the same name has none of its parts."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         made(arm.put(f"{VNET}/subnets/back", {}))
@@ -262,22 +263,22 @@ def test_a_part_goes_with_the_whole() -> None:
 
 def test_a_part_of_nothing() -> None:
     """The whole has to be there first."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         refused = arm.put(f"{LB}/inboundNatRules/ssh", {"properties": {}})
-        assert (refused.status, refused.code) == (404, "ParentResourceNotFound")
+        assert (refused.status, refused.error_code) == (404, "ParentResourceNotFound")
         assert arm.get(LB).status == 404
         assert arm.get(f"{LB}/inboundNatRules").status == 404
 
 
 def test_a_part_that_is_wrong() -> None:
     """It is refused, and the whole is as it was."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         before = vnet(arm)
         for path, body in (("a", {"properties": 1}), ("-", {}), ("x" * 81, {})):
             refused = arm.put(f"{VNET}/subnets/{path}", body)
-            assert (refused.status, refused.code) == (400, "InvalidParameter")
+            assert (refused.status, refused.error_code) == (400, "InvalidParameter")
         assert arm.get(VNET).json == before
 
 
@@ -302,7 +303,7 @@ def private(shown: Any) -> str:  # noqa: ANN401  (a document)
 def test_an_interface_has_addresses() -> None:
     """One of its subnet's, past those that Azure keeps, and a hardware address; for good."""
     path = f"{NETWORK}/networkInterfaces/nic"
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         subnet = vnet(arm)["properties"]["subnets"][0]["id"]
         shown = made(arm.put(path, interface(subnet)))
@@ -322,7 +323,7 @@ def test_an_interface_has_addresses() -> None:
 )
 def test_a_subnet_that_nobody_knows(subnet: str) -> None:
     """The interface gets an address all the same."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         shown = made(arm.put(f"{NETWORK}/networkInterfaces/nic", interface(subnet)))
@@ -341,7 +342,7 @@ def test_a_subnet_that_nobody_knows(subnet: str) -> None:
 )
 def test_a_subnet_without_room(properties: dict[str, Any]) -> None:
     """As one that nobody knows."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         vnet(arm, subnets=[{"name": "a", "properties": properties}])
         body = interface(f"{SUBSCRIPTION}{VNET}/subnets/a")
@@ -351,7 +352,7 @@ def test_a_subnet_without_room(properties: dict[str, Any]) -> None:
 
 def test_another_group_s_subnet_is_not_looked_up() -> None:
     """Its addresses are none of this group's business."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         arm.group("hers")
         subnet = vnet(arm)["properties"]["subnets"][0]["id"]
@@ -362,7 +363,7 @@ def test_another_group_s_subnet_is_not_looked_up() -> None:
 
 def test_an_address_that_was_asked_for() -> None:
     """It is the one that is given; public ones of others are named by their ids."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         body = interface(privateIPAddress="10.1.2.3", publicIPAddress={"id": "/x"})
         shown = made(arm.put(f"{NETWORK}/networkInterfaces/nic", body))
@@ -374,7 +375,7 @@ def test_an_address_that_was_asked_for() -> None:
 def test_public_addresses_are_nobody_s() -> None:
     """They are those that documentation uses, so nothing that is sent there arrives."""
     ranges = [ip_network(one) for one in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         found = set()
         for number in range(20):
@@ -389,7 +390,7 @@ def test_public_addresses_are_nobody_s() -> None:
 # --- As a part of a deployment --------------------------------------------------------------------
 
 
-def deployed(arm: Control, kind: str, ask: Ask) -> Written:
+def deployed(arm: ArmHarness, kind: str, ask: Ask) -> Written:
     """What a deployment writes."""
 
     async def put() -> Written:
@@ -400,7 +401,7 @@ def deployed(arm: Control, kind: str, ask: Ask) -> Written:
 
 def test_everything_can_be_deployed() -> None:
     """Templates write each type as a request would, and what is in another by both names."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         asked = [
             ("Microsoft.Network/loadBalancers", "lb"),
@@ -419,7 +420,7 @@ def test_everything_can_be_deployed() -> None:
 
 def test_what_is_asked_for_is_left_as_it_was() -> None:
     """Whoever deploys may use it again."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         body = interface()
         ask = Ask("rg", "nic", body, VERSION, "ann")
@@ -429,7 +430,7 @@ def test_what_is_asked_for_is_left_as_it_was() -> None:
 
 def test_a_group_goes_with_all_of_it() -> None:
     """Nothing of what was kept in it is there when it is made again."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for path in PATHS:
             made(arm.put(f"{path}/x", {"location": "local"}))

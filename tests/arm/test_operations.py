@@ -4,7 +4,7 @@ from fairwarning.core.commands import Cancel
 from fairwarning.service.settings import ControlPlane
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import VM, VM_SCOPE, WEB, WEB_SCOPE, machine, notice, scale_set, told
-from tests.arm.rig import SUBSCRIPTION, VERSION, Control
+from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 
 ANN = Principal(name="ann", role=Role.TENANT, group="rg")
 BOB = Principal(name="bob", role=Role.TENANT, group="other")
@@ -14,7 +14,7 @@ STATUS, MONITOR = "azure-asyncoperation", "location"
 @pytest.mark.spec("C1")
 def test_where_to_ask() -> None:
     """202, no body, two URLs as the caller can reach them, how long to wait, and the id."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         asked = arm.post(f"{VM}/restart")
         assert (asked.status, asked.body) == (202, b"")
@@ -29,7 +29,7 @@ def test_where_to_ask() -> None:
 @pytest.mark.spec("C1")
 def test_it_ends_when_it_has_happened() -> None:
     """Not at acceptance, not when the event starts: when the machine has been restarted."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/restart")
@@ -57,7 +57,7 @@ def test_it_ends_when_it_has_happened() -> None:
 
 def test_it_may_end_at_acceptance() -> None:
     """A setting, for those who do not want to wait: the event is there and happens all the same."""
-    with Control(ControlPlane(ends_at_acceptance=True)) as arm:
+    with ArmHarness(ControlPlane(ends_at_acceptance=True)) as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/restart")
@@ -70,7 +70,7 @@ def test_it_may_end_at_acceptance() -> None:
 
 def test_a_failure_is_told_with_its_reason() -> None:
     """By the status, and by the other URL with an error; the machine is still there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.driver.fail = "the disk is full"
         asked = arm.delete(VM)
@@ -87,7 +87,7 @@ def test_a_failure_is_told_with_its_reason() -> None:
 @pytest.mark.spec("E5")
 def test_a_delete_takes_the_place_of_a_restart() -> None:
     """The restart is told as Canceled."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **notice())
         arm.poll(VM_SCOPE)
         restart = arm.post(f"{VM}/restart")
@@ -103,7 +103,7 @@ def test_a_delete_takes_the_place_of_a_restart() -> None:
 
 def test_an_event_that_is_cancelled() -> None:
     """Whoever waits for its operation hears so, and a set that was to go may be deleted again."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=1, model=notice())
         arm.poll(WEB_SCOPE)
         asked = arm.delete(WEB)
@@ -117,7 +117,7 @@ def test_an_event_that_is_cancelled() -> None:
 @pytest.mark.spec("C1", "E9")
 def test_they_outlive_the_service() -> None:
     """The same URLs answer after a restart of the service, while it lasts and when it is over."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         done = arm.post(f"{VM}/deallocate")
@@ -134,7 +134,7 @@ def test_they_outlive_the_service() -> None:
 
 def test_a_change_of_a_set_is_an_operation_while_instances_leave() -> None:
     """A PUT answers 200 with the set, and says where to ask only if there is something to ask."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=3)
         grown = arm.put(WEB, {"sku": {"capacity": 4}})
         assert grown.status == 200
@@ -147,7 +147,7 @@ def test_a_change_of_a_set_is_an_operation_while_instances_leave() -> None:
 
 def test_whose_they_are() -> None:
     """Who asked learns of it, and who may see everything; others do not."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         asked = arm.post(f"{VM}/restart", principal=ANN)
         assert arm.ended(asked)["name"]

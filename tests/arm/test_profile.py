@@ -16,7 +16,7 @@ from tests.arm.bodies import (
     refused,
     scale_set,
 )
-from tests.arm.rig import Control
+from tests.fixtures.arm import ArmHarness
 
 Json = dict[str, Any]
 
@@ -62,13 +62,13 @@ def test_a_version_knows_a_member_from_its_time_on(
     path: str, body: Json, member: str, before: str, since: str
 ) -> None:
     """Before it is an error in Azure's words, and nothing is made; a preview counts by its date."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for version in (before, f"{before}-preview"):
             answer = arm.put(path, body, version=version)
             assert refused(answer) == (400, "BadRequest")
             start = f"Could not find member '{member}' on object of type '"
-            assert answer.message.startswith(start)
+            assert answer.error_message.startswith(start)
             assert arm.get(path).status == 404
         created(arm.put(path, body, version=f"{since}-preview"))
         for version in (since, "2031-01-01"):
@@ -78,12 +78,12 @@ def test_a_version_knows_a_member_from_its_time_on(
 @pytest.mark.spec("T2")
 def test_the_words_for_a_scale_set() -> None:
     """Letter by letter: scripts look for them."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         body = {"properties": {"virtualMachineProfile": notice()}}
         for ask in (arm.put, arm.patch):
             answer = ask(WEB, body, version="2018-10-01")
-            assert answer.message == (
+            assert answer.error_message == (
                 "Could not find member 'scheduledEventsProfile' on object of type "
                 "'VirtualMachineProfile'"
             )
@@ -91,7 +91,7 @@ def test_the_words_for_a_scale_set() -> None:
 
 def test_an_older_version_does_everything_else() -> None:
     """What was set with a newer one stays set, and null says nothing."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         body = {
             "sku": {"capacity": 1},
@@ -121,7 +121,7 @@ def test_an_older_version_does_everything_else() -> None:
 )
 def test_a_notice(told: Json, seconds: int, shown: str) -> None:
     """5 minutes unless another time is said; given back as a boolean and a duration."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm, **terminate(**told))
         created(arm.put(WEB, in_set(terminate(**told))))
         assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == seconds
@@ -158,15 +158,15 @@ def test_a_notice(told: Json, seconds: int, shown: str) -> None:
 )
 def test_any_other_notice_is_refused(duration: object, enable: bool) -> None:
     """The answer names the range; nothing is made, and nothing is changed."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         told = terminate(enable=enable, notBeforeTimeout=duration)
         for path, body in ((WEB, in_set(told)), (VM, in_machine(told))):
             answer = arm.put(path, body)
             assert refused(answer) == (400, "InvalidParameter")
-            assert "notBeforeTimeout" in answer.message
+            assert "notBeforeTimeout" in answer.error_message
             if isinstance(duration, str):
-                assert "PT5M to PT15M" in answer.message
+                assert "PT5M to PT15M" in answer.error_message
             assert arm.get(path).status == 404
         scale_set(arm, model=notice())
         change = {"properties": {"virtualMachineProfile": told}}
@@ -177,7 +177,7 @@ def test_any_other_notice_is_refused(duration: object, enable: bool) -> None:
 @pytest.mark.parametrize("told", [{"enable": "yes"}, {"enable": 1}, [], "PT5M"])
 def test_what_is_no_profile_at_all(told: object) -> None:
     """It is refused where it stands."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         profile = {"scheduledEventsProfile": {"terminateNotificationProfile": told}}
         for path, body in ((WEB, in_set(profile)), (VM, in_machine(profile))):
@@ -187,7 +187,7 @@ def test_what_is_no_profile_at_all(told: object) -> None:
 @pytest.mark.spec("T1", "T4")
 def test_switched_off_again() -> None:
     """`enable: false` needs no time, and from then on a delete gives no notice."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice("PT10M"), upgradePolicy={"mode": "Automatic"})
         arm.poll(WEB_SCOPE)
         off = {"properties": {"virtualMachineProfile": terminate(enable=False)}}
@@ -206,7 +206,7 @@ def test_the_notice_of_a_new_image(duration: str | None, taken: bool) -> None:
     """A quarter of an hour and nothing else; it does not touch the notice of a delete."""
     told = {"enable": True, "notBeforeTimeout": duration}
     profile = {"scheduledEventsProfile": {"osImageNotificationProfile": told}}
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for path, body in ((WEB, in_set(profile)), (VM, in_machine(profile))):
             answer = arm.put(path, body)
@@ -214,8 +214,8 @@ def test_the_notice_of_a_new_image(duration: str | None, taken: bool) -> None:
                 created(answer)
             else:
                 assert refused(answer) == (400, "InvalidParameter")
-                assert "PT15M" in answer.message
-                assert "PT5M to" not in answer.message
+                assert "PT15M" in answer.error_message
+                assert "PT5M to" not in answer.error_message
         if taken:
             assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == 0
             shown = arm.get(VM).json["properties"]["scheduledEventsProfile"]
@@ -228,7 +228,7 @@ def test_the_notice_of_a_new_image(duration: str | None, taken: bool) -> None:
 @pytest.mark.spec("E8")
 def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
     """That is its set's to say, whether the machine is new or not; else nothing is made of it."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         created(arm.put(AV, HERE))
         owner = {"availabilitySet": {"id": arm.get(AV).json["id"]}}
@@ -243,7 +243,7 @@ def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
 @pytest.mark.parametrize("said", [{"userInitiatedReboot": {"automaticallyApprove": 1}}, [], "x"])
 def test_a_policy_that_is_none(said: object) -> None:
     """It is refused, on whatever it is written."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         for path in (WEB, VM, AV):
             body = in_machine({"scheduledEventsPolicy": said})

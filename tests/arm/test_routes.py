@@ -5,7 +5,7 @@ from fairwarning.arm.call import Call
 from fairwarning.arm.plane import Plane
 from fairwarning.arm.routes import Match, Route, Table
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 
 async def nothing(plane: Plane, call: Call) -> Response:
@@ -77,7 +77,7 @@ def test_a_route_knows_whether_it_writes() -> None:
 
 def test_no_route_is_told_twice() -> None:
     """Each method of a path has one handler; parameters may have different names."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         told = [
             (route.method, "/".join("{}" if p[:1] == "{" else p.lower() for p in parts))
             for route in arm.app.table.routes
@@ -89,7 +89,7 @@ def test_no_route_is_told_twice() -> None:
 @pytest.mark.spec("C1")
 def test_paths_are_compared_without_case() -> None:
     """The whole of it, actions too: one client alone sends it in several ways."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         machine(arm)
         scale_set(arm)
         path = f"/{SUBSCRIPTION}{VM}"
@@ -101,13 +101,13 @@ def test_paths_are_compared_without_case() -> None:
 
 def test_nothing_is_there() -> None:
     """404 with the path; 405 with what would be allowed. Both only for those who may ask."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         none = arm.get(f"{COMPUTE}/sandcastles")
         assert refused(none) == (404, "InvalidResourceType")
-        assert "sandcastles" in none.message
+        assert "sandcastles" in none.error_message
         wrong = arm.post(VM)
         assert refused(wrong) == (405, "MethodNotAllowed")
-        assert "DELETE, GET, PATCH, PUT" in wrong.message
+        assert "DELETE, GET, PATCH, PUT" in wrong.error_message
         assert arm.send("GET", "/nowhere", "", b"", {}).status == 401
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_there() -> None:
 )
 def test_a_version_is_needed(query: str, code: str) -> None:
     """One, and one that is a date; the name of the parameter is compared without case."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         path = f"/resourceGroups/rg?{query}"
         assert refused(arm.get(path, version="")) == (400, code)

@@ -17,26 +17,26 @@ from tests.arm.bodies import (
     scale_set,
     told,
 )
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 SETS = f"{COMPUTE}/virtualMachineScaleSets"
 NOTICE = {"properties": {"virtualMachineProfile": notice("PT10M")}}
 
 
-def model(arm: Control, name: str = "rg:web") -> ScaleSet:
+def model(arm: ArmHarness, name: str = "rg:web") -> ScaleSet:
     """The set as the rules know it."""
     found = arm.scale_set(name)
     assert found is not None
     return found
 
 
-def capacity(arm: Control, path: str = WEB) -> int:
+def capacity(arm: ArmHarness, path: str = WEB) -> int:
     """How many there are, as Azure tells it."""
     found: int = arm.get(path).json["sku"]["capacity"]
     return found
 
 
-def told_of(arm: Control) -> list[tuple[str, str, list[str]]]:
+def told_of(arm: ArmHarness) -> list[tuple[str, str, list[str]]]:
     """What the set's first instances are told."""
     return told(arm, WEB_SCOPE)
 
@@ -47,7 +47,7 @@ def told_of(arm: Control) -> list[tuple[str, str, list[str]]]:
 @pytest.mark.spec("C1", "T7")
 def test_a_set_is_made_and_read() -> None:
     """201 with the whole document, then the same by GET and in both listings."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         prefix = {"osProfile": {"computerNamePrefix": "front", "adminPassword": "s3cret"}}
         scale_set(arm, capacity=2, model=prefix, zoneBalance=True)
         made = arm.get(WEB).json
@@ -81,17 +81,17 @@ def test_a_set_is_made_and_read() -> None:
 )
 def test_what_may_not_stand_there(body: Any, path: str) -> None:  # noqa: ANN401
     """It is named, and nothing is made."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         answer = arm.put(WEB, {"location": "local", **body})
         assert refused(answer) == (400, "InvalidParameter")
-        assert path in answer.message
+        assert path in answer.error_message
         assert names(arm, SETS) == []
 
 
 def test_a_new_set_is_somewhere_and_a_patch_makes_none() -> None:
     """A location is required once, and PATCH is for what there is."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         assert refused(arm.put(WEB, {"sku": {"capacity": 1}})) == (400, "LocationRequired")
         assert refused(arm.patch(WEB, {"location": "local"})) == (404, "ResourceNotFound")
@@ -99,7 +99,7 @@ def test_a_new_set_is_somewhere_and_a_patch_makes_none() -> None:
 
 def test_a_put_is_merged() -> None:
     """`az vmss scale` sends a size alone, documentation shows a nested profile alone: both work."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=1, model={"priority": "Regular", "licenseType": "None"})
         assert arm.put(WEB, {"location": "local", "sku": {"capacity": "3"}}).status == 200
         assert arm.put(WEB, NOTICE).status == 200
@@ -126,18 +126,18 @@ def test_a_put_is_merged() -> None:
 )
 def test_some_values_are_for_life(change: Any, name: str) -> None:  # noqa: ANN401
     """They are refused with their name, and nothing else of the request is done."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         before = arm.get(WEB).json
         answer = arm.patch(WEB, {**change, "sku": {"capacity": 1}})
         assert refused(answer) == (409, "PropertyChangeNotAllowed")
-        assert name in answer.message
+        assert name in answer.error_message
         assert arm.get(WEB).json == before
 
 
 def test_how_spot_instances_leave_is_for_life() -> None:
     """Nobody is told of a policy that is not the one which holds."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         spot = {"priority": "Spot", "evictionPolicy": "Deallocate"}
         scale_set(arm, model=spot)
         change = {"properties": {"virtualMachineProfile": {"evictionPolicy": "Delete"}}}
@@ -150,7 +150,7 @@ def test_how_spot_instances_leave_is_for_life() -> None:
 @pytest.mark.spec("T3")
 def test_an_instance_follows_the_model_it_was_brought_to() -> None:
     """A new notice is for new instances, until the others are brought to it by hand."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=2)
         arm.poll(WEB_SCOPE)
         arm.patch(WEB, {**NOTICE, "sku": {"capacity": 3}})
@@ -168,7 +168,7 @@ def test_an_instance_follows_the_model_it_was_brought_to() -> None:
 @pytest.mark.parametrize("mode", ["Automatic", "Rolling"])
 def test_upgrades_that_need_no_hand(mode: str) -> None:
     """Everybody follows the new model at once, and an event that exists stays as it is."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice(), upgradePolicy={"mode": mode})
         arm.poll(WEB_SCOPE)
         arm.post(f"{WEB}/delete", {"instanceIds": ["0"]})
@@ -183,7 +183,7 @@ def test_upgrades_that_need_no_hand(mode: str) -> None:
 @pytest.mark.spec("E8")
 def test_a_policy_is_for_all_instances() -> None:
     """Those that are there and those that come: what users want appears as Started."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, capacity=1)
         arm.poll(WEB_SCOPE)
         arm.patch(WEB, {"properties": policy(redeploy=True)})
@@ -200,7 +200,7 @@ def test_a_policy_is_for_all_instances() -> None:
 @pytest.mark.spec("C1", "T4")
 def test_a_set_that_shrinks() -> None:
     """Those that leave get their notice; counted are those that stay; at the end they are gone."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.poll(WEB_SCOPE)
         asked = arm.patch(WEB, {"sku": {"capacity": 1}})
@@ -217,7 +217,7 @@ def test_a_set_that_shrinks() -> None:
 
 def test_a_number_does_not_come_back() -> None:
     """Who deletes instances and then changes something else wants no others in their place."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         arm.post(f"{WEB}/delete", {"instanceIds": ["0", "1"]})
         arm.advance(60)
@@ -229,7 +229,7 @@ def test_a_number_does_not_come_back() -> None:
 
 def test_who_is_protected_stays() -> None:
     """A set cannot shrink below what it must keep: 409, and nothing of the request is done."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         keep = {"properties": {"protectionPolicy": {"protectFromScaleIn": True}}}
         for number in (1, 2):
@@ -245,7 +245,7 @@ def test_who_is_protected_stays() -> None:
 @pytest.mark.parametrize(("rule", "left"), [("NewestVM", ["web_0"]), ("OldestVM", ["web_2"])])
 def test_who_leaves_first(rule: str, left: list[str]) -> None:
     """As the set's policy says."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, scaleInPolicy={"rules": [rule]})
         arm.patch(WEB, {"sku": {"capacity": 1}})
         arm.advance(60)
@@ -257,7 +257,7 @@ def test_who_leaves_first(rule: str, left: list[str]) -> None:
 
 def test_sets_of_a_fleet_file() -> None:
     """They are there, and writing what was read changes nothing and makes no new model."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo()
         path = "/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachineScaleSets/web"
         read = arm.get(path).json
@@ -274,7 +274,7 @@ def test_sets_of_a_fleet_file() -> None:
 
 def test_writing_what_was_read_makes_no_new_model() -> None:
     """`az vmss update` sends all of it back; nobody has to be upgraded for that."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.group()
         created(arm.put(WEB, {"location": "local", "sku": {"capacity": 1}}))
         for path in (WEB, scale_set(arm, f"{SETS}/db", model=notice())):
@@ -290,7 +290,7 @@ def test_writing_what_was_read_makes_no_new_model() -> None:
 def test_the_journal_says_who_it_was() -> None:
     """Whoever the token names, for all that follows from it as well."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.poll(WEB_SCOPE)
         arm.patch(WEB, {"sku": {"capacity": 2}}, principal=ann)

@@ -7,20 +7,20 @@ from fairwarning.arm.plane import skip_token
 from fairwarning.arm.providers import versions
 from fairwarning.service.settings import TENANT, Cloud
 from fairwarning.service.tokens import Principal, Role
-from tests.arm.rig import SUBSCRIPTION, Control
+from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 ANN = Principal(name="ann", role=Role.TENANT, group="hers")
 READER = Principal(name="eve", role=Role.READER)
 
 
-def address(arm: Control, group: str, name: str, **more: Any) -> str:  # noqa: ANN401
+def address(arm: ArmHarness, group: str, name: str, **more: Any) -> str:  # noqa: ANN401
     """A public address; its path."""
     path = f"{group}/providers/Microsoft.Network/publicIPAddresses/{name}"
     assert arm.put(path, {"location": "local", **more}).status == 201
     return path
 
 
-def walk(arm: Control, path: str, **given: Any) -> tuple[list[Any], int]:  # noqa: ANN401
+def walk(arm: ArmHarness, path: str, **given: Any) -> tuple[list[Any], int]:  # noqa: ANN401
     """All that a listing holds, and in how many pages."""
     answer = arm.get(path, **given)
     found, pages = list(answer.json["value"]), 1
@@ -37,7 +37,7 @@ def walk(arm: Control, path: str, **given: Any) -> tuple[list[Any], int]:  # noq
 
 def test_there_is_one_subscription() -> None:
     """Clients find it by listing; it is enabled, and in the one tenant."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         (found,) = arm.get("//subscriptions", version="2022-12-01").json["value"]
         assert found["id"] == SUBSCRIPTION
         assert found["subscriptionId"] == Cloud().subscription
@@ -48,23 +48,23 @@ def test_there_is_one_subscription() -> None:
 
 def test_another_subscription() -> None:
     """There is none."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         other = "//subscriptions/11111111-1111-1111-1111-111111111111"
         for path in (other, f"{other}/locations", f"{other}/resources"):
             refused = arm.get(path)
-            assert (refused.status, refused.code) == (404, "SubscriptionNotFound")
+            assert (refused.status, refused.error_code) == (404, "SubscriptionNotFound")
 
 
 def test_there_is_one_tenant() -> None:
     """The one that tokens name."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         (found,) = arm.get("//tenants").json["value"]
     assert (found["id"], found["tenantId"]) == (f"/tenants/{TENANT}", TENANT)
 
 
 def test_regions() -> None:
     """The cloud's own comes first; the ones that examples use follow, with both their names."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         found = arm.get("/locations").json["value"]
     assert found[0]["name"] == "local"
     names = {one["name"]: one for one in found}
@@ -81,7 +81,7 @@ def test_regions() -> None:
 
 def test_providers() -> None:
     """All are registered; each type has versions, the newest first."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         found = arm.get("/providers").json["value"]
     assert [one["namespace"] for one in found] == [
         "Microsoft.Compute", "Microsoft.Maintenance", "Microsoft.Network", "Microsoft.Resources",
@@ -95,7 +95,7 @@ def test_providers() -> None:
 
 def test_one_provider() -> None:
     """By its name in any case; what can be written is among its types."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         found = arm.get("/providers/microsoft.network").json
         assert arm.post("/providers/Microsoft.Network/register").json == found
     types = {one["resourceType"] for one in found["resourceTypes"]}
@@ -104,16 +104,16 @@ def test_one_provider() -> None:
 
 def test_a_provider_that_there_is_not() -> None:
     """It is neither there nor can it be registered."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         for refused in (arm.get("/providers/Acme.X"), arm.post("/providers/Acme.X/register")):
-            assert (refused.status, refused.code) == (404, "InvalidResourceNamespace")
+            assert (refused.status, refused.error_code) == (404, "InvalidResourceNamespace")
 
 
 def test_a_reader_registers_nothing() -> None:
     """Not even what is registered already."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         refused = arm.post("/providers/Microsoft.Network/register", principal=READER)
-    assert (refused.status, refused.code) == (403, "AuthorizationFailed")
+    assert (refused.status, refused.error_code) == (403, "AuthorizationFailed")
 
 
 def test_versions_for_templates() -> None:
@@ -130,7 +130,7 @@ def test_versions_for_templates() -> None:
 
 def test_all_resources() -> None:
     """Machines, scale sets and what was written beside them, each with what tells it."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         arm.demo()
         address(arm, arm.group(), "ip", tags={"a": "b"})
         found, _ = walk(arm, "/resources")
@@ -146,24 +146,24 @@ def test_all_resources() -> None:
 
 def test_the_resources_of_a_group() -> None:
     """Those, and no others; the group has to be there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         address(arm, arm.group("one"), "a")
         address(arm, arm.group("two"), "b")
         found, _ = walk(arm, "/resourceGroups/TWO/resources")
         assert [one["name"] for one in found] == ["b"]
         missing = arm.get("/resourceGroups/three/resources")
-        assert (missing.status, missing.code) == (404, "ResourceGroupNotFound")
+        assert (missing.status, missing.error_code) == (404, "ResourceGroupNotFound")
 
 
 def test_whoever_is_bound_to_a_group_sees_that() -> None:
     """Also where he asks for all; wherever he says that he has read to."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         address(arm, arm.group("hers"), "a")
         address(arm, arm.group("his"), "b")
         found, _ = walk(arm, "/resources", principal=ANN)
         assert [one["name"] for one in found] == ["a"]
         refused = arm.get("/resourceGroups/his/resources", principal=ANN)
-        assert (refused.status, refused.code) == (403, "AuthorizationFailed")
+        assert (refused.status, refused.error_code) == (403, "AuthorizationFailed")
         token = skip_token("microsoft.network/publicipaddresses:his:")
         peek = arm.get("/resources", principal=ANN, **{"$skiptoken": token})
         assert peek.json["value"] == []
@@ -171,7 +171,7 @@ def test_whoever_is_bound_to_a_group_sees_that() -> None:
 
 def test_no_resource_is_lost_between_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the pages' size, all are listed, once, in the same order."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         for group in ("one", "two"):
             path = arm.group(group)
             for number in range(3):
@@ -200,7 +200,7 @@ def test_no_resource_is_lost_between_pages(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_a_filter(given: str, names: list[str]) -> None:
     """Equalities, all of which have to hold."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         group = arm.group()
         address(arm, group, "a", tags={"team": "x and y"})
         address(arm, group, "b", location="westus")
@@ -213,14 +213,14 @@ def test_a_filter(given: str, names: list[str]) -> None:
 )
 def test_a_filter_that_is_not_understood(given: str) -> None:
     """It is refused: all resources would be a wrong answer."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         refused = arm.get("/resources", **{"$filter": given})
-    assert (refused.status, refused.code) == (400, "InvalidFilterInQueryString")
+    assert (refused.status, refused.error_code) == (400, "InvalidFilterInQueryString")
 
 
 @pytest.mark.parametrize("token", ["ä", "x", "/w==", "_w=="])
 def test_a_place_that_is_none(token: str) -> None:
     """Only a nextLink knows them."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         refused = arm.get("/resources", **{"$skiptoken": token})
-    assert (refused.status, refused.code) == (400, "InvalidSkipToken")
+    assert (refused.status, refused.error_code) == (400, "InvalidSkipToken")

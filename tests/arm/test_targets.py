@@ -5,10 +5,10 @@ import pytest
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind
 from tests.arm.bodies import WEB, WEB_SCOPE, notice, refused, scale_set, told
-from tests.arm.rig import Control
+from tests.fixtures.arm import ArmHarness
 
 
-def told_of(arm: Control) -> list[tuple[str, str, list[str]]]:
+def told_of(arm: ArmHarness) -> list[tuple[str, str, list[str]]]:
     """What the set's first instances are told."""
     return told(arm, WEB_SCOPE)
 
@@ -28,7 +28,7 @@ def told_of(arm: Control) -> list[tuple[str, str, list[str]]]:
 )
 def test_actions(action: str, kind: ImpactKind, event: str) -> None:
     """For those that are named, by id or by name, or for all if none is or a star is."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.poll(WEB_SCOPE)
         for body, expected in (
@@ -52,7 +52,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
 @pytest.mark.parametrize("action", ["restart", "delete", "manualupgrade", "performMaintenance"])
 def test_instances_that_are_none_of_its(action: str, ids: Any) -> None:  # noqa: ANN401
     """One that is wrong is refused, and nothing is done to the others."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         answer = arm.post(f"{WEB}/{action}", {"instanceIds": ids})
         assert answer.status >= 400
@@ -63,17 +63,17 @@ def test_instances_that_are_none_of_its(action: str, ids: Any) -> None:  # noqa:
 @pytest.mark.parametrize("action", ["delete", "manualupgrade"])
 def test_nobody_deletes_all_by_saying_nothing(action: str) -> None:
     """Ids are required there."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         answer = arm.post(f"{WEB}/{action}")
         assert refused(answer) == (400, "InvalidParameter")
-        assert "instanceIds" in answer.message
+        assert "instanceIds" in answer.error_message
 
 
 @pytest.mark.spec("T4", "T5")
 def test_a_whole_set_goes() -> None:
     """Each instance with its notice; the set is there until the last has gone."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm, model=notice())
         arm.poll(WEB_SCOPE)
         asked = arm.delete(WEB)
@@ -91,7 +91,7 @@ def test_a_whole_set_goes() -> None:
 
 def test_announced_maintenance_may_begin_at_once() -> None:
     """For the instances that are named and have some; where there is none, 409."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         arm.poll(WEB_SCOPE)
         assert refused(arm.post(f"{WEB}/performMaintenance")) == (409, "OperationNotAllowed")
@@ -110,7 +110,7 @@ def test_announced_maintenance_may_begin_at_once() -> None:
 
 def test_how_many_are_how() -> None:
     """The instance view of a set counts its instances by their states."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         scale_set(arm)
         arm.post(f"{WEB}/deallocate", {"instanceIds": ["0"]})
         arm.advance(60)

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fairwarning.testing.certify.traps import TRAPS
-from tests.machines.stage import needs_namespaces
+from tests.fixtures.requirements import needs_namespaces
 
 pytestmark = [needs_namespaces, pytest.mark.spec("O11")]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import Up, up
+from tests.fixtures.service import ServiceProcess
 
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
-def announced(it: Up, *machines: str) -> list[str]:
+def announced(it: ServiceProcess, *machines: str) -> list[str]:
     """The ids of the events of restarts, of machines that poll."""
     for machine in machines:
         it.poll(machine)
@@ -20,7 +20,7 @@ def announced(it: Up, *machines: str) -> list[str]:
 
 def test_events_are_listed_and_shown(tmp_path: Path) -> None:
     """All, of a machine, of a scope; the ids stand there in full, within 80 columns."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         assert it.run("event", "list").stdout == "No events.\n"
         web, db = announced(it, "web_0", "db_0")
         assert {one["id"] for one in it.json("event", "list")} == {web, db}
@@ -36,7 +36,7 @@ def test_events_are_listed_and_shown(tmp_path: Path) -> None:
 
 def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
     """By the beginning of an id; an approved event starts, a cancelled one is gone."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         web, db = announced(it, "web_0", "db_0")
         done = it.run("event", "approve", web[:8])
         assert done.stdout == "Reboot of web_0: approved\n"
@@ -55,7 +55,7 @@ def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
 @pytest.mark.spec("O7")
 def test_an_event_is_explained(tmp_path: Path) -> None:
     """Who was told and when, who approved, what is awaited, and how long each step took."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         (db,) = announced(it, "db_0")
         it.poll("db_0")
         waiting = it.json("event", "explain", db)
@@ -78,28 +78,28 @@ def test_an_event_is_explained(tmp_path: Path) -> None:
 
 def test_what_happens_is_followed(tmp_path: Path) -> None:
     """A line for each thing; of one machine; of some events until they are over."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         (db,) = announced(it, "db_0")
         with (
-            it.starting("event", "watch") as everything,
-            it.starting("event", "watch", "--machine", "web_0", "--json") as one,
-            it.starting("event", "watch", db[:8]) as until_over,
+            it.start_command("event", "watch") as everything,
+            it.start_command("event", "watch", "--machine", "web_0", "--json") as one,
+            it.start_command("event", "watch", db[:8]) as until_over,
         ):
             for watching in (everything, one, until_over):
-                watching.follows()
+                watching.wait_until_following()
             announced(it, "web_0")
             it.run("event", "cancel", db)
-            code, said, _ = until_over.end()
+            code, said, _ = until_over.wait()
             assert code == 0
             assert "Cancelled db_0 by operator" in said
             assert "web_0" not in said
-            lines = everything.until("Cancelled")
+            lines = everything.read_until("Cancelled")
             assert any(" Scheduled web_0 " in line and "; event " in line for line in lines)
-            line = json.loads(one.until("Scheduled")[-1])
+            line = json.loads(one.read_until("Scheduled")[-1])
             assert (line["machine"], line["did"]) == ("web_0", "Scheduled")
             it.run("clock", "advance", "1m")
-            everything.until("ClockMoved")
-            assert "clock" in json.loads(one.until("clock")[-1])
+            everything.read_until("ClockMoved")
+            assert "clock" in json.loads(one.read_until("clock")[-1])
             assert everything.interrupt()[0] == 0
             assert one.interrupt()[0] == 0
 
@@ -117,6 +117,6 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for words, code, says in WRONG:
-            it.refuses(words, code, says)
+            it.assert_refused(words, code, says)

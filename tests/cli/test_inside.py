@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM, Up, up
-from tests.machines.stage import needs_namespaces
+from tests.fixtures.programs import run_program
+from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
 
@@ -40,26 +42,15 @@ sys.stdout.write(urllib.request.urlopen(request, timeout=20).read().decode())
 """
 
 
-def inside(it: Up, machine: str, *command: str) -> list[str]:
-    """The command that runs a program in a machine of the service."""
-    return [*PROGRAM, "exec", "--data", str(it.data), machine, "--", *command]
-
-
 pytestmark = needs_namespaces
 
 
 @pytest.mark.spec("O3")
 def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
     """The address is Azure's, the caller is the machine, and no root is needed for it."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
-        done = subprocess.run(
-            inside(it, "web_0", sys.executable, "-c", REQUEST, ENDPOINT),
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            env=os.environ | {"http_proxy": "http://127.0.0.1:1"},
-            check=False,
-        )
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
+        proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
+        done = run_program(*it.inside("web_0", sys.executable, "-c", REQUEST, ENDPOINT), env=proxy)
         assert (done.stdout, done.stderr, done.returncode) == (
             '{"DocumentIncarnation":1,"Events":[]}', "", 0,
         )  # fmt: skip
@@ -68,11 +59,11 @@ def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
 @pytest.mark.spec("O4")
 def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
     """It reads the event, approves, is told to end and started again; then the event is gone."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_1")
         python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
         with subprocess.Popen(
-            inside(it, "db_0", *python), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            it.inside("db_0", *python), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as program:
             try:
                 assert program.stdout is not None
@@ -80,10 +71,9 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
                 assert it.run("machine", "restart", "db_0").returncode == 0
                 said = [program.stdout.readline() for _ in range(3)]
                 assert said == ["approves Reboot\n", "told to end\n", "started\n"]
-                while it.poll("db_1")["Events"]:
-                    pass
+                wait_until(lambda: not it.poll("db_1")["Events"], "the end of the event")
                 assert it.run("machine", "delete", "db_0").returncode == 0
                 assert program.stdout.readline() == "told to end\n"
-                assert program.wait(LONGEST_SECONDS) == 0
+                assert program.wait(LIMIT_SECONDS) == 0
             finally:
                 program.kill()

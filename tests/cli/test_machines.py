@@ -1,18 +1,17 @@
 """`fairwarning machine` and `fairwarning operation`, as they are typed."""
 
 import json
-import signal
-import time
 from pathlib import Path
 
-from tests.cli.stage import LONGEST_SECONDS, Up, run, up
+from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.waiting import wait_until
 
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
 def test_machines_are_made_shown_and_listed(tmp_path: Path) -> None:
     """By name, by number, with everything that was said of them; the list can be narrowed."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         made = it.json(
             *("machine", "create", "gpu", "--count", "2", "--priority", "spot"),
             *("--eviction", "delete", "--size", "Standard_B2s", "--zone", "1"),
@@ -55,7 +54,7 @@ def test_each_action_is_announced_as_it_says(tmp_path: Path) -> None:
     fleet = "".join(
         f'[[machine]]\nname = "{action}"\npriority = "Spot"\n' for action in (*ACTIONS, "delete")
     )
-    with up(tmp_path / "data", *VIRTUAL, fleet=fleet) as it:
+    with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=fleet) as it:
         for action, (event, options) in ACTIONS.items():
             it.poll(action)
             (answer,) = it.json("machine", action, action, *options)
@@ -71,49 +70,47 @@ def test_each_action_is_announced_as_it_says(tmp_path: Path) -> None:
 
 def test_waiting_ends_with_the_operation(tmp_path: Path) -> None:
     """A bar meanwhile, what is awaited beside it; 0 when it is done, 1 when it was called off."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
-        with it.starting("machine", "restart", "db_0", "db_1", "--wait") as waiting:
-            said = waiting.until("Time stands still")
+        with it.start_command("machine", "restart", "db_0", "db_1", "--wait") as waiting:
+            said = waiting.read_until("Time stands still")
             assert said[0].startswith("db_0: accepted, operation ")
             assert any("0 of 2 done" in line for line in said)
             assert any("db_0: Reboot not before" in line for line in said)
             it.run("clock", "advance", "15m")
             it.run("clock", "advance", "5m")
-            code, rest, told = waiting.end()
+            code, rest, told = waiting.wait()
             assert (code, told) == (0, "")
             assert "2 of 2 done" in rest
-        with it.starting("machine", "restart", "db_0", "--wait", "--json") as waiting:
+        with it.start_command("machine", "restart", "db_0", "--wait", "--json") as waiting:
             event = wait_for_event(it, "db_0")
             it.run("event", "cancel", event[:8])
-            code, rest, _ = waiting.end()
+            code, rest, _ = waiting.wait()
             assert code == 1
             assert json.loads(rest)[0]["operation"]["status"] == "Canceled"
 
 
-def wait_for_event(it: Up, machine: str) -> str:
+def wait_for_event(it: ServiceProcess, machine: str) -> str:
     """The id of the event that another command is about to make."""
-    end = time.monotonic() + LONGEST_SECONDS
-    while not (found := it.json("event", "list", "--machine", machine)):
-        assert time.monotonic() < end
-    return str(found[0]["id"])
+    events = wait_until(lambda: it.json("event", "list", "--machine", machine), "an event")
+    return str(events[0]["id"])
 
 
 def test_who_stops_waiting_is_told_how_to_go_on(tmp_path: Path) -> None:
     """Ctrl-C leaves the operation running; its story and its end can be had later."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
-        with it.starting("machine", "restart", "db_0", "--wait") as waiting:
-            operation = waiting.until("accepted")[0].split()[-1]
-            waiting.until("0 of 1 done")
+        with it.start_command("machine", "restart", "db_0", "--wait") as waiting:
+            operation = waiting.read_until("accepted")[0].split()[-1]
+            waiting.read_until("0 of 1 done")
             code, _, told = waiting.interrupt()
         assert code == 1
         assert f"fairwarning operation show {operation} --wait" in told
         assert it.json("operation", "show", operation)["status"] == "InProgress"
-        with it.starting("operation", "show", operation, "--wait") as waiting:
-            waiting.until("0 of 1 done")
+        with it.start_command("operation", "show", operation, "--wait") as waiting:
+            waiting.read_until("0 of 1 done")
             it.run("clock", "advance", "20m")
-            code, rest, _ = waiting.end()
+            code, rest, _ = waiting.wait()
             assert (code, "Succeeded" in rest) == (0, True)
         story = it.json("operation", "explain", operation)
         assert (story["kind"], story["id"]) == ("operation", operation)
@@ -124,7 +121,7 @@ def test_who_stops_waiting_is_told_how_to_go_on(tmp_path: Path) -> None:
 
 def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
     """What was accepted before is still told, and the exit code is that of the refusal."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
         done = it.run("machine", "restart", "db_0", "nobody", "db_1", "--json")
         assert done.returncode == 3
@@ -134,19 +131,19 @@ def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
 
 def test_a_list_that_is_watched(tmp_path: Path) -> None:
     """A JSON line at first and at each change, a new table where nobody wants JSON."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
         with (
-            it.starting("machine", "list", "--scope", "db", "--watch", "--json") as scripts,
-            it.starting("machine", "list", "--watch") as people,
+            it.start_command("machine", "list", "--scope", "db", "--watch", "--json") as scripts,
+            it.start_command("machine", "list", "--watch") as people,
         ):
-            (first,) = scripts.until("db_0")
+            (first,) = scripts.read_until("db_0")
             assert [one["events"] for one in json.loads(first)] == [[], []]
-            people.until("FrontEnd")
+            people.read_until("FrontEnd")
             it.run("machine", "restart", "db_0")
-            (second,) = scripts.until("db_0")
+            (second,) = scripts.read_until("db_0")
             assert json.loads(second)[0]["events"][0]["type"] == "Reboot"
-            people.until("Reboot not before")
+            people.read_until("Reboot not before")
             for one in (scripts, people):
                 assert one.interrupt()[0] == 0
 
@@ -154,7 +151,7 @@ def test_a_list_that_is_watched(tmp_path: Path) -> None:
 def test_a_big_list_says_that_there_is_more(tmp_path: Path) -> None:
     """A table stops at 200 rows with a hint; JSON has all, over several pages."""
     fleet = '[[machine]]\nname = "a"\ncount = 1000\n[[machine]]\nname = "b"\ncount = 201\n'
-    with up(tmp_path / "data", *VIRTUAL, fleet=fleet) as it:
+    with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=fleet) as it:
         lines = it.run("machine", "list").stdout.splitlines()
         assert len(lines) == 202
         assert lines[-1] == "The first 200 machines; --json gives all."
@@ -176,25 +173,24 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for words, code, says in WRONG:
-            it.refuses(words, code, says)
+            it.assert_refused(words, code, says)
 
 
 def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
     """What happened meanwhile is shown once the service is back; nothing is shown twice."""
     data = tmp_path / "data"
-    with up(data, "--demo", "--clock", "virtual") as it:
+    with ServiceProcess(data, "--demo", "--clock", "virtual") as it:
         it.poll("db_0")
-        with it.starting("event", "watch", "--json") as watching:
-            watching.follows()
+        with it.start_command("event", "watch", "--json") as watching:
+            watching.wait_until_following()
             it.run("machine", "restart", "db_0")
-            seen = [json.loads(line)["number"] for line in watching.until('"Scheduled"')]
-            it.process.send_signal(signal.SIGKILL)
-            it.process.wait(LONGEST_SECONDS)
-            with up(data, "--clock", "virtual") as again:
+            seen = [json.loads(line)["number"] for line in watching.read_until('"Scheduled"')]
+            it.kill()
+            with ServiceProcess(data, "--clock", "virtual") as again:
                 again.run("machine", "freeze", "db_1")
-                lines = watching.until('"machine": "db_1"')
+                lines = watching.read_until('"machine": "db_1"')
                 numbers = seen + [json.loads(line)["number"] for line in lines]
                 assert numbers == sorted(set(numbers))
                 assert watching.interrupt()[0] == 0
@@ -202,6 +198,6 @@ def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
 
 def test_an_unknown_noun() -> None:
     """Wrong usage, with the way to help."""
-    done = run("machines", "list")
+    done = run_command("machines", "list")
     assert done.returncode == 2
     assert "No such command 'machines'" in done.stderr

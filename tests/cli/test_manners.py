@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.stage import PROGRAM, run, up
+from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
 
 NOUNS = (
     *("machine", "set", "event", "operation", "rollout", "clock", "fault", "webhook"),
@@ -61,7 +61,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
 def test_nobody_is_there(tmp_path: Path) -> None:
     """Without a service: a sentence that says how to start one, and exit code 1."""
     for words in (("machine", "list"), ("event", "watch"), ("set", "scale", "web", "1")):
-        done = run(*words, "--data", str(tmp_path / "none"))
+        done = run_command(*words, "--data", str(tmp_path / "none"))
         assert (done.returncode, done.stdout) == (1, "")
         assert "start one with `fairwarning up`" in done.stderr
 
@@ -85,7 +85,7 @@ def tab(data: Path, *words: str) -> list[str]:
 def test_tab_knows_the_names_of_the_service(tmp_path: Path) -> None:
     """Machines, sets, scopes, events and rollouts while it is up; nothing, silently, when not."""
     data = tmp_path / "data"
-    with up(data, "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(data, "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("web_0")
         event = it.json("machine", "restart", "web_0")[0]["events"][0]["id"]
         it.json("rollout", "start", "db", "--id", "autumn")
@@ -114,15 +114,15 @@ _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
     )
     assert (done.stdout, done.stderr) == ("advance\n", "")
     for shell in ("zsh", "fish"):
-        printed = run("completion", shell)
+        printed = run_command("completion", shell)
         assert "_FAIRWARNING_COMPLETE" in printed.stdout
         assert printed.returncode == 0
-    assert run("completion", "csh").returncode == 2
+    assert run_command("completion", "csh").returncode == 2
 
 
 def test_colour_only_on_a_terminal(tmp_path: Path) -> None:
     """A pipe gets no escapes, nor does --json."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("web_0")
         it.run("machine", "restart", "web_0")
         for words in (("machine", "list"), ("event", "list"), ("machine", "show", "web_0")):

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import Up, run, up
+from tests.fixtures.http import fetch
+from tests.fixtures.service import ServiceProcess, run_command
 
 
-def listed(it: Up) -> dict[str, list[str]]:
+def listed(it: ServiceProcess) -> dict[str, list[str]]:
     """The machines, each with the types of what is announced for it."""
     machines = json.loads(it.run("machine", "list", "--json").stdout)
     return {one["name"]: [event["type"] for event in one["events"]] for one in machines}
@@ -16,7 +17,7 @@ def listed(it: Up) -> dict[str, list[str]]:
 
 def test_what_an_operator_does_is_announced_to_who_polls(tmp_path: Path) -> None:
     """Each action gives its event, at once visible to the machine and in the list."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         for machine in ("web_0", "db_0", "batch_0"):
             it.poll(machine)
         done = it.run("machine", "restart", "web_0", "db_0")
@@ -38,14 +39,14 @@ def test_what_an_operator_does_is_announced_to_who_polls(tmp_path: Path) -> None
 
 def test_nobody_polls(tmp_path: Path) -> None:
     """Then there is no notice, and the operator is told so (M15)."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         assert "nobody polls there" in it.run("machine", "restart", "db_0").stdout
         assert listed(it)["db_0"] == []
 
 
 def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
     """Show, advance, run and freeze; an event starts when its time has come."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("db_0")
         it.run("machine", "restart", "db_0")
         before = json.loads(it.run("clock", "show", "--json").stdout)
@@ -58,10 +59,9 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
         assert it.poll("db_0")["Events"] == []
         assert "60 times real time" in it.run("clock", "run", "60").stdout
         assert "standing still" in it.run("clock", "freeze").stdout
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for wrong in (b'{"advance": true}', b'{"advance": 1e400}', b'{"rate": %d}' % 10**400):
-            console, token = it.ready["console"], it.ready["token"]
-            assert it.post(console, "/api/clock", token, body=wrong)[0] == 400
+            assert it.api("POST", "/api/clock", wrong).status == 400
         refused = it.run("clock", "advance", "1")
         assert refused.returncode == 4
         assert "start it with a virtual clock" in refused.stderr
@@ -70,12 +70,10 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
 @pytest.mark.spec("M21")
 def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
     """For one machine and a count, for all until cleared."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
-        address = it.ready["machines"]["db_0"]
-        target = "/metadata/scheduledevents?api-version=2020-07-01"
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
 
         def statuses(count: int) -> list[int]:
-            return [it.get(address, target)[0] for _ in range(count)]
+            return [it.get("db_0").status for _ in range(count)]
 
         assert it.run("fault", "set", "410", "--machine", "db_0", "--count", "2").returncode == 0
         assert statuses(3) == [410, 410, 200]
@@ -106,9 +104,9 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
 )
 def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int, says: str) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         noun, verb, *rest = words
-        answer = run(noun, verb, "--data", str(it.data), *rest)
+        answer = run_command(noun, verb, "--data", str(it.data), *rest)
     assert answer.returncode == code
     assert says in answer.stderr
     assert "Traceback" not in answer.stderr
@@ -116,28 +114,27 @@ def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int, says: st
 
 def test_the_api_demands_its_token(tmp_path: Path) -> None:
     """Without it, or with another, nothing is told and nothing happens; health needs none."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
-        console = it.ready["console"]
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for path in ("/api/machines", "/api/clock"):
-            status, body = it.get(console, path)
-            assert status == 401
-            assert b"web_0" not in body
+            response = fetch(f"{it.ready['console']}{path}")
+            assert response.status == 401
+            assert b"web_0" not in response.body
         right = it.ready["token"]
         for token, expected in ((right, 202), ("wrong", 401), ("", 401), (right[:-1], 401)):
-            assert it.post(console, "/api/machines/db_0/restart", token)[0] == expected
+            response = it.api("POST", "/api/machines/db_0/restart", token=token)
+            assert response.status == expected
         assert len(right) >= 32
 
 
 def test_a_repeated_request_has_the_effect_of_one(tmp_path: Path) -> None:
     """The same Idempotency-Key is the same operation (IC2)."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
-        console, token = it.ready["console"], it.ready["token"]
+        headers = {"Idempotency-Key": "one"}
         first, again = (
-            it.post(console, "/api/machines/db_0/restart", token, {"Idempotency-Key": "one"})
-            for _ in range(2)
+            it.api("POST", "/api/machines/db_0/restart", headers=headers) for _ in range(2)
         )
-        assert first == again
+        assert (first.status, first.body) == (again.status, again.body)
         assert listed(it)["db_0"] == ["Reboot"]
 
 
@@ -146,11 +143,10 @@ def test_a_repeated_request_has_the_effect_of_one(tmp_path: Path) -> None:
 )
 def test_a_wrong_body_is_refused(tmp_path: Path, body: bytes) -> None:
     """400 and what is allowed; nothing happens."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
-        console, token = it.ready["console"], it.ready["token"]
         for action in ("freeze", "fail", "restart"):
             wrong = body if action == "freeze" else b'{"duration_seconds": 5}'
-            status, answer = it.post(console, f"/api/machines/db_0/{action}", token, body=wrong)
-            assert status == 400, answer
+            response = it.api("POST", f"/api/machines/db_0/{action}", wrong)
+            assert response.status == 400, response.body
         assert listed(it)["db_0"] == []

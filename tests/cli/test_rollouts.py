@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import Up, up
+from tests.fixtures.service import ServiceProcess
 
 VIRTUAL = ("--memory", "--clock", "virtual")
 HOSTS = """
@@ -18,7 +18,7 @@ host = "rack2"
 """
 
 
-def let_it_happen(it: Up) -> None:
+def let_it_happen(it: ServiceProcess) -> None:
     """The notice passes, and what was announced takes its time."""
     it.run("clock", "advance", "20m")
 
@@ -26,17 +26,17 @@ def let_it_happen(it: Up) -> None:
 @pytest.mark.spec("E7")
 def test_a_rollout_is_waited_for(tmp_path: Path) -> None:
     """A domain after another, with a bar and what is pending; 0 at its end."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
-        with it.starting("rollout", "start", "db", "--kind", "reboot", "--wait") as waiting:
-            said = waiting.until("Time stands still")
+        with it.start_command("rollout", "start", "db", "--kind", "reboot", "--wait") as waiting:
+            said = waiting.read_until("Time stands still")
             assert "started, reboot of 2 machines" in said[0]
             assert any("Running: 0 of 2 done" in line for line in said)
             assert any("db_0: Reboot not before" in line for line in said)
             let_it_happen(it)
-            said = waiting.until("1 of 2 done")
+            said = waiting.read_until("1 of 2 done")
             let_it_happen(it)
-            code, rest, told = waiting.end()
+            code, rest, told = waiting.wait()
             assert (code, told) == (0, "")
             assert "Done: 2 of 2 done" in rest
 
@@ -44,22 +44,22 @@ def test_a_rollout_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.spec("E7")
 def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
     """Each says how far it is; an aborted one makes who waits fail."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
         started = it.json("rollout", "start", "db", "--id", "autumn", "--halt-percent", "0")
         assert (started["id"], started["kind"], started["halt_percent"]) == ("autumn", "freeze", 0)
         assert it.run("rollout", "pause", "autumn").stdout == "autumn: paused, 0 of 2 done\n"
         assert it.json("rollout", "resume", "autumn")["status"] == "Running"
         with (
-            it.starting("rollout", "status", "autumn", "--watch") as people,
-            it.starting("rollout", "status", "autumn", "--watch", "--json") as scripts,
+            it.start_command("rollout", "status", "autumn", "--watch") as people,
+            it.start_command("rollout", "status", "autumn", "--watch", "--json") as scripts,
         ):
-            people.until("Running: 0 of 2 done")
-            scripts.until("Running")
+            people.read_until("Running: 0 of 2 done")
+            scripts.read_until("Running")
             assert it.json("rollout", "abort", "autumn")["status"] == "Aborted"
-            code, said, _ = people.end()
+            code, said, _ = people.wait()
             assert (code, "Aborted" in said) == (0, True)
-            last = json.loads(scripts.until("Aborted")[-1])
+            last = json.loads(scripts.read_until("Aborted")[-1])
             assert last["id"] == "autumn"
         assert it.json("event", "list") == []
         assert [one["status"] for one in it.json("rollout", "status")] == ["Aborted"]
@@ -70,26 +70,26 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
 
 def test_who_stops_waiting_leaves_it_running(tmp_path: Path) -> None:
     """Ctrl-C says so; waiting for one that is aborted meanwhile fails."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("db_0")
-        with it.starting("rollout", "start", "db", "--id", "r", "--wait") as waiting:
-            waiting.until("0 of 2 done")
+        with it.start_command("rollout", "start", "db", "--id", "r", "--wait") as waiting:
+            waiting.read_until("0 of 2 done")
             code, _, told = waiting.interrupt()
         assert (code, told) == (
             1, "It goes on without you: `fairwarning rollout status r --watch`\n",
         )  # fmt: skip
         assert it.json("rollout", "status", "r")["status"] == "Running"
         it.poll("web_0")
-        with it.starting("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:
-            waiting.until("of 3 done")
+        with it.start_command("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:
+            waiting.read_until("of 3 done")
             it.run("rollout", "abort", "q")
-            code, _, told = waiting.end()
+            code, _, told = waiting.wait()
             assert (code, told) == (1, "Error: it was aborted\n")
 
 
 def test_what_a_rollout_is_over(tmp_path: Path) -> None:
     """Everything, a set, some hosts; a host at a time."""
-    with up(tmp_path / "data", *VIRTUAL, fleet=HOSTS) as it:
+    with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=HOSTS) as it:
         it.json("set", "create", "api", "--capacity", "2")
         assert it.json("rollout", "start", "--set", "api", "--id", "a")["machines"] == 2
         one = it.json("rollout", "start", "left", "right", "--by-host", "--host", "rack2")
@@ -112,6 +112,6 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for words, code, says in WRONG:
-            it.refuses(words, code, says)
+            it.assert_refused(words, code, says)

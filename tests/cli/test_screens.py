@@ -1,19 +1,16 @@
 """What people see on a real terminal of 80 columns: tmux types, and reads its screen."""
 
 import os
-import shutil
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
-import pytest
+from tests.fixtures.requirements import needs_tmux
+from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
+from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until
 
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM, up
-
-pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+pytestmark = needs_tmux
 
 COLUMNS, LINES = 80, 50
 
@@ -26,7 +23,7 @@ class Terminal:
         self._tmux = ["tmux", "-S", f"{self._folder.name}/tmux", "-f", os.devnull]
         command = " ".join(f"'{word}'" for word in (*PROGRAM, *words))
         size = ["-x", str(COLUMNS), "-y", str(LINES)]
-        ended = f"{before} {command}; echo code $?; exec sleep {LONGEST_SECONDS:g}"
+        ended = f"{before} {command}; echo code $?; exec sleep {OUTER_LIMIT_SECONDS:g}"
         self._run("new-session", "-d", *size, ended)
 
     def _run(self, *words: str) -> str:
@@ -47,15 +44,14 @@ class Terminal:
         """A key."""
         self._run("send-keys", key)
 
-    def until(self, *words: str) -> str:
-        """The screen, with its colours, once it has all these words."""
-        return self._until(lambda screen: all(word in screen for word in words))
+    def wait_for(self, *words: str) -> str:
+        """The screen once it has all these words."""
 
-    def _until(self, holds: Callable[[str], bool]) -> str:
-        end = time.monotonic() + LONGEST_SECONDS
-        while not holds(screen := self._run("capture-pane", "-p")):
-            assert time.monotonic() < end, screen
-        return screen
+        def complete() -> str:
+            screen = self._run("capture-pane", "-p")
+            return screen if all(word in screen for word in words) else ""
+
+        return wait_until(complete, lambda: self._run("capture-pane", "-p"))
 
     def colours(self) -> str:
         """The same with its escapes."""
@@ -72,64 +68,64 @@ def lines_of(screen: str) -> list[str]:
 def test_up_is_read_at_a_glance(tmp_path: Path) -> None:
     """Every machine, what to try, and how to stop it."""
     words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
-    words += ["--metadata", "127.0.0.1:0", "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
+    words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
     with Terminal(*words) as terminal:
-        lines = lines_of(terminal.until("Ctrl-C"))
+        lines = lines_of(terminal.wait_for("Ctrl-C"))
         assert lines[0].startswith("Fairwarning is up")
         assert any("web_0" in line for line in lines)
         terminal.press("C-c")
-        terminal.until("Stopped.", "code 0")
+        terminal.wait_for("Stopped.", "code 0")
 
 
 def test_what_happens_is_followed_in_colour(tmp_path: Path) -> None:
     """A line each, ids whole, what does not fit below in its column."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("web_0")
         with Terminal("event", "watch", "--data", str(it.data)) as terminal:
-            terminal.until("Following what happens")
+            terminal.wait_for("Following what happens")
             event = it.json("machine", "restart", "web_0")[0]["events"][0]["id"]
-            lines = lines_of(terminal.until("Scheduled", event))
+            lines = lines_of(terminal.wait_for("Scheduled", event))
             assert any(line.endswith(event) for line in lines)
             assert "\x1b[33mScheduled" in terminal.colours()
             terminal.press("C-c")
-            terminal.until("code 0")
+            terminal.wait_for("code 0")
 
 
 def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
     """One bar from beginning to end, with what is pending while it is."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("db_0")
         words = ["rollout", "start", "db", "--kind", "reboot", "--wait", "--data", str(it.data)]
         with Terminal(*words) as terminal:
-            lines = lines_of(terminal.until("0 of 2 done", "not before", "Time stands still"))
+            lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "Time stands still"))
             assert sum("━" in line for line in lines) == 1
             it.run("clock", "advance", "20m")
-            terminal.until("1 of 2 done")
+            terminal.wait_for("1 of 2 done")
             it.run("clock", "advance", "20m")
-            lines = lines_of(terminal.until("Done: 2 of 2 done", "code 0"))
+            lines = lines_of(terminal.wait_for("Done: 2 of 2 done", "code 0"))
             assert sum("━" in line for line in lines) == 1
             assert "not before" not in "\n".join(lines)
 
 
 def test_a_wait_is_shown_with_the_time_that_is_left(tmp_path: Path) -> None:
     """The screen counts down by itself while the service's time runs."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("db_0")
         words = ["machine", "restart", "db_0", "--wait", "--data", str(it.data)]
         with Terminal(*words) as terminal:
-            terminal.until("(in 15 min)")
+            terminal.wait_for("(in 15 min)")
             it.run("clock", "run", "60")
-            terminal.until("(in 12 min")
-            terminal.until("1 of 1 done", "code 0")
+            terminal.wait_for("(in 12 min")
+            terminal.wait_for("1 of 1 done", "code 0")
 
 
 def test_no_colour_for_who_wants_none(tmp_path: Path) -> None:
     """NO_COLOR is heeded on a terminal too; without it there is colour."""
-    with up(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as it:
         it.poll("db_0")
         it.run("machine", "restart", "db_0")
         words = ("machine", "list", "--data", str(it.data))
         for before, coloured in (("", True), ("NO_COLOR=1", False)):
             with Terminal(*words, before=before) as terminal:
-                terminal.until("Reboot not before", "code 0")
+                terminal.wait_for("Reboot not before", "code 0")
                 assert ("\x1b[33mReboot" in terminal.colours()) is coloured

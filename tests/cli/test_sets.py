@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import Up, up
+from tests.fixtures.service import ServiceProcess
 
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
-def names(it: Up, name: str) -> list[str]:
+def names(it: ServiceProcess, name: str) -> list[str]:
     """The instances of a set."""
     return [one["name"] for one in it.json("machine", "list", "--set", name)]
 
@@ -17,7 +17,7 @@ def names(it: Up, name: str) -> list[str]:
 @pytest.mark.spec("T1")
 def test_a_set_is_made_as_it_was_asked_for(tmp_path: Path) -> None:
     """Notice, upgrade, scale-in, priority, size, zone and tags; what is wrong names what is not."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         made = it.json(
             *("set", "create", "api", "--capacity", "3", "--terminate-notice", "7m"),
             *("--upgrade", "automatic", "--scale-in", "oldestvm", "--tag", "env=prod"),
@@ -41,14 +41,14 @@ def test_a_set_is_made_as_it_was_asked_for(tmp_path: Path) -> None:
 
 def test_what_leaves_is_told_first(tmp_path: Path) -> None:
     """Scale-in, chosen instances, then the whole set; --wait ends when they are gone."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         it.poll("web_0")
-        with it.starting("set", "scale", "web", "2", "--wait") as waiting:
-            said = waiting.until("0 of 1 done")
+        with it.start_command("set", "scale", "web", "2", "--wait") as waiting:
+            said = waiting.read_until("0 of 1 done")
             assert said[0].startswith("accepted, operation ")
             assert any("Terminate" in line for line in said)
             it.run("clock", "advance", "6m")
-            assert waiting.end()[0] == 0
+            assert waiting.wait()[0] == 0
         left = names(it, "web")
         assert len(left) == 2
         answer = it.json("set", "delete-instances", "web", left[0], left[1].rpartition("_")[2])
@@ -60,17 +60,17 @@ def test_what_leaves_is_told_first(tmp_path: Path) -> None:
         it.run("clock", "advance", "6m")
         assert names(it, "web") == []
         assert it.json("set", "scale", "web", "1", "--wait")["operation"]["status"] == "Succeeded"
-        with it.starting("set", "delete", "web", "--wait") as waiting:
-            waiting.until("accepted")
+        with it.start_command("set", "delete", "web", "--wait") as waiting:
+            waiting.read_until("accepted")
             it.run("clock", "advance", "6m")
-            assert waiting.end()[0] == 0
+            assert waiting.wait()[0] == 0
         assert it.run("set", "show", "web").returncode == 3
 
 
 @pytest.mark.spec("T3")
 def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
     """Until then they are outdated, and the operator is told what to type."""
-    with up(tmp_path / "data", "--demo", *VIRTUAL) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as it:
         told = it.run("set", "update", "web", "--terminate-notice", "10m").stdout
         assert "3 instances are not on it; `fairwarning set upgrade web`" in told
         assert it.json("machine", "show", "web_0")["terminate_notice"] == "PT5M"
@@ -99,6 +99,6 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for words, code, says in WRONG:
-            it.refuses(words, code, says)
+            it.assert_refused(words, code, says)

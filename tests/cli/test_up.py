@@ -2,15 +2,15 @@
 
 import json
 import os
-import signal
 import socket
 import stat
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.stage import PROGRAM, QUERY, run, up
+from tests.fixtures.endpoint import POLL
+from tests.fixtures.http import fetch
+from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
 
 ONE = '[[machine]]\nname = "vm"\n'
 
@@ -18,7 +18,7 @@ ONE = '[[machine]]\nname = "vm"\n'
 @pytest.mark.spec("O2")
 def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> None:
     """`--json` prints one line when ready; each machine has an address of its own."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         machines = it.ready["machines"]
         assert list(machines) == [
             "web_0",
@@ -39,9 +39,9 @@ def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> 
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C ends it with 0 and no complaint; `--memory` keeps nothing."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
-        it.get(it.ready["console"], "/healthz")
+        fetch(f"{it.ready['console']}/healthz")
         assert it.stop() == (0, "")
     assert not (tmp_path / "data").exists()
 
@@ -50,10 +50,10 @@ def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
     """In a folder that was there before, and beside files that came meanwhile, only ours go."""
     (tmp_path / "home" / "machines").mkdir(parents=True)
     (tmp_path / "home" / "machines" / "mine").write_text("precious")
-    with up(tmp_path / "home", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "home", "--demo", "--memory") as it:
         assert it.stop()[0] == 0
     assert (tmp_path / "home" / "machines" / "mine").read_text() == "precious"
-    with up(tmp_path / "new", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "new", "--demo", "--memory") as it:
         (tmp_path / "new" / "mine").write_text("precious")
         assert it.stop()[0] == 0
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
@@ -63,11 +63,11 @@ def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
 def test_what_was_there_is_there_again(tmp_path: Path) -> None:
     """The embedded store keeps the fleet, its addresses and its documents; the file adds to it."""
     data = tmp_path / "data"
-    with up(data, fleet=ONE) as it:
+    with ServiceProcess(data, fleet=ONE) as it:
         before = urlless(it.ready["machines"]["vm"])
         it.poll("vm")
         assert it.stop()[0] == 0
-    with up(data, fleet='[[machine]]\nname = "more"\n' + ONE) as it:
+    with ServiceProcess(data, fleet='[[machine]]\nname = "more"\n' + ONE) as it:
         assert list(it.ready["machines"]) == ["vm", "more"]
         assert urlless(it.ready["machines"]["vm"]) == before
         assert it.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
@@ -81,11 +81,10 @@ def urlless(url: str) -> str:
 def test_killed_it_starts_again(tmp_path: Path) -> None:
     """What a kill -9 leaves (sockets, notes, locks) does not stand in the way."""
     data = tmp_path / "data"
-    with up(data, fleet=ONE) as it:
-        it.process.send_signal(signal.SIGKILL)
-        it.process.wait()
+    with ServiceProcess(data, fleet=ONE) as it:
+        it.kill()
         assert (data / "up.json").exists()
-    with up(data) as it:
+    with ServiceProcess(data) as it:
         assert it.poll("vm")["DocumentIncarnation"] == 1
 
 
@@ -93,16 +92,13 @@ def test_killed_it_starts_again(tmp_path: Path) -> None:
 def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
     """200 means durable: killed right after it, the service comes back with the event started."""
     data = tmp_path / "data"
-    with up(data, fleet=ONE) as it:
+    with ServiceProcess(data, fleet=ONE) as it:
         it.poll("vm")
         it.run("machine", "restart", "vm")
         (event,) = it.poll("vm")["Events"]
-        body = json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode()
-        vm = it.ready["machines"]["vm"]
-        assert it.post(vm, QUERY, "", {"Metadata": "true"}, body) == (200, b"")
-        it.process.send_signal(signal.SIGKILL)
-        it.process.wait()
-    with up(data) as it:
+        it.approve("vm", event["EventId"])
+        it.kill()
+    with ServiceProcess(data) as it:
         (started,) = it.poll("vm")["Events"]
         assert (started["EventId"], started["EventStatus"]) == (event["EventId"], "Started")
 
@@ -111,16 +107,17 @@ def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
 def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> None:
     """On an address that is not loopback: by the fleet file's addresses, and with a rate limit."""
     guest = '[[machine]]\nname = "guest"\naddress = "127.0.0.1"\n'
-    with up(tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0") as it:
-        statuses = [it.get(it.ready["machines"]["guest"], QUERY)[0] for _ in range(30)]
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0") as it:
+        statuses = [it.get("guest").status for _ in range(30)]
         assert statuses[:10] == [200] * 10
         assert 429 in statuses
-        assert it.get_from("127.0.0.9", it.ready["metadata"], QUERY)[0] == 404
+        url = f"{it.ready['metadata']}{POLL}"
+        assert fetch(url, headers={"Metadata": "true"}, source="127.0.0.9").status == 404
 
 
 def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
     """Nobody else can read the data, nor reach the control socket (IS3)."""
-    with up(tmp_path / "data", fleet=ONE):
+    with ServiceProcess(tmp_path / "data", fleet=ONE):
         data = tmp_path / "data"
         for path in {data, *data.iterdir()} - {data / "ca.pem"}:  # which clients are given
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
@@ -128,9 +125,9 @@ def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
 
 def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     """It says what to do, and the first goes on."""
-    with up(tmp_path / "data", "--memory", fleet=ONE) as it:
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=ONE) as it:
         for more in ((), ("--memory",)):
-            other = run("up", "--data", str(tmp_path / "data"), *more)
+            other = run_command("up", "--data", str(tmp_path / "data"), *more)
             assert other.returncode == 1
             assert "already; stop it, or name another folder with --data" in other.stderr
         assert it.poll("vm")
@@ -140,7 +137,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        answer = run(
+        answer = run_command(
             "up", "--memory", "--data", str(tmp_path / "d"), "--console", f"127.0.0.1:{port}"
         )
     assert answer.returncode == 1
@@ -168,7 +165,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
 def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> None:
     """A sentence that says what is allowed, an exit code, and no traceback."""
     (tmp_path / "bad.toml").write_text("[machines]\n")
-    answer = run("up", *words, cwd=tmp_path)
+    answer = run_command("up", *words, cwd=tmp_path)
     assert answer.returncode == code
     assert says in answer.stderr
     assert "Traceback" not in answer.stderr
@@ -178,7 +175,7 @@ def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> 
 def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
     """With `--sockets`, each machine has one, named after it, and it is gone afterwards (M22)."""
     sockets = tmp_path / "s"
-    with up(tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)) as it:
         assert len(list(sockets.iterdir())) == len(it.ready["machines"])
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(os.fspath(sockets / "db_1.sock"))
@@ -194,21 +191,22 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
 @pytest.mark.spec("O10")
 def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     """The console answers them without a token; `healthcheck` asks for you."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         console = it.ready["console"]
         it.poll("db_0")
-        it.get(it.ready["machines"]["db_0"], "/wrong")
-        assert it.get(console, "/healthz") == (200, b'{"status":"ok"}')
-        assert it.get(console, "/readyz") == (200, b'{"status":"ok"}')
-        status, body = it.get(console, "/metrics")
-        assert status == 200
-        lines = body.decode().splitlines()
+        it.get("db_0", "/wrong")
+        for path in ("/healthz", "/readyz"):
+            response = fetch(f"{console}{path}")
+            assert (response.status, response.body) == (200, b'{"status":"ok"}')
+        response = fetch(f"{console}/metrics")
+        assert response.status == 200
+        lines = response.text.splitlines()
         assert "fairwarning_polls_total 1.0" in lines
         assert 'fairwarning_refused_total{reason="path"} 1.0' in lines
         healthy = it.run("healthcheck")
         assert (healthy.returncode, healthy.stderr) == (0, "")
-    killed = run("healthcheck", "--data", str(tmp_path / "data"))
-    never = run("healthcheck", "--data", str(tmp_path / "never"))
+    killed = run_command("healthcheck", "--data", str(tmp_path / "data"))
+    never = run_command("healthcheck", "--data", str(tmp_path / "never"))
     for answer in (killed, never):
         assert answer.returncode == 1
         assert "start one with `fairwarning up`" in answer.stderr
@@ -218,7 +216,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
 def test_logs_are_json_when_asked_for(tmp_path: Path) -> None:
     """Every line on stderr is an object with time, level and message."""
     long = tmp_path / ("deep" * 30)  # too long for a socket's name, so there is something to log
-    with up(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as it:
         code, said = it.stop()
     assert code == 0
     lines = [json.loads(line) for line in said.splitlines()]
@@ -229,18 +227,12 @@ def test_logs_are_json_when_asked_for(tmp_path: Path) -> None:
 @pytest.mark.spec("O1")
 def test_people_are_told_what_to_try(tmp_path: Path) -> None:
     """Without `--json`: the machines, and lines to copy that work."""
-    command = [*PROGRAM, "up", "--demo", "--memory", "--data", str(tmp_path / "d")]
-    command += ["--metadata", "127.0.0.1:0", "--console", "127.0.0.1:0", "--arm", "127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line.rstrip("\n"))
-            if "Ctrl-C" in line:
-                break
-        process.send_signal(signal.SIGINT)
-        rest = process.stdout.read()
-    assert process.returncode == 0
+    words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
+    words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
+    with BackgroundCommand(*words) as command:
+        lines = command.read_until("Ctrl-C")
+        code, rest, _ = command.interrupt()
+    assert code == 0
     assert lines[0] == "Fairwarning is up: 4 groups of machines created, 0 kept."
     assert any(line.startswith("  web_0          http://127.1.0.1:") for line in lines)
     assert any(line.startswith("  curl -H Metadata:true ") for line in lines)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.cli.stage import up
+from tests.fixtures.service import ServiceProcess
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -50,7 +50,10 @@ def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
     """Made, listed, tried, and removed; a secret is told once, or is the caller's own."""
     secret = tmp_path / "secret"
     secret.write_text("correct horse battery staple correct horse\n")
-    with receiver() as (target, port), up(tmp_path / "data", "--memory", fleet=FLEET) as it:
+    with (
+        receiver() as (target, port),
+        ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as it,
+    ):
         url = f"http://127.0.0.1:{port}/in"
         made = it.run("webhook", "create", "pager", url)
         assert made.returncode == 0, made.stderr
@@ -79,6 +82,6 @@ WRONG = [
 
 def test_wrong_words(tmp_path: Path) -> None:
     """A sentence that says what is allowed, and an exit code for scripts."""
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         for words, code, says in WRONG:
-            it.refuses(words, code, says)
+            it.assert_refused(words, code, says)

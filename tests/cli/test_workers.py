@@ -1,16 +1,14 @@
 """Several processes on one database, and several workers on one host (X1)."""
 
-import json
 import os
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.stage import LONGEST_SECONDS, QUERY, Up, run, up
+from tests.fixtures.service import ServiceProcess, run_command
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.postgres.fixtures import database_or_skip
 
 FLEET = """
@@ -25,15 +23,7 @@ reboot_seconds = 1
 name = "web"
 machines = 3
 """
-SECRET = "/api/machines/web_0/restart"
-
-
-def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for it, but not for ever."""
-    late = time.monotonic() + LONGEST_SECONDS
-    while not holds():
-        assert time.monotonic() < late, f"never: {what}"
-        time.sleep(0.02)
+RESTART = "/api/machines/web_0/restart"
 
 
 def workers(parent: int) -> list[int]:
@@ -51,10 +41,10 @@ def is_there(process: int) -> bool:
     return state != "Z"
 
 
-def seen(it: Up, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
+def seen(it: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
     """What a machine reads, each time over a new connection: of whichever process is asked."""
-    status, body = it.get(it.ready["machines"][machine], QUERY)
-    return json.loads(body) if status == 200 else status
+    response = it.get(machine)
+    return response.json if response.status == 200 else response.status
 
 
 @pytest.mark.spec("X1")
@@ -62,19 +52,19 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
     """A command to one is seen through the other; a token of one is good for the other."""
     url = database_or_skip()
     with (
-        up(tmp_path / "one", fleet=FLEET, database=url) as one,
-        up(tmp_path / "two", fleet=FLEET, database=url) as two,
+        ServiceProcess(tmp_path / "one", fleet=FLEET, database=url) as one,
+        ServiceProcess(tmp_path / "two", fleet=FLEET, database=url) as two,
     ):
         assert one.ready["machines"].keys() == two.ready["machines"].keys()
         assert one.poll("web_0") == two.poll("web_1") == {"DocumentIncarnation": 1, "Events": []}
-        status, body = one.post(two.ready["console"], SECRET, one.ready["token"])
-        assert status == 202, body
-        until(lambda: len(one.poll("web_2")["Events"]) == 1, "the event through the other")
+        response = two.api("POST", RESTART, token=one.ready["token"])
+        assert response.status == 202, response.body
+        wait_until(lambda: len(one.poll("web_2")["Events"]) == 1, "the event through the other")
         assert two.poll("web_2") == one.poll("web_2")
         assert (tmp_path / "one/ca.pem").read_bytes() == (tmp_path / "two/ca.pem").read_bytes()
         listed = [[one["name"] for one in it.json("machine", "list")] for it in (one, two)]
         assert listed == [["web_0", "web_1", "web_2"]] * 2
-        until(lambda: one.poll("web_0")["Events"] == [], "the end of it")
+        wait_until(lambda: one.poll("web_0")["Events"] == [], "the end of it")
         assert one.stop()[0] == 0
         assert two.poll("web_0")["Events"] == []
 
@@ -83,14 +73,16 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
 def test_workers_share_ports_and_one_that_dies_is_started_again(tmp_path: Path) -> None:
     """Whoever asks meanwhile is answered by the others, or asks again."""
     url = database_or_skip()
-    with up(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
+    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
         before = workers(it.process.pid)
         assert len(before) == 2
         assert seen(it) == {"DocumentIncarnation": 1, "Events": []}
         assert it.run("machine", "restart", "web_0").returncode == 0
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: len(set(workers(it.process.pid)) - set(before)) == 1, "another worker")
-        until(lambda: seen(it) == {"DocumentIncarnation": 4, "Events": []}, "the end of the event")
+        wait_until(lambda: len(set(workers(it.process.pid)) - set(before)) == 1, "another worker")
+        wait_until(
+            lambda: seen(it) == {"DocumentIncarnation": 4, "Events": []}, "the end of the event"
+        )
         code, said = it.stop()
         assert code == 0, said
         assert "worker 0 ended with -9; it is started again" in said
@@ -102,18 +94,18 @@ def test_workers_share_ports_and_one_that_dies_is_started_again(tmp_path: Path) 
 def test_workers_end_with_whoever_started_them(tmp_path: Path, how: signal.Signals) -> None:
     """However that is; the folder is free again, and the same words start it again."""
     url = database_or_skip()
-    with up(tmp_path / "run", "--workers", "3", fleet=FLEET, database=url) as it:
+    with ServiceProcess(tmp_path / "run", "--workers", "3", fleet=FLEET, database=url) as it:
         started = workers(it.process.pid)
         it.process.send_signal(how)
-        it.process.wait(LONGEST_SECONDS)
-        until(lambda: not any(map(is_there, started)), "the end of all workers")
-    with up(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
+        it.process.wait(LIMIT_SECONDS)
+        wait_until(lambda: not any(map(is_there, started)), "the end of all workers")
+    with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as it:
         assert seen(it)["Events"] == []
 
 
 def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
     """With the reason, and without a traceback."""
-    done = run(
+    done = run_command(
         "up", "--data", "postgresql://x@127.0.0.1:1/x", "--run", str(tmp_path), "--workers", "2"
     )
     assert done.returncode == 1
@@ -124,7 +116,7 @@ def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
 def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
     """Where no list of processes shows it."""
     environment = os.environ | {"FAIRWARNING_DATA": "postgresql://x:secret@127.0.0.1:1/x"}
-    done = run("up", "--run", str(tmp_path), env=environment)
+    done = run_command("up", "--run", str(tmp_path), env=environment)
     assert done.returncode == 1
     assert "the database failed: connection" in done.stderr
     assert "secret" not in done.stderr
@@ -133,6 +125,6 @@ def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
 def test_programs_are_for_a_service_of_one_process(tmp_path: Path) -> None:
     """And so are faults: whoever tries is told, and what to do instead."""
     url = database_or_skip()
-    with up(tmp_path / "run", fleet=FLEET, database=url) as it:
-        it.refuses(("exec", "web_0", "--", "true"), 1, "one on a database is none")
-        it.refuses(("fault", "set", "500"), 4, "faults are for a service of one process")
+    with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as it:
+        it.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
+        it.assert_refused(("fault", "set", "500"), 4, "faults are for a service of one process")

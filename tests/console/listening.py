@@ -7,8 +7,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message
 
-from tests.console.rig import HOST, Console, request
-from tests.metadata.rig import LONGEST_SECONDS
+from tests.fixtures.console import HOST, ConsoleHarness
+from tests.fixtures.http import asgi_scope
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -66,15 +67,15 @@ class Listener:
         await self.task
 
 
-def listen(it: Console, after: str = "", last: str = "", token: str = "") -> Listener:
+def listen(it: ConsoleHarness, after: str = "", last: str = "", token: str = "") -> Listener:
     """Begin to listen; the opening has been heard when this returns."""
     headers = [("Host", HOST), ("Authorization", f"Bearer {token or it.token}")]
     headers += [("Last-Event-ID", last)] if last else []
     query = f"?after={after}" if after else ""
 
     async def begin() -> Listener:
-        listener = Listener(it.app, request("GET", f"/api/stream{query}", headers))
-        async with asyncio.timeout(LONGEST_SECONDS / 2):
+        listener = Listener(it.app, asgi_scope("GET", f"/api/stream{query}", headers))
+        async with asyncio.timeout(LIMIT_SECONDS):
             assert await listener.status() == 200
             opening = await listener.next()
         assert (opening.kind, opening.data) == ("", None)

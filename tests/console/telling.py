@@ -7,7 +7,7 @@ from urllib.parse import quote
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.store.store import Store
-from tests.console.rig import Console
+from tests.fixtures.console import ConsoleHarness
 
 Life = Callable[["Teller"], None]
 
@@ -15,7 +15,7 @@ Life = Callable[["Teller"], None]
 class Teller:
     """Lets things happen, and writes down how they are explained."""
 
-    def __init__(self, it: Console) -> None:
+    def __init__(self, it: ConsoleHarness) -> None:
         self.it = it
         self.text: list[str] = []
 
@@ -253,7 +253,7 @@ LIVES: tuple[Life, ...] = (
 
 def tell(life: Life, store: Store | None = None) -> str:
     """The whole text of a life cycle."""
-    with Console(store=store) as it:
+    with ConsoleHarness(store=store) as it:
         teller = Teller(it)
         teller.say(f"# {life.__doc__}")
         life(teller)

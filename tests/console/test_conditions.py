@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
-from tests.console.rig import HOST, Console, ask, request
+from tests.fixtures.console import HOST, ConsoleHarness
+from tests.fixtures.http import asgi_request, asgi_scope
 
 
 @pytest.mark.spec("O5", "C4")
 def test_virtual_time() -> None:
     """Shown, advanced, set running, frozen."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         assert it.ok("GET", "/api/clock") == {
             "now": "2026-01-09T12:00:00Z",
             "virtual": True,
@@ -21,7 +22,7 @@ def test_virtual_time() -> None:
         assert it.ok("POST", "/api/clock", {"advance": 0.5})["now"] == "2026-01-09T12:01:31Z"
         assert it.ok("POST", "/api/clock", {"advance": 0})["now"] == "2026-01-09T12:01:31Z"
         assert it.ok("POST", "/api/clock", {"rate": 1000})["rate"] == 1000
-        it.until(lambda: it.clock.now() > 1_767_960_100)
+        it.wait_until(lambda: it.clock.now() > 1_767_960_100)
         frozen = it.ok("POST", "/api/clock", {"rate": 0})
         assert frozen["rate"] == 0
         assert it.ok("GET", "/api/clock") == frozen
@@ -30,16 +31,16 @@ def test_virtual_time() -> None:
 @pytest.mark.spec("O5", "E9")
 def test_time_and_rate_outlive_a_restart() -> None:
     """Without anything else that happened."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.ok("POST", "/api/clock", {"advance": 3600})
-        it.again()
+        it.restart_service()
         assert it.ok("GET", "/api/clock")["now"] == "2026-01-09T13:00:00Z"
 
 
 @pytest.mark.spec("O5")
 def test_what_is_due_happens_while_time_passes() -> None:
     """All of it, before the answer."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         it.act("vm", "restart", key="op")
@@ -51,7 +52,7 @@ def test_what_is_due_happens_while_time_passes() -> None:
 @pytest.mark.spec("O5")
 def test_several_let_time_pass_at_once() -> None:
     """Nothing is lost and nothing gets stuck; time never runs backwards."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm", count=20)
         it.poll(*(f"vm_{n}" for n in range(20)))
         for number in range(20):
@@ -60,7 +61,7 @@ def test_several_let_time_pass_at_once() -> None:
 
         async def all_at_once() -> list[str]:
             wishes = [
-                ask(it.app, request("POST", "/api/clock", headers), b'{"advance": 500}')
+                asgi_request(it.app, asgi_scope("POST", "/api/clock", headers), b'{"advance": 500}')
                 for _ in range(5)
             ]
             return [reply.json["now"] for reply in await asyncio.gather(*wishes)]
@@ -86,11 +87,11 @@ def test_several_let_time_pass_at_once() -> None:
 )  # fmt: skip
 def test_time_that_cannot_be(body: bytes) -> None:
     """Refused, and the clock is not moved."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         before = it.whole()
         reply = it.api("POST", "/api/clock", body)
         assert reply.status == 400
-        assert reply.code
+        assert reply.error_code
         assert it.whole() == before
         assert it.ok("GET", "/api/clock")["now"] == "2026-01-09T12:00:00Z"
 
@@ -99,10 +100,10 @@ def test_time_that_cannot_be(body: bytes) -> None:
 @pytest.mark.parametrize("change", [{"advance": 1}, {"rate": 2}, {"rate": 0}])
 def test_real_time_cannot_be_moved(change: dict[str, float]) -> None:
     """It is refused with what to do instead."""
-    with Console(real=True) as it:
+    with ConsoleHarness(real=True) as it:
         reply = it.api("POST", "/api/clock", change)
-        assert (reply.status, reply.code) == (400, "RealTime")
-        assert "virtual" in reply.why
+        assert (reply.status, reply.error_code) == (400, "RealTime")
+        assert "virtual" in reply.error_message
         shown = it.ok("GET", "/api/clock")
         assert (shown["virtual"], shown["rate"]) == (False, 1.0)
 
@@ -113,7 +114,7 @@ def test_real_time_cannot_be_moved(change: dict[str, float]) -> None:
 @pytest.mark.spec("M21", "C4")
 def test_faults_come_and_go() -> None:
     """For a machine, for a scope, for all; counted down as they are met."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.created("machines", name="other")
         it.poll("vm", "other")
@@ -162,8 +163,8 @@ def test_faults_come_and_go() -> None:
 )
 def test_faults_that_cannot_be(fault: dict[str, object], status: int) -> None:
     """Refused with what is allowed; none is in force then."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         reply = it.api("POST", "/api/faults", fault)
         assert reply.status == status
-        assert reply.code
+        assert reply.error_code
         assert it.ok("GET", "/api/faults") == {"faults": []}

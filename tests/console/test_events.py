@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.decision import Did
-from tests.console.rig import Console
 from tests.console.test_machines import STORES, store_of
+from tests.fixtures.console import ConsoleHarness
 
 
-def announced(it: Console, machine: str = "vm") -> str:
+def announced(it: ConsoleHarness, machine: str = "vm") -> str:
     """A freeze of a machine that asks: the event's id."""
     it.created("machines", name=machine)
     it.poll(machine)
@@ -18,7 +18,7 @@ def announced(it: Console, machine: str = "vm") -> str:
 @pytest.mark.spec("C4")
 def test_an_event_as_it_is() -> None:
     """Scheduled, started, over; in every list it belongs to while it is there."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         event = announced(it)
         shown = it.ok("GET", f"/api/events/{event}")
         assert shown == {
@@ -62,7 +62,7 @@ def test_an_event_as_it_is() -> None:
 @pytest.mark.spec("C4", "E2")
 def test_cancel() -> None:
     """It is gone at once, and the operation canceled; a started one cannot be."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         event = announced(it)
         assert it.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
         assert it.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
@@ -77,7 +77,7 @@ def test_cancel() -> None:
 @pytest.mark.parametrize("verb", ["approve", "cancel"])
 def test_what_is_over_or_never_was(verb: str) -> None:
     """409 and 404; a part of an id is nobody's id; nothing is changed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         event = announced(it)
         unknown = "00000000-0000-0000-0000-000000000000"
         it.ok("POST", f"/api/events/{event}/approve")
@@ -91,8 +91,8 @@ def test_what_is_over_or_never_was(verb: str) -> None:
             ("x" * 5000, 404, "UnknownEvent"),
         ):
             reply = it.api("POST", f"/api/events/{name}/{verb}")
-            assert (reply.status, reply.code) == (status, code)
-            assert len(reply.why) < 500
+            assert (reply.status, reply.error_code) == (status, code)
+            assert len(reply.error_message) < 500
         assert it.whole() == before
 
 
@@ -100,7 +100,7 @@ def test_what_is_over_or_never_was(verb: str) -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
     """Each once, scope by scope; a page may be a little longer than asked for."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         it.created("machines", name="vm", count=15)
         it.created("sets", name="web", capacity=10)
         it.poll(*(f"vm_{n}" for n in range(15)), "web_0")
@@ -115,14 +115,14 @@ def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
             pages = it.pages("/api/events", "events", limit)
             assert [one for page in pages for one in page] == every
         assert it.ok("GET", "/api/events?machine=web_3")["next"] is None
-        assert it.api("GET", "/api/events?machine=none").code == "UnknownMachine"
-        assert it.api("GET", "/api/events?scope=none").code == "UnknownScope"
+        assert it.api("GET", "/api/events?machine=none").error_code == "UnknownMachine"
+        assert it.api("GET", "/api/events?scope=none").error_code == "UnknownScope"
 
 
 @pytest.mark.spec("C4")
 def test_operations() -> None:
     """As they go; an unknown one is said to be; those of a rollout can be asked for as well."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         event = announced(it)
         going = it.ok("GET", "/api/operations/op-vm")
         assert (going["status"], going["planned"], going["ended_at"]) == ("InProgress", 1, None)
@@ -131,13 +131,13 @@ def test_operations() -> None:
         done = it.ok("GET", "/api/operations/op-vm")
         assert (done["status"], done["done"]) == ("Succeeded", 1)
         assert done["ended_at"] == "2026-01-09T12:00:09Z"
-        assert it.api("GET", "/api/operations/none").code == "UnknownOperation"
+        assert it.api("GET", "/api/operations/none").error_code == "UnknownOperation"
 
 
 @pytest.mark.spec("C4", "O7")
 def test_the_operation_of_a_rollouts_step() -> None:
     """Its id has slashes; it can be asked for and explained, and says who started the rollout."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         it.ok("POST", "/api/rollouts", {"id": "r", "scopes": ["vm"]})
@@ -153,7 +153,7 @@ def test_the_operation_of_a_rollouts_step() -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
     """Forwards and backwards the same lines, each once; of one event, of one scope."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         event = announced(it)
         it.created("machines", name="more", count=20)
         it.ok("POST", f"/api/events/{event}/approve")
@@ -180,11 +180,11 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
         of_scope = it.ok("GET", "/api/journal?newest=true&scope=vm")["lines"]
         assert of_scope == [line for line in lines[::-1] if line["about"] == "Scope vm"]
         assert it.ok("GET", "/api/journal?newest=true&scope=none")["lines"] == []
-        assert it.api("GET", "/api/journal?scope=vm").code == "BadQuery"
+        assert it.api("GET", "/api/journal?scope=vm").error_code == "BadQuery"
 
 
 @pytest.mark.parametrize("query", ["after=-1", "limit=0", "newest=true&before=x", "limit=9999"])
 def test_bad_pages_of_the_journal(query: str) -> None:
     """Refused."""
-    with Console() as it:
-        assert it.api("GET", f"/api/journal?{query}").code == "BadQuery"
+    with ConsoleHarness() as it:
+        assert it.api("GET", f"/api/journal?{query}").error_code == "BadQuery"

@@ -11,8 +11,9 @@ from starlette.routing import Route
 
 from fairwarning.console.access import COOKIE
 from fairwarning.service.tokens import Principal, Role
-from tests.cli.stage import up
-from tests.console.rig import HOST, KEY, Console, Headers, Reply
+from tests.fixtures.console import HOST, KEY, ConsoleHarness
+from tests.fixtures.http import Headers, Response, fetch
+from tests.fixtures.service import ServiceProcess
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/page.css"}
 """What needs no token."""
@@ -41,7 +42,7 @@ class Ask(NamedTuple):
         return form if self.changes and not self.target.startswith("/api") else []
 
 
-def routes(it: Console) -> list[Ask]:
+def routes(it: ConsoleHarness) -> list[Ask]:
     """Every route of the application, once for each method."""
     found = []
     for route in it.app.routes:
@@ -58,7 +59,7 @@ def routes(it: Console) -> list[Ask]:
     return found
 
 
-def town(it: Console) -> None:
+def town(it: ConsoleHarness) -> None:
     """Something of everything, so that there is something to change."""
     it.created("machines", name="vm")
     it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
@@ -69,20 +70,20 @@ def town(it: Console) -> None:
     it.tell()
 
 
-def refused(reply: Reply, status: int, code: str, it: Console) -> None:
+def refused(reply: Response, status: int, code: str, it: ConsoleHarness) -> None:
     """As the contract says, and telling nothing that is not the asker's business."""
-    assert (reply.status, reply.code) == (status, code)
+    assert (reply.status, reply.error_code) == (status, code)
     silent(reply, it)
 
 
-def silent(reply: Reply, it: Console) -> None:
+def silent(reply: Response, it: ConsoleHarness) -> None:
     """No token, no path of this machine, no trace of the program."""
     text = reply.body.decode() + repr(sorted(reply.headers.items()))
     for secret in (it.token, KEY, "Traceback", 'File "', str(Path.cwd()), "site-packages", "/root"):
         assert secret not in text
 
 
-def walk(it: Console, status: int, code: str, *headers: tuple[str, str]) -> None:
+def walk(it: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]) -> None:
     """Every route refuses these headers so, and nothing is changed by it."""
     before = it.whole()
     for one in routes(it):
@@ -107,7 +108,7 @@ TRICKS = [
 @pytest.mark.spec("C3", "O10")
 def test_a_forged_host_on_every_route() -> None:
     """A name that was made to point here is not ours; health and metrics are no exception."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         walk(it, 421, "WrongHost", ("Host", "evil.example"), bearer(it.token))
         walk(it, 421, "WrongHost", bearer(it.token))
@@ -119,7 +120,7 @@ def bearer(token: str) -> tuple[str, str]:
     return "Authorization", f"Bearer {token}"
 
 
-def cookie(it: Console) -> tuple[str, str]:
+def cookie(it: ConsoleHarness) -> tuple[str, str]:
     """As a browser does that has logged in as an operator."""
     token = it.tokens.access(Principal(name="operator", role=Role.OPERATOR))
     return "Cookie", f"{COOKIE}={token}"
@@ -128,7 +129,7 @@ def cookie(it: Console) -> tuple[str, str]:
 @pytest.mark.parametrize("host", FORGED)
 def test_hosts_that_are_not_ours(host: str) -> None:
     """Other names and addresses, and what is no host at all."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         for path in ("/healthz", "/api/clock", "/"):
             refused(it.send("GET", path, [("Host", host), bearer(it.token)]), 421, "WrongHost", it)
 
@@ -136,7 +137,7 @@ def test_hosts_that_are_not_ours(host: str) -> None:
 @pytest.mark.parametrize("host", TRICKS)
 def test_hosts_that_only_look_like_ours(host: str) -> None:
     """A Host is a name and perhaps a port: nothing before, nothing after."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         refused(it.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", it)
 
 
@@ -156,7 +157,7 @@ def test_hosts_that_only_look_like_ours(host: str) -> None:
 )
 def test_hosts_that_are_ours(host: str, server: str) -> None:
     """The address that was asked, however it is spelled; localhost; and names that were set."""
-    with Console(hosts=("console.example",)) as it:
+    with ConsoleHarness(hosts=("console.example",)) as it:
         reply = it.send("GET", "/healthz", [("Host", host)], server=server)
         assert reply.status == 200
         same = [("Host", host), ("Origin", f"http://{host}")]
@@ -174,7 +175,7 @@ def test_hosts_that_are_ours(host: str, server: str) -> None:
 )  # fmt: skip
 def test_a_foreign_origin(origin: str) -> None:
     """Whatever token comes along: a page of another site asks."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         before = it.whole()
         for one in (Ask("GET", "/healthz"), Ask("POST", "/api/faults", b'{"kind":"500"}')):
             headers = [("Host", HOST), ("Origin", origin), bearer(it.token)]
@@ -185,7 +186,7 @@ def test_a_foreign_origin(origin: str) -> None:
 @pytest.mark.spec("C3", "O10")
 def test_a_foreign_origin_on_every_route() -> None:
     """With a token, with a cookie, with both; also where one of two Origins is ours."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         host, evil = ("Host", HOST), ("Origin", "http://evil.example")
         walk(it, 403, "ForeignOrigin", host, evil, bearer(it.token))
@@ -198,7 +199,7 @@ def test_a_foreign_origin_on_every_route() -> None:
 @pytest.mark.parametrize("site", [None, "cross-site", "same-site", "none", "Same-Origin"])
 def test_a_browser_that_does_not_say_where_it_asks_from(site: str | None) -> None:
     """A cookie alone changes nothing: the request has an Origin, or says it is of our own page."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         before = it.whole()
         more = [("Sec-Fetch-Site", site)] if site else []
@@ -209,7 +210,7 @@ def test_a_browser_that_does_not_say_where_it_asks_from(site: str | None) -> Non
         assert it.whole() == before
 
 
-def _bad_tokens(it: Console) -> Iterator[tuple[str, Headers]]:
+def _bad_tokens(it: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
     secret = it.tokens.secret(Principal(name="operator", role=Role.OPERATOR))
     expired = it.tokens.access(Principal(name="operator", role=Role.OPERATOR), -1)
     head, body, signature = it.token.split(".")
@@ -231,7 +232,7 @@ def _bad_tokens(it: Console) -> Iterator[tuple[str, Headers]]:
 @pytest.mark.spec("C3", "C4")
 def test_without_a_good_token() -> None:
     """401 on every route of the API, the way to /login on every page, and nothing is changed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         before = it.whole()
         for _, headers in _bad_tokens(it):
@@ -252,7 +253,7 @@ def test_without_a_good_token() -> None:
 @pytest.mark.spec("C3", "C4")
 def test_a_reader_reads_and_changes_nothing() -> None:
     """403 on whatever is not a GET; by token, and by cookie on the page."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         token = it.token_of(Role.READER)
         before = it.whole()
@@ -278,7 +279,7 @@ def test_a_reader_reads_and_changes_nothing() -> None:
 )
 def test_others_get_nothing(role: Role, group: str) -> None:
     """A tenant, and whoever is bound to a group: the console shows the whole fleet."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         before = it.whole()
         token = it.token_of(role, group=group)
@@ -294,7 +295,7 @@ def test_others_get_nothing(role: Role, group: str) -> None:
 @pytest.mark.spec("O10")
 def test_health_and_metrics_need_no_token() -> None:
     """And tell no secret."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         for path, word in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"fairwarning_")):
             reply = it.send("GET", path, [("Host", HOST)])
@@ -308,20 +309,20 @@ def test_readyz_tells_when_writes_have_stopped() -> None:
     """503, without where the data is; health goes on, and a command is refused."""
     from fairwarning.core.errors import Broken  # noqa: PLC0415  (of this test alone)
 
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.call(lambda: it.fleet._stop_writing(Broken("Test", "because")))
         assert it.send("GET", "/healthz", [("Host", HOST)]).status == 200
         assert it.send("GET", "/readyz", [("Host", HOST)]).status == 503
         reply = it.api("POST", "/api/machines/vm/restart")
-        assert (reply.status, reply.code) == (503, "WritesStopped")
+        assert (reply.status, reply.error_code) == (503, "WritesStopped")
         assert it.api("GET", "/api/machines/vm").status == 200
         it.fleet.broken = None
 
 
 def test_logging_in_by_the_link() -> None:
     """The key leads in once and for a while; a wrong one does not, and says so."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         reply = it.send("GET", f"/login?key={KEY}", [("Host", HOST)])
         assert (reply.status, reply.headers["location"]) == (303, "/")
         given = reply.headers["set-cookie"]
@@ -340,7 +341,7 @@ def test_logging_in_by_the_link() -> None:
 
 def test_logging_in_with_a_token() -> None:
     """Whoever has one is who it says, and no more; a bad one is refused beside the form."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         form = ("Content-Type", "application/x-www-form-urlencoded")
         reader = it.token_of(Role.READER)
         body = urlencode({"token": f" {reader} "}).encode()
@@ -360,14 +361,13 @@ def test_logging_in_with_a_token() -> None:
 @pytest.mark.spec("C3")
 def test_the_program_guards_its_door(tmp_path: Path) -> None:
     """Through the real server: Host and Origin, and a path that leads out of the static files."""
-    with up(tmp_path / "data", "--memory", "--clock", "virtual") as it:
-        base, token = it.ready["console"], it.ready["token"]
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
         for headers, status in (
             ({"Host": "evil.example"}, 421),
             ({"Origin": "http://evil.example"}, 403),
             ({"Origin": "null"}, 403),
             ({}, 200),
         ):
-            assert it.post(base, "/api/clock", token, headers, b'{"advance":1}')[0] == status
+            assert it.api("POST", "/api/clock", {"advance": 1}, headers=headers).status == status
         for path in ("/static/../login.html", "/static/..%2f..%2fapp.py", "/static/%2e%2e/page.py"):
-            assert it.get(base, path)[0] == 404
+            assert fetch(f"{it.ready['console']}{path}").status == 404

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.console.rig import Console, bare
+from tests.fixtures.console import ConsoleHarness, bare
 
 Repeat = tuple[str, str, dict[str, object]]
 
@@ -22,7 +22,7 @@ LASTING: list[Repeat] = [
 ]
 
 
-def town(it: Console) -> None:
+def town(it: ConsoleHarness) -> None:
     """What the requests are about."""
     it.created("machines", name="vm", priority="Spot")
     it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
@@ -36,7 +36,7 @@ def town(it: Console) -> None:
 )
 def test_a_repeat_at_once(method: str, target: str, body: dict[str, object]) -> None:
     """Of whatever makes or changes something; another key is another wish."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         first = it.api(method, target, body, key="key")
         assert first.status in {201, 202}
@@ -47,19 +47,19 @@ def test_a_repeat_at_once(method: str, target: str, body: dict[str, object]) -> 
         assert it.whole() == before
 
 
-def _delete_machine(it: Console) -> tuple[str, str]:
+def _delete_machine(it: ConsoleHarness) -> tuple[str, str]:
     return "POST", "/api/machines/vm/delete"
 
 
-def _delete_set(it: Console) -> tuple[str, str]:
+def _delete_set(it: ConsoleHarness) -> tuple[str, str]:
     return "DELETE", "/api/sets/web"
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("wish", [_delete_machine, _delete_set])
-def test_a_repeat_when_it_is_gone(wish: Callable[[Console], tuple[str, str]]) -> None:
+def test_a_repeat_when_it_is_gone(wish: Callable[[ConsoleHarness], tuple[str, str]]) -> None:
     """Who did not hear the answer asks again: it was done, and is not unknown."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         method, target = wish(it)
         assert it.api(method, target, key="key").status == 202
@@ -72,7 +72,7 @@ def test_a_repeat_when_it_is_gone(wish: Callable[[Console], tuple[str, str]]) ->
 @pytest.mark.spec("C4")
 def test_a_repeat_of_a_cancellation() -> None:
     """It is cancelled: so it was, and so it is."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         event = it.act("vm", "freeze", key="op")["events"][0]["id"]
         first = it.api("POST", f"/api/events/{event}/cancel", key="key")
@@ -84,7 +84,7 @@ def test_a_repeat_of_a_cancellation() -> None:
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
 def test_keys_that_cannot_be(key: str) -> None:
     """A key names the operation; one that cannot is refused, and nothing is done."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         before = it.whole()
         assert it.api("POST", "/api/machines/vm/restart", key=key).status == 400
@@ -94,8 +94,8 @@ def test_keys_that_cannot_be(key: str) -> None:
 @pytest.mark.spec("C4", "E9")
 def test_a_repeat_after_a_restart() -> None:
     """Keys are kept as long as operations are."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         town(it)
         first = it.api("POST", "/api/machines/vm/freeze", {}, key="key")
-        it.again()
+        it.restart_service()
         assert bare(it.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)

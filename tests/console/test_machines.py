@@ -11,8 +11,9 @@ from fairwarning.core.model import Machine, ScopeKind
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.console.rig import HOST, Console, bare, request
-from tests.console.rig import ask as send
+from tests.fixtures.console import HOST, ConsoleHarness, bare
+from tests.fixtures.http import asgi_request as send
+from tests.fixtures.http import asgi_scope
 
 STORES = ("memory", "sqlite")
 
@@ -28,7 +29,7 @@ def store_of(kind: str, folder: Path) -> Store:
 @pytest.mark.parametrize("kind", STORES)
 def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
     """Created by an entry of the fleet file, and shown with everything it was given."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         entry = {
             "name": "vm", "host_name": "h", "host": "rack", "address": "10.0.0.7",
             "priority": "Spot", "eviction": "Delete", "size": "S", "zone": "1",
@@ -43,7 +44,7 @@ def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
             "power": "running", "update_domain": 0, "fault_domain": 0, "terminate_notice": None,
             "polled": False, "doing": None, "events": [],
         }  # fmt: skip
-        it.learn()
+        it.learn_addresses()
         it.poll("vm")
         assert it.ok("GET", "/api/machines/vm")["polled"]
 
@@ -52,7 +53,7 @@ def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
     """Each machine, scope and set once, in order, whatever the page's length."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         it.created("machines", name="vm", count=23)
         for number in range(5):
             it.created("sets", name=f"set{number}", capacity=number)
@@ -79,7 +80,7 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
 @pytest.mark.spec("C4")
 def test_filters() -> None:
     """The machines of a scope or of a set; what is unknown is said to be."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=3)
         it.created("machines", name="vm")
         for query in ("scope=web/0", "set=web"):
@@ -89,7 +90,7 @@ def test_filters() -> None:
         assert it.ok("GET", "/api/scopes/web/0")["set"] == "web"
         for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
             reply = it.api("GET", f"/api/machines?{query}")
-            assert (reply.status, reply.code) == (404, code)
+            assert (reply.status, reply.error_code) == (404, code)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +98,10 @@ def test_filters() -> None:
 )
 def test_bad_queries(query: str) -> None:
     """Refused with what is allowed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         reply = it.api("GET", f"/api/machines?{query}")
-        assert (reply.status, reply.code) == (400, "BadQuery")
-        assert "must be a whole number from" in reply.why
+        assert (reply.status, reply.error_code) == (400, "BadQuery")
+        assert "must be a whole number from" in reply.error_message
 
 
 ODD = [
@@ -123,7 +124,7 @@ ODD = [
 @pytest.mark.parametrize("name", ODD)
 def test_odd_names(name: str) -> None:
     """Whatever a machine may be called, it can be asked for, explained and restarted."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name=name)
         it.poll(name)
         path = quote(name, safe="")
@@ -139,17 +140,17 @@ def test_odd_names(name: str) -> None:
 )
 def test_names_that_cannot_be(name: object) -> None:
     """Refused with what is allowed, and nothing is made."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         before = it.whole()
         reply = it.api("POST", "/api/machines", {"name": name})
-        assert (reply.status, reply.code in {"BadEntry", "BadBody"}) == (400, True)
+        assert (reply.status, reply.error_code in {"BadEntry", "BadBody"}) == (400, True)
         assert it.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_two_machines_of_one_name() -> None:
     """Each is found by its scope and name; the name alone says which there are."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         for scope in ("one", "two"):
             machines = (Machine(name="twin"),)
             it.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
@@ -160,8 +161,8 @@ def test_two_machines_of_one_name() -> None:
             ("GET", "/api/events?machine=twin"),
         ):
             reply = it.api(method, target)
-            assert (reply.status, reply.code) == (400, "SeveralMachines")
-            assert "one/twin, two/twin" in reply.why
+            assert (reply.status, reply.error_code) == (400, "SeveralMachines")
+            assert "one/twin, two/twin" in reply.error_message
         assert it.ok("GET", "/api/machines/two/twin")["scope"] == "two"
         it.act("two/twin", "stop", key="op")
         it.advance(60)
@@ -174,7 +175,7 @@ def test_two_machines_of_one_name() -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_action(action: str) -> None:
     """Accepted with its operation; to its end it comes, and a repeat has no effect."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm", priority="Spot")
         it.poll("vm")
         if action == "start":
@@ -195,7 +196,7 @@ def test_every_action(action: str) -> None:
 @pytest.mark.spec("C4")
 def test_actions_on_an_instance_are_the_sets_business() -> None:
     """A deleted instance leaves its set, with the set's notice."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         it.poll("web_0")
         accepted = it.act("web_1", "delete", key="op")
@@ -223,20 +224,20 @@ def test_actions_on_an_instance_are_the_sets_business() -> None:
 )
 def test_bad_settings(action: str, settings: dict[str, object], status: int) -> None:
     """Refused with what is allowed; nothing is changed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         before = it.whole()
         reply = it.api("POST", f"/api/machines/vm/{action}", settings)
         assert reply.status == status
-        assert reply.code
+        assert reply.error_code
         assert it.whole() == before
 
 
 @pytest.mark.parametrize("days", [1e308, 1e305])
 def test_days_without_an_end(days: float) -> None:
     """So many that seconds have no number for them: refused as any other."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         assert it.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
 
@@ -247,20 +248,20 @@ def test_days_without_an_end(days: float) -> None:
 )
 def test_bodies_that_are_no_object(body: bytes) -> None:
     """Refused."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         for target in ("/api/machines", "/api/clock", "/api/faults", "/api/rollouts"):
-            assert it.api("POST", target, body).code == "BadBody"
+            assert it.api("POST", target, body).error_code == "BadBody"
 
 
 def test_a_body_has_a_limit() -> None:
     """Also if it comes in pieces."""
-    with Console() as it:
-        assert it.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).code == "BadBody"
+    with ConsoleHarness() as it:
+        assert it.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code == "BadBody"
 
 
 def test_a_body_that_does_not_come_whole() -> None:
     """Whoever hangs up in the middle has asked for nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         before = it.whole()
         headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
         told = []
@@ -277,7 +278,7 @@ def test_a_body_that_does_not_come_whole() -> None:
             async def send_(message: object) -> None:
                 told.append(message)
 
-            await it.app(request("POST", "/api/machines", headers), receive, send_)
+            await it.app(asgi_scope("POST", "/api/machines", headers), receive, send_)
 
         it.run(cut())
         assert it.whole() == before
@@ -286,14 +287,14 @@ def test_a_body_that_does_not_come_whole() -> None:
 @pytest.mark.spec("E5", "C4")
 def test_conflicts_name_what_is_in_the_way() -> None:
     """409, and nothing is changed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         it.act("vm", "restart", key="first")
         before = it.whole()
         reply = it.api("POST", "/api/machines/vm/redeploy", {})
         assert reply.status == 409
-        assert "first" in reply.why or "reboot" in reply.why.lower()
+        assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
         assert it.api("POST", "/api/machines", {"name": "vm"}).status == 409
         assert it.whole() == before
 
@@ -301,7 +302,7 @@ def test_conflicts_name_what_is_in_the_way() -> None:
 @pytest.mark.spec("C4")
 def test_some_of_many_are_there_already() -> None:
     """All of them, or none."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm_1")
         before = it.whole()
         assert it.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
@@ -311,7 +312,7 @@ def test_some_of_many_are_there_already() -> None:
 @pytest.mark.spec("C4")
 def test_a_refused_creation_leaves_nothing() -> None:
     """No resource group either."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         before = it.whole()
         assert it.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
@@ -321,7 +322,7 @@ def test_a_refused_creation_leaves_nothing() -> None:
 @pytest.mark.spec("C4")
 def test_what_is_not_there_is_said_in_json() -> None:
     """Unknown paths and methods as well; a method that is known elsewhere is named."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         for method, target, status in (
             ("GET", "/api/nothing", 404),
             ("GET", "/api/machines/a%0Ab", 404),
@@ -331,7 +332,7 @@ def test_what_is_not_there_is_said_in_json() -> None:
             reply = it.api(method, target)
             assert reply.headers["content-type"] == "application/json", target
             assert reply.status == status
-            assert reply.code
+            assert reply.error_code
         assert {"GET", "POST"} <= set(
             it.api("DELETE", "/api/machines").headers["allow"].split(", ")
         )
@@ -339,15 +340,15 @@ def test_what_is_not_there_is_said_in_json() -> None:
 
 def test_a_list_while_machines_go(tmp_path: Path) -> None:
     """Nobody's list fails because a machine went while it was made."""
-    with Console(store=store_of("sqlite", tmp_path)) as it:
+    with ConsoleHarness(store=store_of("sqlite", tmp_path)) as it:
         it.created("machines", name="vm", count=60)
         headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
 
         async def both() -> list[int]:
             targets = ["/api/machines", "/api/scopes"] * 10
-            lists = [send(it.app, request("GET", target, headers)) for target in targets]
+            lists = [send(it.app, asgi_scope("GET", target, headers)) for target in targets]
             deletes = [
-                send(it.app, request("POST", f"/api/machines/vm_{n}/delete", headers))
+                send(it.app, asgi_scope("POST", f"/api/machines/vm_{n}/delete", headers))
                 for n in range(60)
             ]
             done = await asyncio.gather(*deletes, it.fleet.advance(60), *lists)

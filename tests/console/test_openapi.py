@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 from fairwarning.cli.theatre import Theatre
 from fairwarning.console.api import openapi
-from tests.console.rig import HOST, Console
+from tests.fixtures.console import HOST, ConsoleHarness
 
 FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -40,14 +40,14 @@ def test_the_file_in_the_documentation_is_this_document() -> None:
 @pytest.mark.spec("C4")
 def test_the_service_gives_its_document() -> None:
     """To whoever may read."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         assert it.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
 
 
 @pytest.mark.spec("C4")
 def test_every_route_is_documented_and_nothing_else() -> None:
     """The document itself is the one route that is not in it."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         routes = {
             (method.lower(), re.sub(r":path}", "}", route.path))
             for route in it.app.routes
@@ -98,7 +98,7 @@ def _operations() -> Iterator[Any]:
 @pytest.mark.parametrize("operation", [*_operations()])
 def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa: ANN401  (not typed)
     """Drawn from the document, and against it: no error of ours, every answer in its shape."""
-    with Console(theatre=Theatre()) as it:
+    with ConsoleHarness(theatre=Theatre()) as it:
         it.created("machines", name="vm")
         it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         it.poll("vm", "web_0")
@@ -108,7 +108,7 @@ def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa:
             _draw(it, operation, mode)
 
 
-def _draw(it: Console, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
+def _draw(it: ConsoleHarness, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
     if mode is GenerationMode.NEGATIVE and not _can_be_wrong(operation):
         return
 
@@ -124,7 +124,7 @@ def _can_be_wrong(operation: Any) -> bool:  # noqa: ANN401
     return bool(list(operation.iter_parameters()) or operation.body)
 
 
-def _answer(it: Console, case: Any) -> Response:  # noqa: ANN401
+def _answer(it: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
     kwargs = case.as_transport_kwargs(base_url=f"http://{HOST}")
     kwargs.pop("cookies", None)
     asked = requests.Request(**kwargs).prepare()

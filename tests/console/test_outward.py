@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairwarning.cli.theatre import Theatre
-from tests.console.rig import Console
+from tests.fixtures.console import ConsoleHarness
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def target() -> Iterator[tuple[str, list[Any]]]:
 @pytest.mark.spec("O6", "C4")
 def test_scenarios_run_beside_the_fleet() -> None:
     """They are listed with their text; one that runs changes nothing here."""
-    with Console(theatre=Theatre()) as it:
+    with ConsoleHarness(theatre=Theatre()) as it:
         it.created("machines", name="vm")
         shipped = it.ok("GET", "/api/scenarios")["scenarios"]
         assert len(shipped) > 5
@@ -51,22 +51,22 @@ def test_scenarios_run_beside_the_fleet() -> None:
         assert (verdict["name"], verdict["passed"], verdict["difference"]) == (name, True, "")
         assert it.whole() == before
         reply = it.api("POST", "/api/scenarios/none/run")
-        assert (reply.status, reply.code) == (404, "UnknownScenario")
-        assert name in reply.why
+        assert (reply.status, reply.error_code) == (404, "UnknownScenario")
+        assert name in reply.error_message
 
 
 def test_a_service_without_a_theatre() -> None:
     """It says so."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
             reply = it.api(method, path)
-            assert (reply.status, reply.code) == (503, "NoScenarios")
+            assert (reply.status, reply.error_code) == (503, "NoScenarios")
 
 
 @pytest.mark.spec("C4")
 def test_a_webhook_comes_and_goes() -> None:
     """Its secret is shown once; it can be tried, gets what happens, and is removed."""
-    with Console() as it, target() as (url, got):
+    with ConsoleHarness() as it, target() as (url, got):
         made = it.api(
             "POST",
             "/api/webhooks",
@@ -82,7 +82,7 @@ def test_a_webhook_comes_and_goes() -> None:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart")["events"][0]["id"]
-        it.until(lambda: event in json.dumps(got))
+        it.wait_until(lambda: event in json.dumps(got))
         assert it.api("POST", "/api/webhooks", {"name": "hook", "url": url}).status == 409
         assert it.api("DELETE", "/api/webhooks/hook").status == 204
         assert it.ok("GET", "/api/webhooks") == {"webhooks": []}
@@ -104,9 +104,9 @@ def test_a_webhook_comes_and_goes() -> None:
 )
 def test_refusals(method: str, path: str, body: object, status: int) -> None:
     """Nothing is sent and nothing is kept."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         before = it.whole()
         reply = it.api(method, path, body)
         assert reply.status == status
-        assert reply.code
+        assert reply.error_code
         assert it.whole() == before

@@ -15,8 +15,9 @@ from fairwarning.console.page import forms, words
 from fairwarning.console.page.timeline import ROWS, WINDOWS, chart
 from fairwarning.core.times import iso
 from fairwarning.service.tokens import Role
-from tests.bed import NOON
-from tests.console.rig import HOST, Console, Reply
+from tests.fixtures.console import HOST, ConsoleHarness
+from tests.fixtures.fleet import NOON
+from tests.fixtures.http import Response
 
 FORM = "application/x-www-form-urlencoded"
 EVIL = "\"><script>alert(1)</script><img src=x onerror='alert(1)'>"
@@ -26,11 +27,11 @@ NOTICE = re.compile(r'aria-live="polite">(?:<p>(.*?)</p>)?</div>', re.DOTALL)
 class Browser:
     """Somebody who looks at the page of a console, without a script unless it says so."""
 
-    def __init__(self, it: Console, role: Role = Role.OPERATOR) -> None:
+    def __init__(self, it: ConsoleHarness, role: Role = Role.OPERATOR) -> None:
         self._it = it
         self.cookies = {COOKIE: it.token_of(role)}
 
-    def get(self, target: str, *more: tuple[str, str]) -> Reply:
+    def get(self, target: str, *more: tuple[str, str]) -> Response:
         """A page."""
         return self._ask("GET", target, b"", *more)
 
@@ -40,18 +41,18 @@ class Browser:
         assert reply.status == 200, reply.body
         return reply.body.decode()
 
-    def post(self, target: str, *more: tuple[str, str], **fields: str) -> Reply:
+    def post(self, target: str, *more: tuple[str, str], **fields: str) -> Response:
         """A form."""
         return self.post_raw(target, urlencode(fields).encode(), *more)
 
-    def post_raw(self, target: str, body: bytes, *more: tuple[str, str]) -> Reply:
+    def post_raw(self, target: str, body: bytes, *more: tuple[str, str]) -> Response:
         """The same, to the byte."""
         kind = () if any(name == "Content-Type" for name, _ in more) else (("Content-Type", FORM),)
         reply = self._ask("POST", target, body, ("Origin", f"http://{HOST}"), *kind, *more)
         self._it.settle()
         return reply
 
-    def _ask(self, method: str, target: str, body: bytes, *more: tuple[str, str]) -> Reply:
+    def _ask(self, method: str, target: str, body: bytes, *more: tuple[str, str]) -> Response:
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         reply = self._it.send(method, target, [("Host", HOST), ("Cookie", cookies), *more], body)
         for name, value in re.findall(r"^(\w+)=([^;]*)", reply.headers.get("set-cookie", "")):
@@ -60,9 +61,9 @@ class Browser:
 
 
 @pytest.fixture
-def it() -> Iterator[Console]:
+def it() -> Iterator[ConsoleHarness]:
     """A small fleet: a set that is polled, a machine that nobody polls."""
-    with Console() as console:
+    with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=3, terminate_notice="PT5M")
         console.created("machines", name="vm", priority="Spot", tags={"note": EVIL})
         console.poll("web_0")
@@ -87,7 +88,7 @@ PATHS = (
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(it: Console, path: str) -> None:
+def test_nothing_is_inline_and_nothing_comes_from_elsewhere(it: ConsoleHarness, path: str) -> None:
     """The policy forbids it, and no page tries; what somebody wrote is shown as it was written."""
     reply = Browser(it).get(path)
     policy = reply.headers["content-security-policy"]
@@ -103,7 +104,7 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere(it: Console, path: s
 
 
 @pytest.mark.spec("O8")
-def test_a_notice_is_shown_as_text_and_once(it: Console) -> None:
+def test_a_notice_is_shown_as_text_and_once(it: ConsoleHarness) -> None:
     """Whatever a cookie says; and a script that only looks for what is new leaves it there."""
     browser = Browser(it)
     browser.cookies["fairwarning_notice"] = quote(EVIL)
@@ -117,7 +118,7 @@ def test_a_notice_is_shown_as_text_and_once(it: Console) -> None:
 
 
 @pytest.mark.spec("O8")
-def test_a_big_fleet_is_shown_page_by_page(it: Console) -> None:
+def test_a_big_fleet_is_shown_page_by_page(it: ConsoleHarness) -> None:
     """Twenty scopes at a time, whatever there are; a filter finds one by a part of its name."""
     it.created("machines", name="many", count=130)
     browser = Browser(it)
@@ -144,7 +145,7 @@ WEB = ("web_0", "web_1", "web_2")
 @pytest.mark.parametrize("name", ["a?b #c", "100%2F", "d'e\"<f>", "ü & ö", "x;y=z"])
 def test_whatever_a_thing_is_called_its_page_and_forms_work(name: str) -> None:
     """Names may hold anything printable: links lead there, forms act on it, errors come back."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name=name, capacity=1)
         it.created("machines", name=f"{name}!")
         browser = Browser(it)
@@ -176,7 +177,7 @@ def test_whatever_a_thing_is_called_its_page_and_forms_work(name: str) -> None:
 @pytest.mark.parametrize("action", sorted(ACTIONS))
 def test_what_is_said_first_is_what_happens(machine: str, before: str, action: str) -> None:
     """Each operation, on a polled machine and on another, in each state, does what was foreseen."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         it.created("machines", name="vm", priority="Spot")
         it.poll("web_0")
@@ -205,7 +206,7 @@ def test_what_is_said_first_is_what_happens(machine: str, before: str, action: s
 
 
 @pytest.mark.spec("O8")
-def test_a_form_sent_twice_has_one_effect(it: Console) -> None:
+def test_a_form_sent_twice_has_one_effect(it: ConsoleHarness) -> None:
     """It has a key of its own; the page after it says what was done."""
     browser = Browser(it)
     for _ in range(2):
@@ -217,7 +218,7 @@ def test_a_form_sent_twice_has_one_effect(it: Console) -> None:
 
 
 @pytest.mark.spec("O8", "T8")
-def test_a_refused_form_comes_back_with_what_stood_in_it(it: Console) -> None:
+def test_a_refused_form_comes_back_with_what_stood_in_it(it: ConsoleHarness) -> None:
     """Beside it stands why; a script is told the same."""
     browser = Browser(it)
     given = {"name": "shop", "capacity": "2", "notify": "on", "delay": "4"}
@@ -259,7 +260,7 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(it: Console) -> None:
     ],
 )
 def test_bad_input_is_told_and_changes_nothing(
-    it: Console, target: str, fields: dict[str, str], said: str
+    it: ConsoleHarness, target: str, fields: dict[str, str], said: str
 ) -> None:
     """With and without a script, in words that say what is allowed."""
     before = it.whole()
@@ -282,13 +283,13 @@ def test_bad_input_is_told_and_changes_nothing(
         (b"minutes=" + b"1" * 70_000, FORM),
     ],
 )
-def test_a_body_that_is_no_form_is_refused(it: Console, body: bytes, kind: str) -> None:
+def test_a_body_that_is_no_form_is_refused(it: ConsoleHarness, body: bytes, kind: str) -> None:
     """Other kinds, other letters, too many fields, too many bytes."""
     assert Browser(it).post_raw("/clock", body, ("Content-Type", kind)).status == 400
 
 
 @pytest.mark.parametrize("back", ["//evil.example/", "/\\evil.example", "https://evil.example", ""])
-def test_a_redirect_never_leads_away(it: Console, back: str) -> None:
+def test_a_redirect_never_leads_away(it: ConsoleHarness, back: str) -> None:
     """Wherever a form says it came from."""
     reply = Browser(it).post("/clock", advance="60", back=back)
     assert reply.headers["location"] == "/"
@@ -296,7 +297,7 @@ def test_a_redirect_never_leads_away(it: Console, back: str) -> None:
 
 
 @pytest.mark.spec("O8")
-def test_a_reader_may_look_and_nothing_else(it: Console) -> None:
+def test_a_reader_may_look_and_nothing_else(it: ConsoleHarness) -> None:
     """No form but the filter and the way out; what is sent anyhow is refused."""
     browser = Browser(it, Role.READER)
     for path in ("/", "/machines/vm", "/sets/web", "/faults", "/rollouts"):
@@ -310,7 +311,7 @@ def test_a_reader_may_look_and_nothing_else(it: Console) -> None:
     assert it.whole() == before
 
 
-def test_who_is_not_logged_in_is_led_to_the_login(it: Console) -> None:
+def test_who_is_not_logged_in_is_led_to_the_login(it: ConsoleHarness) -> None:
     """A script is told so instead."""
     browser = Browser(it)
     browser.cookies.clear()
@@ -320,7 +321,7 @@ def test_who_is_not_logged_in_is_led_to_the_login(it: Console) -> None:
 
 def test_the_files_are_ours_and_few() -> None:
     """Three of them, one script of under two hundred lines; no other file is given out."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         browser = Browser(it)
         for name, kind in (("page.css", "css"), ("page.js", "javascript"), ("icon.svg", "svg+xml")):
             assert kind in browser.get(f"/static/{name}").headers["content-type"]

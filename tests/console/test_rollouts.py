@@ -1,9 +1,9 @@
 import pytest
 
-from tests.console.rig import Console
+from tests.fixtures.console import ConsoleHarness
 
 
-def fleet(it: Console, machines: int = 4) -> None:
+def fleet(it: ConsoleHarness, machines: int = 4) -> None:
     """Machines, each by itself on a host of its own."""
     for number in range(machines):
         it.created("machines", name=f"vm{number}", host=f"host{number}")
@@ -12,7 +12,7 @@ def fleet(it: Console, machines: int = 4) -> None:
 @pytest.mark.spec("C4", "E7")
 def test_a_rollout_from_start_to_end() -> None:
     """Over the whole fleet, in pages, with its progress."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         fleet(it)
         reply = it.api("POST", "/api/rollouts", {"id": "r", "batch": 2, "kind": "reboot"})
         assert reply.status == 201
@@ -39,7 +39,7 @@ def test_a_rollout_from_start_to_end() -> None:
 @pytest.mark.spec("C4", "E7")
 def test_it_stops_by_itself_and_goes_on_when_told() -> None:
     """When more than so many percent of its machines have failed; it says why."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         fleet(it)
         it.driver.failing |= {"vm0", "vm1"}
         wish = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
@@ -62,7 +62,7 @@ def test_it_stops_by_itself_and_goes_on_when_told() -> None:
 @pytest.mark.spec("C4", "E7")
 def test_steering() -> None:
     """Pause, resume, abort; what cannot be is a conflict and changes nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         fleet(it)
         it.poll("vm0", "vm1", "vm2", "vm3")
         it.ok("POST", "/api/rollouts", {"id": "r", "batch": 1})
@@ -105,29 +105,29 @@ def test_steering() -> None:
 )
 def test_refusals(wish: dict[str, object], status: int) -> None:
     """Each says what is allowed, and changes nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         fleet(it, 2)
         it.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
         before = it.whole()
         reply = it.api("POST", "/api/rollouts", {"scopes": ["vm0"], **wish})
         assert reply.status == status
-        assert reply.code
+        assert reply.error_code
         assert it.whole() == before
 
 
 @pytest.mark.spec("C4")
 def test_nothing_to_work_on() -> None:
     """An empty fleet has no rollout; a name of another kind of thing is no scope."""
-    with Console() as it:
-        assert it.api("POST", "/api/rollouts", {}).code == "NothingToDo"
-        assert it.api("GET", "/api/rollouts/none").code == "UnknownRollout"
+    with ConsoleHarness() as it:
+        assert it.api("POST", "/api/rollouts", {}).error_code == "NothingToDo"
+        assert it.api("GET", "/api/rollouts/none").error_code == "UnknownRollout"
         assert it.ok("GET", "/api/rollouts") == {"rollouts": [], "next": None}
 
 
 @pytest.mark.spec("C4", "E7")
 def test_scopes_sets_and_hosts() -> None:
     """Those named, each once; those of sets; of these, only machines on some hosts."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         fleet(it, 2)
         it.created("sets", name="web", capacity=3)
         both = it.ok(

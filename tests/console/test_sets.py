@@ -1,12 +1,12 @@
 import pytest
 
-from tests.console.rig import Console
+from tests.fixtures.console import ConsoleHarness
 
 
 @pytest.mark.spec("C4", "T8")
 def test_a_set_from_beginning_to_end() -> None:
     """Created with termination notice, changed, upgraded, scaled, and deleted."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         reply = it.api(
             "POST", "/api/sets", {"name": "web", "capacity": 3, "terminate_notice": "PT5M"}
         )
@@ -19,7 +19,7 @@ def test_a_set_from_beginning_to_end() -> None:
             "eviction": "Deallocate", "size": "", "zone": "", "tags": {}, "scopes": ["web/0"],
             "deleting": False, "outdated": [],
         }  # fmt: skip
-        it.learn()
+        it.learn_addresses()
         it.poll("web_0")
         changed = it.ok("PATCH", "/api/sets/web", {"terminate_notice": "PT15M", "tags": {"a": "b"}})
         assert (changed["terminate_notice"], changed["model"]) == ("PT15M", 2)
@@ -39,7 +39,7 @@ def test_a_set_from_beginning_to_end() -> None:
         it.settle()
         assert it.ok("GET", "/api/sets/web")["deleting"]
         it.advance(3600)
-        assert it.api("GET", "/api/sets/web").code == "UnknownSet"
+        assert it.api("GET", "/api/sets/web").error_code == "UnknownSet"
         assert it.ok("GET", "/api/operations/gone")["status"] == "Succeeded"
 
 
@@ -49,7 +49,7 @@ def test_a_set_from_beginning_to_end() -> None:
 )
 def test_actions_on_instances(action: str) -> None:
     """On those named, or on all."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=3, priority="Spot")
         it.poll("web_0")
         some = it.ok("POST", f"/api/sets/web/{action}", {"instances": [0, 2]}, key="some")
@@ -100,24 +100,24 @@ def test_actions_on_instances(action: str) -> None:
 )
 def test_refusals(method: str, target: str, body: object, status: int) -> None:
     """Each says what is allowed, and changes nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         it.poll("web_0")
         before = it.whole()
         reply = it.api(method, target, body)
         assert reply.status == status
-        assert reply.code not in {"BadFleetFile", "Changed"}
+        assert reply.error_code not in {"BadFleetFile", "Changed"}
         assert it.whole() == before
 
 
 @pytest.mark.spec("T1")
 def test_a_notice_out_of_range_names_the_range() -> None:
     """Both when it is created and when it is changed."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("sets", name="web", capacity=1)
         bad = {"terminate_notice": "PT20M"}
         for reply in (
             it.api("POST", "/api/sets", {"name": "x", "capacity": 1, **bad}),
             it.api("PATCH", "/api/sets/web", bad),
         ):
-            assert "'PT5M' to 'PT15M'" in reply.why
+            assert "'PT5M' to 'PT15M'" in reply.error_message

@@ -7,9 +7,9 @@ from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.bed import NOON
-from tests.console.rig import Console
 from tests.console.telling import LIVES, Life, tell
+from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.fleet import NOON
 
 FOLDER = Path(__file__).parent / "stories"
 
@@ -45,7 +45,7 @@ def test_every_text_is_told() -> None:
 @pytest.mark.spec("O7")
 def test_the_unknown_has_no_story() -> None:
     """Events, operations and machines that never were; a part of an id is none."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
@@ -57,13 +57,13 @@ def test_the_unknown_has_no_story() -> None:
         ):
             for path in (f"/api/{target}", f"/api/{target}/explain"):
                 reply = it.api("GET", path)
-                assert (reply.status, reply.code) == (404, code), path
+                assert (reply.status, reply.error_code) == (404, code), path
 
 
 @pytest.mark.spec("O7")
 def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
     """The same words after either; an id in lower case is the same id."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
@@ -72,7 +72,7 @@ def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
         it.advance(100)
         before = it.ok("GET", f"/api/events/{event}/explain")
         operation = it.ok("GET", "/api/operations/op/explain")
-        it.again()
+        it.restart_service()
         facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(6000)]
         lines = [Line(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
         it.run(it._store.commit(Batch(NOON + 200, lines=lines)))

@@ -13,22 +13,23 @@ from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.cli.stage import up
 from tests.console.listening import Listener, Said, listen
-from tests.console.rig import HOST, Console, ask, request
-from tests.metadata.rig import LONGEST_SECONDS
+from tests.fixtures.console import HOST, ConsoleHarness
+from tests.fixtures.http import asgi_request, asgi_scope
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 SOON_SECONDS = 3.0  # what is told at once is there by then
 
 
 def heard(
-    it: Console, listener: Listener, count: int, within: float = LONGEST_SECONDS / 2
+    it: ConsoleHarness, listener: Listener, count: int, within: float = LIMIT_SECONDS
 ) -> list[Said]:
     """So many messages, or a failure if they do not come."""
     return it.run(asyncio.wait_for(listener.take(count), within))
 
 
-def newest(it: Console) -> int:
+def newest(it: ConsoleHarness) -> int:
     """The number of the journal's last line."""
     number: int = it.ok("GET", "/api/journal?newest=true&limit=1")["lines"][0]["number"]
     return number
@@ -43,7 +44,7 @@ def written(start: int, count: int) -> Batch:
 @pytest.mark.spec("C4")
 def test_from_now_on() -> None:
     """Each new line as the journal has it, in order, and none of before."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         before = newest(it)
         listener = listen(it)
@@ -61,7 +62,7 @@ def test_from_now_on() -> None:
 @pytest.mark.spec("C4")
 def test_after_a_line() -> None:
     """`after`, or the last one that a browser says it has seen, which counts for more."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm", count=5)
         lines = it.ok("GET", "/api/journal")["lines"]
         for after, last, first in (("0", "", 0), ("3", "", 3), ("", "4", 4), ("1", "5", 5)):
@@ -75,7 +76,7 @@ def test_after_a_line() -> None:
 def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> None:
     """Five thousand lines, written in pieces while two listen from different places."""
     kept = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096) if store == "sqlite" else None
-    with Console(store=kept) as it:
+    with ConsoleHarness(store=kept) as it:
         it.created("machines", name="vm")
         start = newest(it)
         early, late = listen(it), listen(it, after=str(start))
@@ -96,7 +97,7 @@ def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> No
 
 def test_the_clock_is_told_when_somebody_moves_it() -> None:
     """Advanced, set running, frozen; by nobody, nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         listener = listen(it)
         told = []
@@ -116,7 +117,7 @@ def test_the_clock_is_told_when_somebody_moves_it() -> None:
 @pytest.mark.spec("C4")
 def test_many_listen_and_go_away() -> None:
     """All hear the same, and whoever leaves leaves nothing behind: waiting, reading, or stuck."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         standing = len(it.fleet.readers)
         start = newest(it)
@@ -128,47 +129,47 @@ def test_many_listen_and_go_away() -> None:
         assert all(heard(it, one, count) == first for one in listeners[1:25])
         for listener in listeners:  # half of them have not read all
             it.run(listener.leave())
-        it.until(lambda: len(it.fleet.readers) == standing)
+        it.wait_until(lambda: len(it.fleet.readers) == standing)
 
 
 def test_who_does_not_read_is_let_go_as_well() -> None:
     """A client that hangs up while it is being written to."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm", count=100)
         standing = len(it.fleet.readers)
         stuck = asyncio.Event()
 
         async def begin() -> asyncio.Task[None]:
             headers = [("Host", HOST), ("Authorization", f"Bearer {it.token}")]
-            asked = request("GET", "/api/stream?after=0", headers)
+            asked = asgi_scope("GET", "/api/stream?after=0", headers)
 
             async def receive() -> dict[str, object]:
                 await stuck.wait()
                 return {"type": "http.disconnect"}
 
             async def send(message: object) -> None:
-                await asyncio.sleep(LONGEST_SECONDS * 10)
+                await asyncio.sleep(LIMIT_SECONDS * 10)
 
             return asyncio.create_task(it.app(asked, receive, send))
 
         task = it.run(begin())
         it.call(stuck.set)
-        it.run(asyncio.wait_for(asyncio.wait([task]), LONGEST_SECONDS / 2))
-        it.until(lambda: len(it.fleet.readers) == standing)
+        it.run(asyncio.wait_for(asyncio.wait([task]), LIMIT_SECONDS))
+        it.wait_until(lambda: len(it.fleet.readers) == standing)
 
 
 @pytest.mark.parametrize("target", ["?after=x", "?after=-1", "?after=1e3", "?after=" + "9" * 19])
 def test_where_to_begin_is_a_number(target: str) -> None:
     """Anything else is refused before the stream begins."""
-    with Console() as it:
-        assert it.api("GET", f"/api/stream{target}").code == "BadQuery"
+    with ConsoleHarness() as it:
+        assert it.api("GET", f"/api/stream{target}").error_code == "BadQuery"
         assert not it.fleet.readers[1:]
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "²"])
 def test_a_last_event_that_never_was(last: str) -> None:
     """A browser sends what it was once given; what is no number of ours begins with now."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         listener = listen(it, last=last)
         it.created("machines", name="other")
@@ -182,7 +183,7 @@ def test_a_last_event_that_never_was(last: str) -> None:
 )
 def test_a_service_that_began_anew(last: str) -> None:
     """Lines beyond the newest are of a fleet that is gone: what comes now is told."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         listener = listen(it, last=last)
         it.created("machines", name="other")
@@ -192,32 +193,32 @@ def test_a_service_that_began_anew(last: str) -> None:
 
 def test_streams_end_with_the_service() -> None:
     """Those that are open, and those that come late."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         listeners = [listen(it) for _ in range(5)]
         it.call(it.closing.begin)
         for listener in listeners:
-            it.run(asyncio.wait_for(asyncio.wait([listener.task]), LONGEST_SECONDS / 2))
+            it.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))
         assert it.api("GET", "/api/stream").body.startswith(b"retry: 1000\n")
 
 
 @pytest.mark.spec("C4")
 def test_a_reader_may_listen_and_a_stranger_may_not() -> None:
     """As for everything that changes nothing."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         headers = [("Host", HOST)]
-        reply = it.run(ask(it.app, request("GET", "/api/stream", headers)))
-        assert (reply.status, reply.code) == (401, "Unauthorized")
+        reply = it.run(asgi_request(it.app, asgi_scope("GET", "/api/stream", headers)))
+        assert (reply.status, reply.error_code) == (401, "Unauthorized")
         assert it.fleet.readers == it.fleet.readers[:1]
 
 
 @pytest.mark.spec("O2", "C4")
 def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
     """Ctrl-C ends it in less than two seconds; each listener sees the end, not an error."""
-    with up(tmp_path / "data", "--memory", "--clock", "virtual") as it:
+    with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as it:
         where = urlsplit(it.ready["console"])
         connections = []
         for _ in range(5):
-            connection = HTTPConnection(where.hostname or "", where.port, timeout=LONGEST_SECONDS)
+            connection = HTTPConnection(where.hostname or "", where.port, timeout=LIMIT_SECONDS)
             headers = {"Authorization": f"Bearer {it.ready['token']}"}
             connection.request("GET", "/api/stream", headers=headers)
             response = connection.getresponse()
@@ -225,10 +226,7 @@ def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 1000\n"
             connections.append((connection, response))
-        status, _ = it.post(
-            it.ready["console"], "/api/clock", it.ready["token"], body=b'{"rate":5}'
-        )
-        assert status == 200
+        assert it.api("POST", "/api/clock", {"rate": 5}).status == 200
         response = connections[0][1]
         lines = [response.readline() for _ in range(4)]
         assert lines[-2] == b"event: clock\n"
@@ -238,6 +236,6 @@ def test_the_program_stops_at_once_with_streams_open(tmp_path: Path) -> None:
         for connection, response in connections:
             response.read()
             connection.close()
-        it.process.wait(LONGEST_SECONDS)
+        it.process.wait(LIMIT_SECONDS)
         assert time.monotonic() - began < 2
         assert it.process.returncode == 0

@@ -7,12 +7,12 @@ from fairwarning.core.cascade import Line
 from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.store import Batch
-from tests.bed import NOON
-from tests.console.rig import Console
 from tests.console.test_machines import STORES, store_of
+from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.fleet import NOON
 
 
-def frozen(it: Console, machine: str) -> str:
+def frozen(it: ConsoleHarness, machine: str) -> str:
     """A freeze is announced for a machine that asks: the event's id."""
     it.created("machines", name=machine)
     it.poll(machine)
@@ -20,7 +20,7 @@ def frozen(it: Console, machine: str) -> str:
     return event
 
 
-def seen(it: Console, seconds: int = 3600) -> dict[str, dict[str, Any]]:
+def seen(it: ConsoleHarness, seconds: int = 3600) -> dict[str, dict[str, Any]]:
     """What the timeline shows, by event."""
     shown = it.ok("GET", f"/api/timeline?seconds={seconds}")
     return {one["id"]: one for one in shown["events"]}
@@ -30,7 +30,7 @@ def seen(it: Console, seconds: int = 3600) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("kind", STORES)
 def test_planned_under_way_over_and_cancelled(kind: str, tmp_path: Path) -> None:
     """Each with the moments of its life, in order of their creation."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         over, cancelled, going, planned = (frozen(it, name) for name in ("a", "b", "c", "d"))
         it.approve("a", over)
         it.advance(60)
@@ -56,7 +56,7 @@ def test_planned_under_way_over_and_cancelled(kind: str, tmp_path: Path) -> None
 @pytest.mark.spec("C4")
 def test_the_edge_of_the_window() -> None:
     """An event that ended in its first moment is shown; a second later it is not."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         event = frozen(it, "vm")
         it.approve("vm", event)
         it.advance(9)
@@ -69,7 +69,7 @@ def test_the_edge_of_the_window() -> None:
 @pytest.mark.spec("C4")
 def test_events_from_before_the_window() -> None:
     """One that is still there, and one that ended lately, are known from their beginnings."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         it.act("vm", "degrade", key="op", days=6)
@@ -90,7 +90,7 @@ def test_events_from_before_the_window() -> None:
 @pytest.mark.parametrize("kind", STORES)
 def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
     """It looks through a bounded part of the journal and says that it did."""
-    with Console(store=store_of(kind, tmp_path)) as it:
+    with ConsoleHarness(store=store_of(kind, tmp_path)) as it:
         event = frozen(it, "vm")
         facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(10_000)]
         lines = [Line(NOON, "x", (Scope, "s"), fact) for fact in facts]
@@ -105,7 +105,7 @@ def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
 @pytest.mark.spec("C4")
 def test_more_events_than_are_shown() -> None:
     """The newest, and it says that there were more."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         lines = []
         for number in range(600):
             name = f"{number:08d}-0000-0000-0000-000000000000"
@@ -124,5 +124,5 @@ def test_more_events_than_are_shown() -> None:
 @pytest.mark.parametrize("seconds", ["0", "-1", "604801", "x", "1.5", "nan", "inf"])
 def test_a_window_that_cannot_be(seconds: str) -> None:
     """A second to a week."""
-    with Console() as it:
-        assert it.api("GET", f"/api/timeline?seconds={seconds}").code == "BadQuery"
+    with ConsoleHarness() as it:
+        assert it.api("GET", f"/api/timeline?seconds={seconds}").error_code == "BadQuery"

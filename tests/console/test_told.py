@@ -3,20 +3,20 @@ from typing import Any
 import pytest
 
 from fairwarning.core.decision import Did
-from tests.console.rig import Console
-from tests.metadata.rig import poll
+from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.endpoint import poll
 
 OLD = "2017-03-01"  # shows no Preempt and no Terminate (M9)
 
 
-def told(it: Console, event: str) -> list[tuple[str, str]]:
+def told(it: ConsoleHarness, event: str) -> list[tuple[str, str]]:
     """Which machines were told of an event, and when."""
     it.tell()
     story = it.ok("GET", f"/api/events/{event}/explain")
     return [(one["machine"], one["at"][11:19]) for one in story["told"]]
 
 
-def lines(it: Console, event: str) -> list[dict[str, Any]]:
+def lines(it: ConsoleHarness, event: str) -> list[dict[str, Any]]:
     """What the journal says of that."""
     it.tell()
     found = it.ok("GET", f"/api/journal?event={event}")["lines"]
@@ -26,7 +26,7 @@ def lines(it: Console, event: str) -> list[dict[str, Any]]:
 @pytest.mark.spec("O7", "M16")
 def test_each_machine_that_asks_is_told_once() -> None:
     """However often it asks, on however many connections; all of the scope, whoever is meant."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.make("av", 3)
         it.poll("av_0")
         event = it.freeze("av_1").id
@@ -48,7 +48,7 @@ def test_each_machine_that_asks_is_told_once() -> None:
 @pytest.mark.spec("O7", "M9")
 def test_a_version_that_does_not_show_it_tells_nobody() -> None:
     """A client too old for an event has not been told of it."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="spot", priority="Spot")
         it.poll("spot")
         event = it.act("spot", "evict", key="op")["events"][0]["id"]
@@ -59,7 +59,7 @@ def test_a_version_that_does_not_show_it_tells_nobody() -> None:
 @pytest.mark.spec("O7", "M9")
 def test_a_newer_client_beside_an_old_one_is_told() -> None:
     """Two programs in one machine: the second sees what the first cannot."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="spot", priority="Spot")
         it.poll("spot")
         event = it.act("spot", "evict", key="op")["events"][0]["id"]
@@ -72,7 +72,7 @@ def test_a_newer_client_beside_an_old_one_is_told() -> None:
 @pytest.mark.spec("O7", "M11")
 def test_nothing_new_tells_nothing() -> None:
     """304 is no news; nor is an answer that a fault spoiled."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
@@ -87,11 +87,11 @@ def test_nothing_new_tells_nothing() -> None:
 @pytest.mark.spec("O7", "M18")
 def test_a_long_poll_is_told_when_it_is_answered() -> None:
     """Held until there is something to tell."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         tag = it.get("vm").headers["etag"]
         held = it.begin("vm", more="&wait=30", **{"If-None-Match": tag})
-        it.until(lambda: it.server.counts.held == 1)
+        it.wait_until(lambda: it.server.counts.held == 1)
         it.advance(7)
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
         assert held.getresponse().status == 200
@@ -101,13 +101,13 @@ def test_a_long_poll_is_told_when_it_is_answered() -> None:
 @pytest.mark.spec("O7", "E9")
 def test_after_a_restart_it_may_be_told_again() -> None:
     """Harmless: the first time counts."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
         it.poll("vm")
         it.advance(30)
-        it.again()
+        it.restart_service()
         it.poll("vm")
         assert told(it, event) == [("vm", "12:00:00")]
         it.approve("vm", event)
@@ -118,18 +118,18 @@ def test_after_a_restart_it_may_be_told_again() -> None:
 @pytest.mark.spec("O7")
 def test_a_clean_stop_forgets_nobody() -> None:
     """Who asked in the last moment stands in the journal all the same."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart", key="op")["events"][0]["id"]
         assert it.get("vm").status == 200
-        it.again()
+        it.restart_service()
         assert told(it, event) == [("vm", "12:00:00")]
 
 
 def test_events_that_are_over_are_forgotten() -> None:
     """Nothing is kept of them in memory."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.created("machines", name="vm")
         it.poll("vm")
         for number in range(5):
@@ -149,7 +149,7 @@ def test_events_that_are_over_are_forgotten() -> None:
 @pytest.mark.spec("O7")
 def test_telling_changes_no_document() -> None:
     """It is for the journal alone: the incarnation stays, and long polls are not woken."""
-    with Console() as it:
+    with ConsoleHarness() as it:
         it.make("av", 2)
         it.poll("av_0")
         it.freeze("av_0")

@@ -6,92 +6,97 @@ from collections.abc import Callable, Iterable
 from fairwarning.core.commands import Approve, Cancel, CreateSet, Operate
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Event, EventStatus, ImpactKind, OperationStatus
-from tests.bed import NOON, Bed
+from tests.fixtures.fleet import NOON, FleetHarness
 
 MINUTE = 60
 HOUR = 3600
 DAY = 24 * HOUR
 
 
-def set_of(bed: Bed, capacity: int, name: str = "web", **settings: object) -> None:
+def set_of(harness: FleetHarness, capacity: int, name: str = "web", **settings: object) -> None:
     """A scale set with five minutes of terminate notice, polled by somebody in each group."""
     settings.setdefault("terminate_seconds", 300)
-    bed.do(CreateSet(set=name, capacity=capacity, **settings))  # type: ignore[arg-type]
-    made = bed.scale_set(name)
+    harness.do(CreateSet(set=name, capacity=capacity, **settings))  # type: ignore[arg-type]
+    made = harness.scale_set(name)
     assert made is not None
     for group in made.groups:
-        bed.poll(group)
+        harness.poll(group)
 
 
-def polled(bed: Bed, *scopes: str, host: str = "") -> None:
+def polled(harness: FleetHarness, *scopes: str, host: str = "") -> None:
     """Standalone machines that ask for their documents."""
     for scope in scopes:
-        bed.standalone(scope, host=host)
-        bed.poll(scope)
+        harness.standalone(scope, host=host)
+        harness.poll(scope)
 
 
-def only(bed: Bed, scope: str) -> Event:
+def only(harness: FleetHarness, scope: str) -> Event:
     """The one event of a scope."""
-    (event,) = bed.events(scope)
+    (event,) = harness.events(scope)
     return event
 
 
-def of(bed: Bed, scope: str, machine: str) -> Event:
+def of(harness: FleetHarness, scope: str, machine: str) -> Event:
     """The one event of a scope that names a machine."""
-    (event,) = [event for event in bed.events(scope) if machine in event.resources]
+    (event,) = [event for event in harness.events(scope) if machine in event.resources]
     return event
 
 
-def approve(bed: Bed, scope: str, *machines: str) -> None:
+def approve(harness: FleetHarness, scope: str, *machines: str) -> None:
     """Approve the events of these machines, or of all."""
-    events = [of(bed, scope, machine) for machine in machines] or bed.events(scope)
-    bed.do(Approve(scope=scope, events=tuple(event.id for event in events), actor="machine"))
+    events = [of(harness, scope, machine) for machine in machines] or harness.events(scope)
+    harness.do(Approve(scope=scope, events=tuple(event.id for event in events), actor="machine"))
 
 
-def cancel(bed: Bed, scope: str, machine: str) -> None:
+def cancel(harness: FleetHarness, scope: str, machine: str) -> None:
     """Cancel the event of a machine."""
-    bed.do(Cancel(scope=scope, event=of(bed, scope, machine).id))
+    harness.do(Cancel(scope=scope, event=of(harness, scope, machine).id))
 
 
 def operate(
-    bed: Bed, action: type[Operate], scope: str, *machines: str, name: str = "op", **more: object
+    harness: FleetHarness,
+    action: type[Operate],
+    scope: str,
+    *machines: str,
+    name: str = "op",
+    **more: object,
 ) -> None:
     """Submit an operation on machines of a scope."""
-    bed.do(action(scope=scope, operation=name, machines=machines, **more))  # type: ignore[arg-type]
+    harness.do(action(scope=scope, operation=name, machines=machines, **more))  # type: ignore[arg-type]
 
 
-def shown(bed: Bed, scope: str) -> dict[str, EventStatus]:
+def shown(harness: FleetHarness, scope: str) -> dict[str, EventStatus]:
     """The status of the event of each machine of a scope that has one."""
-    return {name: event.status for event in bed.events(scope) for name in event.resources}
+    return {name: event.status for event in harness.events(scope) for name in event.resources}
 
 
-def hits(bed: Bed) -> list[tuple[str, ImpactKind]]:
+def hits(harness: FleetHarness) -> list[tuple[str, ImpactKind]]:
     """What the driver was given so far."""
-    return [(impact.machine, impact.kind) for impact in bed.driver.given]
+    return [(impact.machine, impact.kind) for impact in harness.driver.given]
 
 
-def hit(bed: Bed) -> list[str]:
+def hit(harness: FleetHarness) -> list[str]:
     """Whom the driver was told to hit so far."""
-    return [impact.machine for impact in bed.driver.given]
+    return [impact.machine for impact in harness.driver.given]
 
 
-def begun(bed: Bed) -> dict[str, float]:
+def begun(harness: FleetHarness) -> dict[str, float]:
     """How long after noon each machine was (last) hit."""
     return {
         entry.line.fact.machine: entry.line.at - NOON
-        for entry in bed.journal()
+        for entry in harness.journal()
         if entry.line.fact.did is Did.BEGUN
     }
 
 
-def told(bed: Bed, *wanted: Did) -> list[Did]:
+def told(harness: FleetHarness, *wanted: Did) -> list[Did]:
     """What the journal tells, of these kinds."""
-    return [entry.line.fact.did for entry in bed.journal() if entry.line.fact.did in wanted]
+    return [entry.line.fact.did for entry in harness.journal() if entry.line.fact.did in wanted]
 
 
-def succeeded(bed: Bed, *operations: str) -> bool:
+def succeeded(harness: FleetHarness, *operations: str) -> bool:
     """Whether all these operations have succeeded."""
-    return all(bed.operation(name).status is OperationStatus.SUCCEEDED for name in operations)
+    return all(harness.operation(name).status is OperationStatus.SUCCEEDED for name in operations)
 
 
 def names(prefix: str, ids: Iterable[int]) -> list[str]:

@@ -27,7 +27,6 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     MINUTE,
     approve,
@@ -40,64 +39,65 @@ from tests.contract.stage import (
     polled,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 WORK: list[type[Operate]] = [Restart, Redeploy, Maintain]
 SCHEDULED = EventStatus.SCHEDULED
 
 
-def _pair(bed: Bed, terminate_seconds: int = 0) -> None:
+def _pair(harness: FleetHarness, terminate_seconds: int = 0) -> None:
     """Two Spot machines of one update domain, polled."""
     machines = tuple(
         Machine(name=name, priority=Priority.SPOT, terminate_seconds=terminate_seconds)
         for name in ("a", "b")
     )
-    bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    bed.poll("av")
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    harness.poll("av")
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("second", [*WORK, Reimage, Stop, Deallocate, Start])
 def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -> None:
     """While one is unfinished, pending or under way, another is a conflict that names it."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm", name="first")
-        event = only(bed, "vm").id
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm", name="first")
+        event = only(harness, "vm").id
         again = second(scope="vm", operation="second", machines=("vm",))
         for _ in ("pending", "under way"):
-            before = bed.scope("vm")
-            error = bed.refusal(again)
+            before = harness.scope("vm")
+            error = harness.refusal(again)
             assert (error.code, error.status) == ("MachineBusy", 409)
             assert event in error.message
-            assert bed.scope("vm") == before
-            approve(bed, "vm")
-        bed.advance(60)
-        bed.do(again)
-        bed.advance(15 * MINUTE)
-        assert hit(bed) == ["vm", "vm"]
+            assert harness.scope("vm") == before
+            approve(harness, "vm")
+        harness.advance(60)
+        harness.do(again)
+        harness.advance(15 * MINUTE)
+        assert hit(harness) == ["vm", "vm"]
 
 
 @pytest.mark.spec("E5")
 def test_an_impact_without_notice_is_named_by_its_operation() -> None:
     """What never had an event is named in the conflict all the same."""
-    with Bed() as bed:
-        bed.standalone()
-        operate(bed, Reimage, "vm", "vm", name="wipe it")
-        error = bed.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
+    with FleetHarness() as harness:
+        harness.standalone()
+        operate(harness, Reimage, "vm", "vm", name="wipe it")
+        error = harness.refusal(Restart(scope="vm", operation="op", machines=("vm",)))
         assert "wipe it" in error.message
 
 
 @pytest.mark.spec("E5")
 def test_one_busy_machine_refuses_the_whole_operation() -> None:
     """An operation on several machines is accepted for all of them or for none."""
-    with Bed() as bed:
-        bed.availability_set(machines=3, domains=3)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av1", name="first")
-        before = bed.scope("av")
+    with FleetHarness() as harness:
+        harness.availability_set(machines=3, domains=3)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av1", name="first")
+        before = harness.scope("av")
         wish = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
-        assert bed.refusal(wish).code == "MachineBusy"
-        assert bed.scope("av") == before
+        assert harness.refusal(wish).code == "MachineBusy"
+        assert harness.scope("av") == before
 
 
 @pytest.mark.spec("E5")
@@ -107,32 +107,32 @@ def test_leaving_replaces_pending_work(
     first: type[Operate], leaving: type[Operate], kind: str
 ) -> None:
     """A delete or an eviction cancels a pending reboot, redeploy or freeze."""
-    with Bed() as bed:
-        bed.standalone(priority=Priority.SPOT)
-        bed.poll("vm")
-        operate(bed, first, "vm", "vm", name="work")
-        replaced = only(bed, "vm").id
-        operate(bed, leaving, "vm", "vm", name="leave")
-        assert replaced not in bed.scope("vm").events
-        assert bed.operation("work").status is OperationStatus.CANCELED
-        bed.advance(60)
-        assert hits(bed) == [("vm", kind)]
-        assert succeeded(bed, "leave")
+    with FleetHarness() as harness:
+        harness.standalone(priority=Priority.SPOT)
+        harness.poll("vm")
+        operate(harness, first, "vm", "vm", name="work")
+        replaced = only(harness, "vm").id
+        operate(harness, leaving, "vm", "vm", name="leave")
+        assert replaced not in harness.scope("vm").events
+        assert harness.operation("work").status is OperationStatus.CANCELED
+        harness.advance(60)
+        assert hits(harness) == [("vm", kind)]
+        assert succeeded(harness, "leave")
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
 def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]) -> None:
     """Only what is pending gives way; a reboot under way must end first."""
-    with Bed() as bed:
-        bed.standalone(priority=Priority.SPOT)
-        bed.poll("vm")
-        operate(bed, Restart, "vm", "vm", name="work")
-        approve(bed, "vm")
+    with FleetHarness() as harness:
+        harness.standalone(priority=Priority.SPOT)
+        harness.poll("vm")
+        operate(harness, Restart, "vm", "vm", name="work")
+        approve(harness, "vm")
         again = leaving(scope="vm", operation="leave", machines=("vm",))
-        assert bed.refusal(again).code == "MachineBusy"
-        bed.advance(60)
-        bed.do(again)
+        assert harness.refusal(again).code == "MachineBusy"
+        harness.advance(60)
+        harness.do(again)
 
 
 @pytest.mark.spec("E5")
@@ -140,128 +140,130 @@ def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]
 @pytest.mark.parametrize("second", [Delete, Evict])
 def test_one_leave_does_not_replace_another(first: type[Operate], second: type[Operate]) -> None:
     """A machine leaves once: a second delete or eviction is a conflict."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         machine = Machine(name="vm", priority=Priority.SPOT)
-        bed.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
-        bed.poll("vm")
-        operate(bed, first, "vm", "vm", name="first")
+        harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
+        harness.poll("vm")
+        operate(harness, first, "vm", "vm", name="first")
         wish = second(scope="vm", operation="second", machines=("vm",))
-        assert bed.refusal(wish).code == "MachineBusy"
+        assert harness.refusal(wish).code == "MachineBusy"
 
 
 @pytest.mark.spec("E5", "E1")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
 def test_the_rest_of_a_replaced_event_gets_new_notice(leaving: type[Operate]) -> None:
     """If one of two machines leaves, the other gets a new event with its full notice."""
-    with Bed() as bed:
-        _pair(bed)
-        operate(bed, Restart, "av", "a", "b", name="restart")
-        old = only(bed, "av")
-        bed.advance(10 * MINUTE + 0.5)
-        operate(bed, leaving, "av", "a", name="leave")
-        new = of(bed, "av", "b")
+    with FleetHarness() as harness:
+        _pair(harness)
+        operate(harness, Restart, "av", "a", "b", name="restart")
+        old = only(harness, "av")
+        harness.advance(10 * MINUTE + 0.5)
+        operate(harness, leaving, "av", "a", name="leave")
+        new = of(harness, "av", "b")
         assert new.id != old.id
         assert (new.type, new.status, new.resources) == (EventType.REBOOT, SCHEDULED, ("b",))
         assert new.not_before == NOON + 25 * MINUTE + 1
-        bed.advance(new.not_before - 1 - bed.clock.now())
-        assert "b" not in hit(bed)
-        bed.advance(1)
-        assert begun(bed)["b"] == 25 * MINUTE + 1
+        harness.advance(new.not_before - 1 - harness.clock.now())
+        assert "b" not in hit(harness)
+        harness.advance(1)
+        assert begun(harness)["b"] == 25 * MINUTE + 1
 
 
 @pytest.mark.spec("E5")
 def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
     """The new event is approved like any other, and the operation it belongs to succeeds."""
-    with Bed() as bed:
-        _pair(bed)
-        operate(bed, Restart, "av", "a", "b", name="restart")
-        operate(bed, Delete, "av", "a", name="delete")
-        approve(bed, "av", "b")
-        bed.advance(60)
-        assert sorted(hits(bed)) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
-        assert bed.operation("restart").done == 1
-        assert succeeded(bed, "delete", "restart")
+    with FleetHarness() as harness:
+        _pair(harness)
+        operate(harness, Restart, "av", "a", "b", name="restart")
+        operate(harness, Delete, "av", "a", name="delete")
+        approve(harness, "av", "b")
+        harness.advance(60)
+        assert sorted(hits(harness)) == [("a", ImpactKind.DELETE), ("b", ImpactKind.REBOOT)]
+        assert harness.operation("restart").done == 1
+        assert succeeded(harness, "delete", "restart")
 
 
 @pytest.mark.spec("E5")
 def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
     """Both machines of an event leaving ends it; nothing of it is left to approve or to start."""
-    with Bed() as bed:
-        _pair(bed)
-        operate(bed, Restart, "av", "a", "b", name="restart")
-        operate(bed, Evict, "av", "a", "b", name="evict")
-        assert [event.type for event in bed.events("av")] == [EventType.PREEMPT] * 2
-        assert bed.operation("restart").status is OperationStatus.CANCELED
-        bed.advance(20 * MINUTE)
-        assert sorted(hits(bed)) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
+    with FleetHarness() as harness:
+        _pair(harness)
+        operate(harness, Restart, "av", "a", "b", name="restart")
+        operate(harness, Evict, "av", "a", "b", name="evict")
+        assert [event.type for event in harness.events("av")] == [EventType.PREEMPT] * 2
+        assert harness.operation("restart").status is OperationStatus.CANCELED
+        harness.advance(20 * MINUTE)
+        assert sorted(hits(harness)) == [("a", ImpactKind.EVICT), ("b", ImpactKind.EVICT)]
 
 
 @pytest.mark.spec("E6")
 def test_a_hundred_user_operations_may_be_scheduled() -> None:
     """The hundredth operation is accepted, the one after it refused with the limit in its text."""
-    with Bed() as bed:
-        bed.availability_set(machines=101, domains=3)
-        bed.poll("av")
+    with FleetHarness() as harness:
+        harness.availability_set(machines=101, domains=3)
+        harness.poll("av")
         for n in range(100):
-            operate(bed, Restart, "av", f"av{n}", name=f"op{n}")
+            operate(harness, Restart, "av", f"av{n}", name=f"op{n}")
         wish = Restart(scope="av", operation="more", machines=("av100",))
-        error = bed.refusal(wish)
+        error = harness.refusal(wish)
         assert (error.code, error.status) == ("TooManyOperations", 409)
         assert "100" in error.message
-        approve(bed, "av", "av7")  # one fewer is scheduled
-        bed.do(wish)
-        assert len(bed.events("av")) == 101
+        approve(harness, "av", "av7")  # one fewer is scheduled
+        harness.do(wish)
+        assert len(harness.events("av")) == 101
 
 
 @pytest.mark.spec("E6")
 def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
     """The preview's ten: machines and events do not count, nor does what the platform plans."""
-    with Bed() as bed:
-        bed.availability_set(machines=40, domains=3, user_operations=10)
-        bed.poll("av")
-        operate(bed, Maintain, "av", "av39", name="platform")
-        operate(bed, Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
+    with FleetHarness() as harness:
+        harness.availability_set(machines=40, domains=3, user_operations=10)
+        harness.poll("av")
+        operate(harness, Maintain, "av", "av39", name="platform")
+        operate(harness, Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
         for n in range(20, 29):
-            operate(bed, Redeploy, "av", f"av{n}", name=f"op{n}")
+            operate(harness, Redeploy, "av", f"av{n}", name=f"op{n}")
         wish = Restart(scope="av", operation="more", machines=("av30",))
-        assert bed.refusal(wish).code == "TooManyOperations"
-        operate(bed, Maintain, "av", "av31", name="platform too")
-        bed.do(Configure(scope="av", rules=Rules(user_operations=11)))
-        bed.do(wish)
+        assert harness.refusal(wish).code == "TooManyOperations"
+        operate(harness, Maintain, "av", "av31", name="platform too")
+        harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
+        harness.do(wish)
 
 
 @pytest.mark.spec("E6", "M15")
 def test_no_limit_where_nothing_is_scheduled() -> None:
     """In a scope that is off, operations run at once and none is counted."""
-    with Bed() as bed:
-        bed.availability_set(machines=3, domains=1, user_operations=1)
+    with FleetHarness() as harness:
+        harness.availability_set(machines=3, domains=1, user_operations=1)
         for n in range(3):
-            operate(bed, Restart, "av", f"av{n}", name=f"op{n}")
-        assert hit(bed) == ["av0", "av1", "av2"]
+            operate(harness, Restart, "av", f"av{n}", name=f"op{n}")
+        assert hit(harness) == ["av0", "av1", "av2"]
 
 
 @pytest.mark.spec("E5")
 def test_advice_is_given_once() -> None:
     """A machine that was advised to leave is not advised again while that stands."""
-    with Bed() as bed:
-        _pair(bed)
-        operate(bed, Recommend, "av", "a", name="first")
-        error = bed.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
+    with FleetHarness() as harness:
+        _pair(harness)
+        operate(harness, Recommend, "av", "a", name="first")
+        error = harness.refusal(Recommend(scope="av", operation="again", machines=("b", "a")))
         assert (error.code, error.status) == ("AlreadyAdvised", 409)
-        assert only(bed, "av").id in error.message
-        operate(bed, Restart, "av", "a", name="work")  # advice is no impact: it is in nobody's way
+        assert only(harness, "av").id in error.message
+        operate(
+            harness, Restart, "av", "a", name="work"
+        )  # advice is no impact: it is in nobody's way
 
 
 @pytest.mark.spec("E6")
 def test_a_scope_holds_a_bounded_number_of_events() -> None:
     """The 257th event is refused, so a document cannot grow without end (ID8)."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
-        bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        bed.poll("av")
-        operate(bed, Recommend, "av", *(machine.name for machine in machines), name="advice")
+        harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+        harness.poll("av")
+        operate(harness, Recommend, "av", *(machine.name for machine in machines), name="advice")
         wish = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
-        error = bed.refusal(wish)
+        error = harness.refusal(wish)
         assert (error.code, error.status) == ("TooManyEvents", 409)
-        operate(bed, Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
-        assert len(bed.events("av")) == 256
+        operate(harness, Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
+        assert len(harness.events("av")) == 256

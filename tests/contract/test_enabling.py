@@ -21,7 +21,6 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, Priority, Rules
 from fairwarning.service.documents import Published
-from tests.bed import NEWEST, NOON, Bed
 from tests.contract.stage import (
     DAY,
     HOUR,
@@ -38,6 +37,7 @@ from tests.contract.stage import (
     told,
     until,
 )
+from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 EMPTY = {"DocumentIncarnation": 1, "Events": []}
 
@@ -45,24 +45,24 @@ EMPTY = {"DocumentIncarnation": 1, "Events": []}
 @pytest.mark.spec("M14", "M11")
 def test_the_first_poll_enables() -> None:
     """The first GET of any machine turns the feature on for the scope; more change nothing."""
-    with Bed() as bed:
-        bed.availability_set()
-        assert not bed.scope("av").enabled
-        assert bed.poll("av") == EMPTY
-        assert bed.scope("av").enabled
-        assert bed.poll("av") == EMPTY
-        assert told(bed, Did.ENABLED) == [Did.ENABLED]
+    with FleetHarness() as harness:
+        harness.availability_set()
+        assert not harness.scope("av").enabled
+        assert harness.poll("av") == EMPTY
+        assert harness.scope("av").enabled
+        assert harness.poll("av") == EMPTY
+        assert told(harness, Did.ENABLED) == [Did.ENABLED]
 
 
 @pytest.mark.spec("M14")
 def test_one_scope_does_not_enable_another() -> None:
     """Each scope is on or off by itself."""
-    with Bed() as bed:
-        polled(bed, "a")
-        bed.standalone("b")
+    with FleetHarness() as harness:
+        polled(harness, "a")
+        harness.standalone("b")
         for scope in "ab":
-            operate(bed, Restart, scope, scope, name=scope)
-        assert hit(bed) == ["b"]
+            operate(harness, Restart, scope, scope, name=scope)
+        assert hit(harness) == ["b"]
 
 
 AT_ONCE = [
@@ -82,145 +82,145 @@ def test_a_scope_that_is_off_is_not_waited_for(
     action: type[Operate], more: dict[str, object], kind: ImpactKind
 ) -> None:
     """While nobody listens, operations run at once and no event is made."""
-    with Bed() as bed:
-        bed.standalone(priority=Priority.SPOT, terminate_seconds=300)
-        operate(bed, action, "vm", "vm", **more)  # type: ignore[arg-type]
-        assert bed.events("vm") == []
-        assert hits(bed) == [("vm", kind)]
-        assert begun(bed) == {"vm": 0}
-        bed.advance(HOUR)
-        assert succeeded(bed, "op")
+    with FleetHarness() as harness:
+        harness.standalone(priority=Priority.SPOT, terminate_seconds=300)
+        operate(harness, action, "vm", "vm", **more)  # type: ignore[arg-type]
+        assert harness.events("vm") == []
+        assert hits(harness) == [("vm", kind)]
+        assert begun(harness) == {"vm": 0}
+        harness.advance(HOUR)
+        assert succeeded(harness, "op")
 
 
 @pytest.mark.spec("M15", "T4")
 def test_a_set_nobody_polls_deletes_at_once() -> None:
     """Terminate notice is given only where the feature is on."""
-    with Bed() as bed:
-        bed.do(CreateSet(set="web", capacity=2, terminate_seconds=900))
-        bed.do(OperateInstances(set="web", operation="op", action=Delete, instances=(0,)))
-        assert hits(bed) == [("web_0", ImpactKind.DELETE)]
+    with FleetHarness() as harness:
+        harness.do(CreateSet(set="web", capacity=2, terminate_seconds=900))
+        harness.do(OperateInstances(set="web", operation="op", action=Delete, instances=(0,)))
+        assert hits(harness) == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("M14")
 def test_a_day_of_silence_disables() -> None:
     """24 h with no GET from any machine turn the feature off; a second earlier it is on."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        bed.advance(DAY - 1)
-        assert bed.scope("vm").enabled
-        bed.advance(1)
-        assert not bed.scope("vm").enabled
-        operate(bed, Restart, "vm", "vm")
-        assert hit(bed) == ["vm"]
-        assert told(bed, Did.ENABLED, Did.DISABLED) == [Did.ENABLED, Did.DISABLED]
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        harness.advance(DAY - 1)
+        assert harness.scope("vm").enabled
+        harness.advance(1)
+        assert not harness.scope("vm").enabled
+        operate(harness, Restart, "vm", "vm")
+        assert hit(harness) == ["vm"]
+        assert told(harness, Did.ENABLED, Did.DISABLED) == [Did.ENABLED, Did.DISABLED]
 
 
 @pytest.mark.spec("M14")
 @pytest.mark.parametrize("every", [60, 4 * MINUTE, 7 * HOUR, DAY - 1])
 def test_polls_keep_it_on(every: int) -> None:
     """The day is counted from the last GET, however often machines ask."""
-    with Bed() as bed:
-        polled(bed, "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
         for _ in range(min(3 * DAY // every, 50)):
-            bed.advance(every)
-            assert bed.poll("vm") == EMPTY
-        last = bed.clock.now()
-        bed.advance(DAY - 1)
-        assert bed.scope("vm").enabled
-        bed.advance(1)
-        assert not bed.scope("vm").enabled
-        assert bed.clock.now() == last + DAY
+            harness.advance(every)
+            assert harness.poll("vm") == EMPTY
+        last = harness.clock.now()
+        harness.advance(DAY - 1)
+        assert harness.scope("vm").enabled
+        harness.advance(1)
+        assert not harness.scope("vm").enabled
+        assert harness.clock.now() == last + DAY
 
 
 @pytest.mark.spec("M14", "E9")
 def test_the_last_poll_is_known_after_a_restart() -> None:
     """A clean stop writes down when machines last asked, also if that was just now."""
-    with Bed() as bed:
-        polled(bed, "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
         for _ in range(2):
-            bed.advance(100)
-            bed.poll("vm")
-        bed.restart()
-        bed.advance(DAY - 1)
-        assert bed.scope("vm").enabled
-        bed.advance(1)
-        assert not bed.scope("vm").enabled
+            harness.advance(100)
+            harness.poll("vm")
+        harness.restart()
+        harness.advance(DAY - 1)
+        assert harness.scope("vm").enabled
+        harness.advance(1)
+        assert not harness.scope("vm").enabled
 
 
 @pytest.mark.spec("M14")
 def test_the_silence_is_a_setting() -> None:
     """How long silence may last can be set for a scope, also while it lasts."""
-    with Bed() as bed:
-        bed.standalone(rules=Rules(idle_seconds=600))
-        bed.poll("vm")
-        bed.advance(599)
-        bed.do(Configure(scope="vm", rules=Rules(idle_seconds=900)))
-        bed.advance(300)
-        assert bed.scope("vm").enabled
-        bed.do(Configure(scope="vm", rules=Rules(idle_seconds=60)))
-        bed.advance(0)
-        assert not bed.scope("vm").enabled
+    with FleetHarness() as harness:
+        harness.standalone(rules=Rules(idle_seconds=600))
+        harness.poll("vm")
+        harness.advance(599)
+        harness.do(Configure(scope="vm", rules=Rules(idle_seconds=900)))
+        harness.advance(300)
+        assert harness.scope("vm").enabled
+        harness.do(Configure(scope="vm", rules=Rules(idle_seconds=60)))
+        harness.advance(0)
+        assert not harness.scope("vm").enabled
 
 
 @pytest.mark.spec("M11", "M14")
 def test_incarnations_restart_after_it_was_off() -> None:
     """While it is on, the incarnation only grows; switched on anew, the scope begins at 1."""
-    with Bed() as bed:
-        polled(bed, "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
         seen = []
         for name in ("first", "second"):
-            operate(bed, Restart, "vm", "vm", name=name)
-            seen.append(bed.poll("vm")["DocumentIncarnation"])
-            approve(bed, "vm")
-            seen.append(bed.poll("vm")["DocumentIncarnation"])
-            bed.advance(60)
-            seen.append(bed.poll("vm")["DocumentIncarnation"])
+            operate(harness, Restart, "vm", "vm", name=name)
+            seen.append(harness.poll("vm")["DocumentIncarnation"])
+            approve(harness, "vm")
+            seen.append(harness.poll("vm")["DocumentIncarnation"])
+            harness.advance(60)
+            seen.append(harness.poll("vm")["DocumentIncarnation"])
         assert seen == [2, 3, 4, 5, 6, 7]
-        bed.advance(DAY)
-        assert bed.poll("vm") == EMPTY
+        harness.advance(DAY)
+        assert harness.poll("vm") == EMPTY
 
 
 @pytest.mark.spec("M15", "M14", "M11")
 def test_an_event_outlives_the_feature() -> None:
     """What was announced before the silence runs out normally, and is seen when asked for again."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
-        event = only(bed, "vm")
-        bed.advance(2 * DAY)
-        assert not bed.scope("vm").enabled
-        assert only(bed, "vm") == event
-        document = bed.poll("vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
+        event = only(harness, "vm")
+        harness.advance(2 * DAY)
+        assert not harness.scope("vm").enabled
+        assert only(harness, "vm") == event
+        document = harness.poll("vm")
         assert document["DocumentIncarnation"] == 1
         assert [shown["EventId"] for shown in document["Events"]] == [event.id]
-        bed.advance(DAY - 1)
-        assert bed.poll("vm") == document
-        bed.advance(1)
-        assert hits(bed) == [("vm", ImpactKind.REDEPLOY)]
-        assert bed.poll("vm")["DocumentIncarnation"] == 2
+        harness.advance(DAY - 1)
+        assert harness.poll("vm") == document
+        harness.advance(1)
+        assert hits(harness) == [("vm", ImpactKind.REDEPLOY)]
+        assert harness.poll("vm")["DocumentIncarnation"] == 2
 
 
 @pytest.mark.spec("M15")
 def test_an_event_runs_out_while_nobody_looks() -> None:
     """Off or not, what was announced starts at its NotBefore and ends."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
-        bed.advance(2 * DAY - 1)
-        assert hits(bed) == []
-        bed.advance(1)
-        assert shown(bed, "vm") == {"vm": EventStatus.STARTED}
-        bed.advance(240)
-        assert bed.events("vm") == []
-        assert not bed.scope("vm").enabled
-        assert succeeded(bed, "op")
-        assert bed.poll("vm") == EMPTY
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
+        harness.advance(2 * DAY - 1)
+        assert hits(harness) == []
+        harness.advance(1)
+        assert shown(harness, "vm") == {"vm": EventStatus.STARTED}
+        harness.advance(240)
+        assert harness.events("vm") == []
+        assert not harness.scope("vm").enabled
+        assert succeeded(harness, "op")
+        assert harness.poll("vm") == EMPTY
 
 
-async def _held(bed: Bed) -> "asyncio.Task[Published]":
+async def _held(harness: FleetHarness) -> "asyncio.Task[Published]":
     """A first GET that was taken and is not answered yet."""
-    asking = asyncio.create_task(bed.fleet.poll("vm"))
-    await until(lambda: bool((ready := bed.fleet.documents.get("vm")) and ready.incarnation))
+    asking = asyncio.create_task(harness.fleet.poll("vm"))
+    await until(lambda: bool((ready := harness.fleet.documents.get("vm")) and ready.incarnation))
     assert await _not_yet(asking)
     return asking
 
@@ -235,52 +235,52 @@ async def _not_yet(asking: "asyncio.Task[Published]") -> bool:
 def test_the_first_answer_may_take_its_time(delay: int) -> None:
     """The first GET is held for `enable_delay`, not failed; from then on answers come at once."""
 
-    async def first_poll(bed: Bed) -> None:
-        asking = await _held(bed)
-        await bed.fleet.advance(delay - 0.5)
+    async def first_poll(harness: FleetHarness) -> None:
+        asking = await _held(harness)
+        await harness.fleet.advance(delay - 0.5)
         assert await _not_yet(asking)
-        await bed.fleet.advance(0.5)
+        await harness.fleet.advance(0.5)
         assert json.loads((await asyncio.wait_for(asking, 10)).body(NEWEST)) == EMPTY
 
-    with Bed() as bed:
-        bed.standalone(rules=Rules(enable_delay_seconds=delay))
-        bed._runner.run(first_poll(bed))
-        assert bed.poll("vm") == EMPTY
+    with FleetHarness() as harness:
+        harness.standalone(rules=Rules(enable_delay_seconds=delay))
+        harness._runner.run(first_poll(harness))
+        assert harness.poll("vm") == EMPTY
 
 
 @pytest.mark.spec("M14")
 def test_nobody_is_answered_before_the_first() -> None:
     """Who asks while the feature is coming up waits as well: it is not up yet."""
 
-    async def two_polls(bed: Bed) -> None:
-        first = await _held(bed)
-        await bed.fleet.advance(30)
-        second = asyncio.create_task(bed.fleet.poll("vm"))
+    async def two_polls(harness: FleetHarness) -> None:
+        first = await _held(harness)
+        await harness.fleet.advance(30)
+        second = asyncio.create_task(harness.fleet.poll("vm"))
         assert await _not_yet(second)
-        await bed.fleet.advance(30)
+        await harness.fleet.advance(30)
         await asyncio.wait_for(asyncio.gather(first, second), 10)
 
-    with Bed() as bed:
-        bed.standalone(rules=Rules(enable_delay_seconds=60))
-        bed._runner.run(two_polls(bed))
+    with FleetHarness() as harness:
+        harness.standalone(rules=Rules(enable_delay_seconds=60))
+        harness._runner.run(two_polls(harness))
 
 
 @pytest.mark.spec("M14")
 def test_a_held_request_that_gives_up_leaves_the_feature_on() -> None:
     """Who hangs up while being held has enabled the feature all the same."""
 
-    async def impatient(bed: Bed) -> None:
-        asking = await _held(bed)
-        await bed.fleet.advance(1)
-        held = sum(alarm.callback is not None for *_, alarm in bed.clock._alarms)
+    async def impatient(harness: FleetHarness) -> None:
+        asking = await _held(harness)
+        await harness.fleet.advance(1)
+        held = sum(alarm.callback is not None for *_, alarm in harness.clock._alarms)
         asking.cancel()
         await asyncio.wait([asking])
         assert asking.cancelled()
-        assert sum(alarm.callback is not None for *_, alarm in bed.clock._alarms) == held - 1
+        assert sum(alarm.callback is not None for *_, alarm in harness.clock._alarms) == held - 1
 
-    with Bed() as bed:
-        bed.standalone(rules=Rules(enable_delay_seconds=60))
-        bed._runner.run(impatient(bed))
-        assert bed.scope("vm").enabled
-        bed.advance(60)
-        assert bed.poll("vm") == EMPTY
+    with FleetHarness() as harness:
+        harness.standalone(rules=Rules(enable_delay_seconds=60))
+        harness._runner.run(impatient(harness))
+        assert harness.scope("vm").enabled
+        harness.advance(60)
+        assert harness.poll("vm") == EMPTY

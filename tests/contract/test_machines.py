@@ -5,8 +5,8 @@ import pytest
 from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Machine, ScopeKind
-from tests.bed import NOON, Bed
 from tests.contract.stage import hit, operate, polled, set_of, shown, succeeded, told
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("M16")
 
@@ -17,17 +17,17 @@ def _add(scope: str, *names: str) -> AddMachines:
 
 def test_a_new_machine_sees_what_the_others_see() -> None:
     """It joins the scope's document, and can be named in events at once."""
-    with Bed() as bed:
-        bed.availability_set(machines=1)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av0", name="before")
-        bed.advance(10)
-        before = bed.poll("av")
-        bed.do(_add("av", "new"))
-        assert bed.poll("av") == before
-        assert bed.machines("av")["new"].created_at == NOON + 10
-        operate(bed, Restart, "av", "new", name="after")
-        assert list(shown(bed, "av")) == ["av0", "new"]
+    with FleetHarness() as harness:
+        harness.availability_set(machines=1)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av0", name="before")
+        harness.advance(10)
+        before = harness.poll("av")
+        harness.do(_add("av", "new"))
+        assert harness.poll("av") == before
+        assert harness.machines("av")["new"].created_at == NOON + 10
+        operate(harness, Restart, "av", "new", name="after")
+        assert list(shown(harness, "av")) == ["av0", "new"]
 
 
 @pytest.mark.parametrize(
@@ -42,69 +42,69 @@ def test_a_new_machine_sees_what_the_others_see() -> None:
 )
 def test_who_cannot_be_added(wish: AddMachines, code: str) -> None:
     """Twice the same, a second to a standalone one, to a set by hand, or more than it holds."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.standalone()
-        set_of(bed, 1)
-        assert bed.refusal(wish).code == code
-        assert len(bed.machines("av")) == 6
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.standalone()
+        set_of(harness, 1)
+        assert harness.refusal(wish).code == code
+        assert len(harness.machines("av")) == 6
 
 
 def test_a_scope_can_be_filled_to_the_brim() -> None:
     """Two hundred machines, and then no more."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.do(_add("av", *(f"new{n}" for n in range(194))))
-        assert len(bed.machines("av")) == 200
-        assert bed.refusal(_add("av", "one too many")).code == "ScopeFull"
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.do(_add("av", *(f"new{n}" for n in range(194))))
+        assert len(harness.machines("av")) == 200
+        assert harness.refusal(_add("av", "one too many")).code == "ScopeFull"
 
 
 def test_a_standalone_scope_is_one_machine() -> None:
     """With its machine it goes; its name may be used again, by a scope that begins anew."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         two = tuple(Machine(name=name) for name in "ab")
         wish = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
-        assert bed.refusal(wish).code == "OneMachine"
-        polled(bed, "vm")
-        operate(bed, Delete, "vm", "vm", name="delete")
-        bed.advance(30)
-        assert not bed.exists("vm")
-        assert succeeded(bed, "delete")
-        bed.standalone()
-        assert not bed.scope("vm").enabled
-        assert bed.poll("vm")["DocumentIncarnation"] == 1
+        assert harness.refusal(wish).code == "OneMachine"
+        polled(harness, "vm")
+        operate(harness, Delete, "vm", "vm", name="delete")
+        harness.advance(30)
+        assert not harness.exists("vm")
+        assert succeeded(harness, "delete")
+        harness.standalone()
+        assert not harness.scope("vm").enabled
+        assert harness.poll("vm")["DocumentIncarnation"] == 1
 
 
 def test_an_availability_set_outlives_its_machines() -> None:
     """It is a thing of its own: empty, it still answers, and takes new machines."""
-    with Bed() as bed:
-        bed.availability_set(machines=1)
-        bed.poll("av")
-        operate(bed, Delete, "av", "av0")
-        bed.advance(30)
-        assert bed.poll("av") == {"DocumentIncarnation": 1, "Events": []}
-        bed.do(_add("av", "next"))
-        assert hit(bed) == ["av0"]
+    with FleetHarness() as harness:
+        harness.availability_set(machines=1)
+        harness.poll("av")
+        operate(harness, Delete, "av", "av0")
+        harness.advance(30)
+        assert harness.poll("av") == {"DocumentIncarnation": 1, "Events": []}
+        harness.do(_add("av", "next"))
+        assert hit(harness) == ["av0"]
 
 
 def test_protecting_twice_is_noted_once() -> None:
     """The journal tells changes, not wishes (IC7)."""
-    with Bed() as bed:
-        set_of(bed, 1)
+    with FleetHarness() as harness:
+        set_of(harness, 1)
         for _ in range(2):
-            bed.do(ProtectInstances(set="web", instances=(0,)))
-        assert told(bed, Did.MACHINE_CHANGED) == [Did.MACHINE_CHANGED]
+            harness.do(ProtectInstances(set="web", instances=(0,)))
+        assert told(harness, Did.MACHINE_CHANGED) == [Did.MACHINE_CHANGED]
 
 
 def test_an_address_names_one_machine() -> None:
     """An address that a machine has is refused to another, until the first is gone."""
-    with Bed() as bed:
-        bed.standalone("a", address="10.0.0.1")
+    with FleetHarness() as harness:
+        harness.standalone("a", address="10.0.0.1")
         machine = Machine(name="b", address="10.0.0.1")
         wish = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
-        error = bed.refusal(wish)
+        error = harness.refusal(wish)
         assert (error.code, error.status) == ("AddressTaken", 409)
-        assert not bed.exists("b")
-        operate(bed, Delete, "a", "a")
-        bed.advance(30)
-        bed.do(wish)
+        assert not harness.exists("b")
+        operate(harness, Delete, "a", "a")
+        harness.advance(30)
+        harness.do(wish)

@@ -19,7 +19,6 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Did
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     approve,
@@ -34,118 +33,119 @@ from tests.contract.stage import (
     succeeded,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 
 @pytest.mark.spec("E2")
 def test_an_impact_that_fails() -> None:
     """The operation ends Failed and says why; the event is gone all the same."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm")
-        bed.driver.fail = "the host does not answer"
-        approve(bed, "vm")
-        bed.advance(60)
-        operation = bed.operation("op")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm")
+        harness.driver.fail = "the host does not answer"
+        approve(harness, "vm")
+        harness.advance(60)
+        operation = harness.operation("op")
         assert (operation.status, operation.failed) == (OperationStatus.FAILED, 1)
         assert operation.error == "the host does not answer"
-        assert bed.events("vm") == []
-        bed.driver.fail = ""
-        operate(bed, Restart, "vm", "vm", name="again")  # the machine is free
+        assert harness.events("vm") == []
+        harness.driver.fail = ""
+        operate(harness, Restart, "vm", "vm", name="again")  # the machine is free
 
 
 @pytest.mark.spec("E2")
 def test_one_of_two_impacts_fails() -> None:
     """The event stays until both are over; one failure is enough to fail the operation."""
-    with Bed() as bed:
-        bed.availability_set(machines=2, domains=1)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av0", "av1")
-        approve(bed, "av")
-        first = bed.scope("av").impacts["av0"]
-        bed.do(Finish(scope="av", machine="av0", impact=first.id, error="no"))
-        assert len(bed.events("av")) == 1
-        assert bed.operation("op").status is OperationStatus.RUNNING
-        bed.advance(60)
-        operation = bed.operation("op")
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=1)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av0", "av1")
+        approve(harness, "av")
+        first = harness.scope("av").impacts["av0"]
+        harness.do(Finish(scope="av", machine="av0", impact=first.id, error="no"))
+        assert len(harness.events("av")) == 1
+        assert harness.operation("op").status is OperationStatus.RUNNING
+        harness.advance(60)
+        operation = harness.operation("op")
         assert (operation.status, operation.done, operation.failed) == ("Failed", 1, 1)
-        assert bed.events("av") == []
+        assert harness.events("av") == []
 
 
 @pytest.mark.spec("E2")
 def test_a_driver_that_never_reports() -> None:
     """Past the limit the operation has Failed and the event is gone; a late report is ignored."""
-    with Bed() as bed:
-        bed.standalone(rules=Rules(impact_limit_seconds=30))
-        bed.poll("vm")
-        operate(bed, Restart, "vm", "vm")
-        approve(bed, "vm")
-        bed.advance(29)
-        assert len(bed.events("vm")) == 1
-        bed.advance(1)
-        assert bed.events("vm") == []
-        assert bed.operation("op").status is OperationStatus.FAILED
-        assert "did not report" in bed.operation("op").error
-        before = bed.scope("vm"), bed.journal()
-        bed.advance(30)  # the simulated reboot ends after a minute
-        assert (bed.scope("vm"), bed.journal()) == before
+    with FleetHarness() as harness:
+        harness.standalone(rules=Rules(impact_limit_seconds=30))
+        harness.poll("vm")
+        operate(harness, Restart, "vm", "vm")
+        approve(harness, "vm")
+        harness.advance(29)
+        assert len(harness.events("vm")) == 1
+        harness.advance(1)
+        assert harness.events("vm") == []
+        assert harness.operation("op").status is OperationStatus.FAILED
+        assert "did not report" in harness.operation("op").error
+        before = harness.scope("vm"), harness.journal()
+        harness.advance(30)  # the simulated reboot ends after a minute
+        assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E2", "E9")
 def test_reports_that_make_no_sense_are_ignored() -> None:
     """A report for an impact that has not begun, is over, or never was, changes nothing."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm")
-        waiting = bed.scope("vm").impacts["vm"].id
-        before = bed.scope("vm"), bed.journal()
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm")
+        waiting = harness.scope("vm").impacts["vm"].id
+        before = harness.scope("vm"), harness.journal()
         for impact in (waiting, "no such impact"):
-            bed.do(Finish(scope="vm", machine="vm", impact=impact))
-        bed.do(Finish(scope="vm", machine="nobody", impact=waiting))
-        assert (bed.scope("vm"), bed.journal()) == before
-        approve(bed, "vm")
-        bed.do(Finish(scope="vm", machine="vm", impact=waiting))
-        assert bed.events("vm") == []
-        bed.do(Finish(scope="vm", machine="vm", impact=waiting, error="late"))
-        assert succeeded(bed, "op")
+            harness.do(Finish(scope="vm", machine="vm", impact=impact))
+        harness.do(Finish(scope="vm", machine="nobody", impact=waiting))
+        assert (harness.scope("vm"), harness.journal()) == before
+        approve(harness, "vm")
+        harness.do(Finish(scope="vm", machine="vm", impact=waiting))
+        assert harness.events("vm") == []
+        harness.do(Finish(scope="vm", machine="vm", impact=waiting, error="late"))
+        assert succeeded(harness, "op")
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
 def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
     """The same operation id again changes nothing and returns the operation as it stands."""
-    with Bed() as bed:
-        polled(bed, "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
         wish = Restart(scope="vm", operation="op", machines=("vm",))
-        bed.do(wish)
+        harness.do(wish)
         if when != "scheduled":
-            approve(bed, "vm")
+            approve(harness, "vm")
         if when == "over":
-            bed.advance(60)
-        before = bed.scope("vm"), bed.journal()
-        assert bed.do(wish) == bed.operation("op")
-        assert (bed.scope("vm"), bed.journal()) == before
+            harness.advance(60)
+        before = harness.scope("vm"), harness.journal()
+        assert harness.do(wish) == harness.operation("op")
+        assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E9")
 def test_a_repeated_scale_has_the_effect_of_one() -> None:
     """A set that was scaled does not grow again by a repeat, whatever happened in between."""
-    with Bed() as bed:
-        set_of(bed, 1)
-        bed.do(Scale(set="web", operation="grow", capacity=3))
-        bed.do(Scale(set="web", operation="shrink", capacity=2))
-        bed.do(Scale(set="web", operation="grow", capacity=3))
-        assert len(bed.machines("web/0")) == 3
-        assert len(bed.events("web/0")) == 1
+    with FleetHarness() as harness:
+        set_of(harness, 1)
+        harness.do(Scale(set="web", operation="grow", capacity=3))
+        harness.do(Scale(set="web", operation="shrink", capacity=2))
+        harness.do(Scale(set="web", operation="grow", capacity=3))
+        assert len(harness.machines("web/0")) == 3
+        assert len(harness.events("web/0")) == 1
 
 
 @pytest.mark.spec("E9")
 def test_a_refused_operation_leaves_its_id_free() -> None:
     """What was refused was never accepted: the same id may be used again."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        assert bed.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
-        operate(bed, Restart, "vm", "vm")
-        assert len(bed.events("vm")) == 1
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
+        operate(harness, Restart, "vm", "vm")
+        assert len(harness.events("vm")) == 1
 
 
 @pytest.mark.spec("T4")
@@ -160,75 +160,75 @@ def test_a_refused_operation_leaves_its_id_free() -> None:
 )
 def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Power) -> None:
     """Reimage, stop, deallocate and start give no notice, and leave the power as they say."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, action, "vm", "vm")
-        assert bed.events("vm") == []
-        assert hits(bed) == [("vm", kind)]
-        bed.advance(HOUR)
-        assert succeeded(bed, "op")
-        assert bed.machines("vm")["vm"].power is power
-        assert bed.poll("vm")["DocumentIncarnation"] == 1
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, action, "vm", "vm")
+        assert harness.events("vm") == []
+        assert hits(harness) == [("vm", kind)]
+        harness.advance(HOUR)
+        assert succeeded(harness, "op")
+        assert harness.machines("vm")["vm"].power is power
+        assert harness.poll("vm")["DocumentIncarnation"] == 1
 
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("action", [Restart, Redeploy, Stop, Evict, Recommend])
 def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> None:
     """What is deallocated can be neither restarted nor evicted; it says so."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Deallocate, "vm", "vm", name="away")
-        bed.advance(60)
-        error = bed.refusal(action(scope="vm", operation="op", machines=("vm",)))
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Deallocate, "vm", "vm", name="away")
+        harness.advance(60)
+        error = harness.refusal(action(scope="vm", operation="op", machines=("vm",)))
         assert (error.code, error.status) == ("NotRunning", 409)
-        operate(bed, Start, "vm", "vm", name="back")
-        bed.advance(60)
-        operate(bed, Restart, "vm", "vm", name="now")
+        operate(harness, Start, "vm", "vm", name="back")
+        harness.advance(60)
+        operate(harness, Restart, "vm", "vm", name="now")
 
 
 @pytest.mark.spec("E2")
 def test_an_operation_over_groups_ends_once() -> None:
     """An operation on a set of two groups is one operation, and ends when all of it is over."""
-    with Bed() as bed:
-        set_of(bed, 120)
-        bed.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
-        approve(bed, "web/0")
-        bed.advance(60)
-        assert bed.operation("op").status is OperationStatus.RUNNING
-        approve(bed, "web/1")
-        bed.advance(60)
-        operation = bed.operation("op")
+    with FleetHarness() as harness:
+        set_of(harness, 120)
+        harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
+        approve(harness, "web/0")
+        harness.advance(60)
+        assert harness.operation("op").status is OperationStatus.RUNNING
+        approve(harness, "web/1")
+        harness.advance(60)
+        operation = harness.operation("op")
         assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
         assert operation.ended_at == NOON + 120
-        assert told(bed, Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
+        assert told(harness, Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
 
 
 @pytest.mark.spec("E2")
 def test_part_of_an_operation_cancelled() -> None:
     """Cancelling one of its events spares those machines; the rest is carried out, and counts."""
-    with Bed() as bed:
-        bed.availability_set(machines=2, domains=2)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av0", "av1")
-        cancel(bed, "av", "av0")
-        assert bed.operation("op").status is OperationStatus.RUNNING
-        approve(bed, "av")
-        bed.advance(60)
-        operation = bed.operation("op")
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=2)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av0", "av1")
+        cancel(harness, "av", "av0")
+        assert harness.operation("op").status is OperationStatus.RUNNING
+        approve(harness, "av")
+        harness.advance(60)
+        operation = harness.operation("op")
         assert (operation.status, operation.done, operation.cancelled) == ("Succeeded", 1, 1)
-        assert hit(bed) == ["av1"]
+        assert hit(harness) == ["av1"]
 
 
 @pytest.mark.spec("E2", "E9")
 def test_the_journal_tells_the_whole_story() -> None:
     """Each change of an event has one line, in order, with who caused it (IC7)."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm", actor="alice")
-        event = only(bed, "vm").id
-        approve(bed, "vm")
-        bed.advance(60)
-        lines = [entry.line for entry in bed.journal(event)]
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm", actor="alice")
+        event = only(harness, "vm").id
+        approve(harness, "vm")
+        harness.advance(60)
+        lines = [entry.line for entry in harness.journal(event)]
         assert [(line.fact.did, line.actor, line.at - NOON) for line in lines] == [
             (Did.SCHEDULED, "alice", 0),
             (Did.APPROVED, "machine", 0),
@@ -237,7 +237,7 @@ def test_the_journal_tells_the_whole_story() -> None:
             (Did.CARRIED_OUT, "driver", 60),
             (Did.ENDED, "driver", 60),
         ]
-        numbers = [entry.number for entry in bed.journal()]
+        numbers = [entry.number for entry in harness.journal()]
         assert numbers == list(range(1, len(numbers) + 1))
 
 
@@ -245,11 +245,11 @@ def test_the_journal_tells_the_whole_story() -> None:
 @pytest.mark.parametrize("action", [Restart, Delete, Stop])
 def test_unknown_machines_and_scopes(action: type[Operate]) -> None:
     """A machine of another scope is unknown here, and the whole operation is refused."""
-    with Bed() as bed:
-        polled(bed, "a", "b")
-        error = bed.refusal(action(scope="a", operation="op", machines=("a", "b")))
+    with FleetHarness() as harness:
+        polled(harness, "a", "b")
+        error = harness.refusal(action(scope="a", operation="op", machines=("a", "b")))
         assert (error.code, error.status) == ("UnknownMachine", 404)
-        error = bed.refusal(action(scope="c", operation="op", machines=("c",)))
+        error = harness.refusal(action(scope="c", operation="op", machines=("c",)))
         assert (error.code, error.status) == ("UnknownScope", 404)
-        assert shown(bed, "a") == {}
-        assert hits(bed) == []
+        assert shown(harness, "a") == {}
+        assert hits(harness) == []

@@ -29,7 +29,7 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 GROUP = Write(resource="group::rg", name="rg", body="{}")
 
@@ -46,46 +46,46 @@ def vm(name: str = "vm", **machine: object) -> Write:
     )
 
 
-def found(bed: Bed, name: str) -> Resource | None:
+def found(harness: FleetHarness, name: str) -> Resource | None:
     """The resource of this id."""
-    return bed._runner.run(bed.fleet.read(Resource, name))
+    return harness._runner.run(harness.fleet.read(Resource, name))
 
 
 def test_it_is_made_with_what_it_stands_for() -> None:
     """Both or neither: a name that is taken leaves no resource behind."""
-    with Bed() as bed:
-        bed.do(vm())
-        written = found(bed, "vm:rg:vm")
+    with FleetHarness() as harness:
+        harness.do(vm())
+        written = found(harness, "vm:rg:vm")
         assert written is not None
         assert (written.scope, written.machine, written.version) == ("vm", "vm", 1)
-        assert bed.machines("vm")["vm"].resource == "vm:rg:vm"
+        assert harness.machines("vm")["vm"].resource == "vm:rg:vm"
         twice = Write(resource="vm:rg:other", body="{}", follow=vm().follow)
-        assert bed.refusal(twice).code == "ScopeExists"
-        assert found(bed, "vm:rg:other") is None
+        assert harness.refusal(twice).code == "ScopeExists"
+        assert found(harness, "vm:rg:other") is None
 
 
 def test_it_must_stand_for_something() -> None:
     """Nothing is written about a machine or a set that is not there, or that has a name already."""
-    with Bed() as bed:
-        bed.do(vm())
+    with FleetHarness() as harness:
+        harness.do(vm())
         for write, code in (
             (Write(resource="a", body="{}", scope="none", machine="m"), "UnknownScope"),
             (Write(resource="a", body="{}", scope="vm", machine="m"), "UnknownMachine"),
             (Write(resource="a", body="{}", set="none"), "UnknownSet"),
             (Write(resource="a", body="{}", scope="vm", machine="vm"), "MachineExists"),
         ):
-            assert bed.refusal(write).code == code
-            assert found(bed, "a") is None
+            assert harness.refusal(write).code == code
+            assert found(harness, "a") is None
 
 
 def test_two_who_write_at_once() -> None:
     """The second read what is no more, and is told so instead of undoing the first."""
-    with Bed() as bed:
-        bed.do(Write(resource="a", body='{"n":1}', at=0))
-        assert bed.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
-        bed.do(Write(resource="a", body='{"n":2}', at=1))
-        assert bed.refusal(Write(resource="a", body='{"n":3}', at=1)).code == "Changed"
-        written = found(bed, "a")
+    with FleetHarness() as harness:
+        harness.do(Write(resource="a", body='{"n":1}', at=0))
+        assert harness.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
+        harness.do(Write(resource="a", body='{"n":2}', at=1))
+        assert harness.refusal(Write(resource="a", body='{"n":3}', at=1)).code == "Changed"
+        written = found(harness, "a")
         assert written is not None
         assert written.body == '{"n":2}'
 
@@ -94,132 +94,132 @@ def test_two_who_write_at_once() -> None:
 def test_it_goes_with_its_machine(how: str) -> None:
     """However the machine goes: in the same breath."""
     spot = {"priority": Priority.SPOT, "eviction": EvictionPolicy.DELETE}
-    with Bed() as bed:
-        bed.do(vm(**spot))
+    with FleetHarness() as harness:
+        harness.do(vm(**spot))
         kind = Delete if how == "delete" else Evict
-        bed.do(kind(scope="vm", operation="o", machines=("vm",)))
-        assert found(bed, "vm:rg:vm") is not None
-        bed.advance(60)
-        assert not bed.exists("vm")
-        assert found(bed, "vm:rg:vm") is None
+        harness.do(kind(scope="vm", operation="o", machines=("vm",)))
+        assert found(harness, "vm:rg:vm") is not None
+        harness.advance(60)
+        assert not harness.exists("vm")
+        assert found(harness, "vm:rg:vm") is None
 
 
 def test_it_goes_with_its_set_and_its_instances_go_with_theirs() -> None:
     """What was written about an instance goes with that instance."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         create = CreateSet(set="web", capacity=2)
-        bed.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
+        harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
         protect = ProtectInstances(set="web", instances=(1,))
-        bed.do(
+        harness.do(
             Write(
                 resource="i:rg:web/1", body="{}", scope="web/0", machine="web_1", follow=(protect,)
             )
         )
-        assert bed.machines("web/0")["web_1"].protected
-        bed.do(OperateInstances(set="web", operation="one", action=Delete, instances=(1,)))
-        bed.advance(60)
-        assert found(bed, "i:rg:web/1") is None
-        assert found(bed, "set:rg:web") is not None
-        bed.do(DeleteSet(set="web", operation="all"))
-        bed.advance(60)
-        assert found(bed, "set:rg:web") is None
+        assert harness.machines("web/0")["web_1"].protected
+        harness.do(OperateInstances(set="web", operation="one", action=Delete, instances=(1,)))
+        harness.advance(60)
+        assert found(harness, "i:rg:web/1") is None
+        assert found(harness, "set:rg:web") is not None
+        harness.do(DeleteSet(set="web", operation="all"))
+        harness.advance(60)
+        assert found(harness, "set:rg:web") is None
 
 
 def test_a_group_goes_last() -> None:
     """Until everything in it is gone it is there, and takes nothing new."""
-    with Bed() as bed:
-        bed.do(GROUP)
-        bed.do(vm(terminate_seconds=300))
-        bed.do(Write(resource="net:rg:a", body="{}"))
-        bed.poll("vm")
+    with FleetHarness() as harness:
+        harness.do(GROUP)
+        harness.do(vm(terminate_seconds=300))
+        harness.do(Write(resource="net:rg:a", body="{}"))
+        harness.poll("vm")
         delete = Delete(scope="vm", operation="o", machines=("vm",))
-        bed.do(
+        harness.do(
             Remove(resource=GROUP.resource, operation="o", others=("net:rg:a",), follow=(delete,))
         )
-        assert bed.refusal(GROUP).code == "BeingRemoved"
+        assert harness.refusal(GROUP).code == "BeingRemoved"
         inside = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
-        assert bed.refusal(inside).code == "BeingRemoved"
-        bed.advance(299)
-        assert found(bed, GROUP.resource) is not None
-        bed.advance(60)
-        assert bed.operation("o").status is OperationStatus.SUCCEEDED
+        assert harness.refusal(inside).code == "BeingRemoved"
+        harness.advance(299)
+        assert found(harness, GROUP.resource) is not None
+        harness.advance(60)
+        assert harness.operation("o").status is OperationStatus.SUCCEEDED
         for gone in (GROUP.resource, "net:rg:a", "vm:rg:vm"):
-            assert found(bed, gone) is None
+            assert found(harness, gone) is None
         missing = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
-        assert bed.refusal(missing).code == "UnknownResource"
+        assert harness.refusal(missing).code == "UnknownResource"
 
 
 def test_a_removal_that_fails_leaves_it() -> None:
     """It may be removed again."""
-    with Bed() as bed:
-        bed.do(GROUP)
-        bed.do(vm())
-        bed.driver.fail = "the disk is on fire"
+    with FleetHarness() as harness:
+        harness.do(GROUP)
+        harness.do(vm())
+        harness.driver.fail = "the disk is on fire"
         for name in ("first", "second"):
             delete = Delete(scope="vm", operation=name, machines=("vm",))
-            bed.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
-            bed.advance(60)
-            assert bed.operation(name).status is OperationStatus.FAILED
-            assert found(bed, GROUP.resource) is not None
-            bed.do(GROUP)
+            harness.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
+            harness.advance(60)
+            assert harness.operation(name).status is OperationStatus.FAILED
+            assert found(harness, GROUP.resource) is not None
+            harness.do(GROUP)
 
 
 def test_a_set_of_machines_is_removed_empty() -> None:
     """An availability set begins empty, holds machines, and cannot go before they do."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
-        bed.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
-        bed.do(AddMachines(scope="av", machines=(Machine(name="m"),)))
-        refused = bed.refusal(Remove(resource="as:rg:av", operation="early"))
+        harness.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
+        harness.do(AddMachines(scope="av", machines=(Machine(name="m"),)))
+        refused = harness.refusal(Remove(resource="as:rg:av", operation="early"))
         assert refused.code == "NotEmpty"
-        bed.do(Delete(scope="av", operation="o", machines=("m",)))
-        bed.advance(60)
-        bed.do(Remove(resource="as:rg:av", operation="late"))
-        assert found(bed, "as:rg:av") is None
-        assert not bed.exists("av")
+        harness.do(Delete(scope="av", operation="o", machines=("m",)))
+        harness.advance(60)
+        harness.do(Remove(resource="as:rg:av", operation="late"))
+        assert found(harness, "as:rg:av") is None
+        assert not harness.exists("av")
 
 
 def test_a_lone_machine_cannot_begin_empty() -> None:
     """Only what holds several may."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         empty = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=())
-        assert bed.refusal(empty).code == "OneMachine"
+        assert harness.refusal(empty).code == "OneMachine"
 
 
 def test_all_that_follows_is_one_operation() -> None:
     """A repeat of it is known as a whole; parts of other operations cannot be smuggled in."""
-    with Bed() as bed:
-        bed.do(CreateSet(set="web", capacity=3))
+    with FleetHarness() as harness:
+        harness.do(CreateSet(set="web", capacity=3))
         scale = Scale(set="web", capacity=1, operation="o")
         write = Write(resource="s", body="{}", set="web", operation="o", follow=(scale,))
-        operation = bed.do(write)
+        operation = harness.do(write)
         assert operation is not None
         assert operation.planned == 2
-        assert bed.do(write) == bed.operation("o")
-        bed.advance(60)
-        assert bed.operation("o").status is OperationStatus.SUCCEEDED
+        assert harness.do(write) == harness.operation("o")
+        harness.advance(60)
+        assert harness.operation("o").status is OperationStatus.SUCCEEDED
         other: Command = Restart(scope="web/0", operation="p", machines=("web_0",))
-        refused = bed.refusal(Write(resource="s", body="{}", operation="q", follow=(other,)))
+        refused = harness.refusal(Write(resource="s", body="{}", operation="q", follow=(other,)))
         assert (refused.code, "same operation" in refused.message) == ("BadCommand", True)
 
 
 @pytest.mark.spec("T3")
 def test_a_new_model_reaches_who_is_brought_to_it() -> None:
     """Size and notice follow the model; who is shielded is passed over, and asked for by name."""
-    with Bed() as bed:
-        bed.do(CreateSet(set="web", capacity=3, size="small"))
-        bed.do(ProtectInstances(set="web", instances=(2,), shielded=True))
-        bed.do(UpdateSet(set="web", size="large", terminate_seconds=300))
-        bed.do(UpgradeInstances(set="web"))
-        sizes = [m.size for m in bed.machines("web/0").values()]
+    with FleetHarness() as harness:
+        harness.do(CreateSet(set="web", capacity=3, size="small"))
+        harness.do(ProtectInstances(set="web", instances=(2,), shielded=True))
+        harness.do(UpdateSet(set="web", size="large", terminate_seconds=300))
+        harness.do(UpgradeInstances(set="web"))
+        sizes = [m.size for m in harness.machines("web/0").values()]
         assert sizes == ["large", "large", "small"]
-        bed.do(UpgradeInstances(set="web", instances=(2,)))
-        machine = bed.machines("web/0")["web_2"]
+        harness.do(UpgradeInstances(set="web", instances=(2,)))
+        machine = harness.machines("web/0")["web_2"]
         assert (machine.size, machine.terminate_seconds) == ("large", 300)
-        before = bed.scale_set("web")
-        bed.do(UpdateSet(set="web", size="large"))
-        bed.do(UpdateSet(set="web", renewed=True))
-        after = bed.scale_set("web")
+        before = harness.scale_set("web")
+        harness.do(UpdateSet(set="web", size="large"))
+        harness.do(UpdateSet(set="web", renewed=True))
+        after = harness.scale_set("web")
         assert before is not None
         assert after is not None
         assert after.model == before.model + 1
@@ -227,68 +227,68 @@ def test_a_new_model_reaches_who_is_brought_to_it() -> None:
 
 def test_a_shielded_instance_is_not_hit_with_its_set() -> None:
     """What is done to all is not done to it; scale-in passes it over as well."""
-    with Bed() as bed:
-        bed.do(CreateSet(set="web", capacity=2))
-        bed.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
-        bed.do(OperateInstances(set="web", operation="all", action=Restart))
-        assert set(bed.scope("web/0").impacts) == {"web_0"}
-        bed.advance(60)
-        bed.do(Scale(set="web", operation="in", capacity=1))
-        bed.advance(60)
-        assert set(bed.machines("web/0")) == {"web_1"}
+    with FleetHarness() as harness:
+        harness.do(CreateSet(set="web", capacity=2))
+        harness.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
+        harness.do(OperateInstances(set="web", operation="all", action=Restart))
+        assert set(harness.scope("web/0").impacts) == {"web_0"}
+        harness.advance(60)
+        harness.do(Scale(set="web", operation="in", capacity=1))
+        harness.advance(60)
+        assert set(harness.machines("web/0")) == {"web_1"}
 
 
 def test_a_machine_is_updated() -> None:
     """What is not named stays; what is the same is no change."""
-    with Bed() as bed:
-        bed.do(vm(size="small", tags={"a": "1"}))
-        bed.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
-        machine = bed.machines("vm")["vm"]
+    with FleetHarness() as harness:
+        harness.do(vm(size="small", tags={"a": "1"}))
+        harness.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
+        machine = harness.machines("vm")["vm"]
         assert (machine.size, machine.terminate_seconds, machine.tags) == ("large", 600, {"a": "1"})
-        version = bed.scope("vm").version
-        bed.do(UpdateMachine(scope="vm", machine="vm", size="large"))
-        assert bed.scope("vm").version == version
-        assert bed.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
+        version = harness.scope("vm").version
+        harness.do(UpdateMachine(scope="vm", machine="vm", size="large"))
+        assert harness.scope("vm").version == version
+        assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
 
 
 def test_nothing_of_it_is_lost_by_a_restart() -> None:
     """A removal under way ends after it (E9)."""
-    with Bed() as bed:
-        bed.do(GROUP)
-        bed.do(vm())
+    with FleetHarness() as harness:
+        harness.do(GROUP)
+        harness.do(vm())
         delete = Delete(scope="vm", operation="o", machines=("vm",))
-        bed.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
-        bed.restart()
-        bed.advance(60)
-        assert found(bed, GROUP.resource) is None
-        assert bed._runner.run(bed.fleet.read(Scope, "vm")) is None
+        harness.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
+        harness.restart()
+        harness.advance(60)
+        assert found(harness, GROUP.resource) is None
+        assert harness._runner.run(harness.fleet.read(Scope, "vm")) is None
 
 
 def test_a_group_waits_for_what_is_leaving_already() -> None:
     """It is gone after them; and if one stays after all, so does the group, and says why."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         for again, fail in (("a", ""), ("b", "the disk is on fire")):
-            bed.do(GROUP)
-            bed.do(vm(again, terminate_seconds=300))
-            bed.poll(again)
-            bed.do(Delete(scope=again, operation=f"delete {again}", machines=(again,)))
+            harness.do(GROUP)
+            harness.do(vm(again, terminate_seconds=300))
+            harness.poll(again)
+            harness.do(Delete(scope=again, operation=f"delete {again}", machines=(again,)))
             waits = (f"vm:rg:{again}",)
-            bed.do(Remove(resource=GROUP.resource, operation=f"remove {again}", awaits=waits))
-            bed.advance(299)
-            assert bed.operation(f"remove {again}").status is OperationStatus.RUNNING
-            bed.driver.fail = fail
-            bed.advance(60)
-            ended = bed.operation(f"remove {again}")
-            gone = found(bed, GROUP.resource) is None
+            harness.do(Remove(resource=GROUP.resource, operation=f"remove {again}", awaits=waits))
+            harness.advance(299)
+            assert harness.operation(f"remove {again}").status is OperationStatus.RUNNING
+            harness.driver.fail = fail
+            harness.advance(60)
+            ended = harness.operation(f"remove {again}")
+            gone = found(harness, GROUP.resource) is None
             assert (ended.status is OperationStatus.SUCCEEDED, gone) == (not fail, not fail)
             assert fail in ended.error
 
 
 def test_nobody_waits_for_what_stays() -> None:
     """Whoever thinks that it leaves has to look again."""
-    with Bed() as bed:
-        bed.do(GROUP)
-        bed.do(vm())
+    with FleetHarness() as harness:
+        harness.do(GROUP)
+        harness.do(vm())
         wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
-        assert bed.refusal(wrong).code == "Changed"
-        assert found(bed, GROUP.resource) is not None
+        assert harness.refusal(wrong).code == "Changed"
+        assert found(harness, GROUP.resource) is not None

@@ -22,7 +22,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -36,13 +35,14 @@ from tests.contract.stage import (
     shown,
     told,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 STEP = 15 * MINUTE + 9
 
 
-def _roll(bed: Bed, *scopes: str, batch: int = 10) -> None:
-    bed.do(StartRollout(rollout="up", scopes=scopes, batch=batch))
+def _roll(harness: FleetHarness, *scopes: str, batch: int = 10) -> None:
+    harness.do(StartRollout(rollout="up", scopes=scopes, batch=batch))
 
 
 @pytest.mark.spec("E7")
@@ -50,13 +50,13 @@ def _roll(bed: Bed, *scopes: str, batch: int = 10) -> None:
 @pytest.mark.parametrize("how", [Delete, Deallocate])
 def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[Deallocate]) -> None:
     """Who is deleted or deallocated before its turn is passed over, and counted as skipped."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.poll("av")
-        _roll(bed, "av")
-        operate(bed, how, "av", *gone.split())
-        bed.advance(2 * HOUR)
-        rollout = bed.rollout("up")
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.poll("av")
+        _roll(harness, "av")
+        operate(harness, how, "av", *gone.split())
+        harness.advance(2 * HOUR)
+        rollout = harness.rollout("up")
         assert rollout.status is RolloutStatus.DONE
         assert (rollout.done, rollout.skipped) == (6 - len(gone.split()), len(gone.split()))
         assert progress(rollout) == 1
@@ -65,62 +65,62 @@ def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[D
 @pytest.mark.spec("E7", "E5")
 def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
     """The rest of the step gets new notice and is still hit before the next domain's turn."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.poll("av")
-        _roll(bed, "av")
-        bed.advance(5 * MINUTE)
-        operate(bed, Delete, "av", "av0")
-        assert shown(bed, "av") == {"av3": SCHEDULED}
-        bed.advance(15 * MINUTE)
-        assert begun(bed)["av3"] == 20 * MINUTE
-        bed.advance(9)
-        assert shown(bed, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
-        bed.advance(2 * STEP)
-        rollout = bed.rollout("up")
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.poll("av")
+        _roll(harness, "av")
+        harness.advance(5 * MINUTE)
+        operate(harness, Delete, "av", "av0")
+        assert shown(harness, "av") == {"av3": SCHEDULED}
+        harness.advance(15 * MINUTE)
+        assert begun(harness)["av3"] == 20 * MINUTE
+        harness.advance(9)
+        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        harness.advance(2 * STEP)
+        rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 5, 1)
 
 
 @pytest.mark.spec("E7")
 def test_a_scope_that_is_gone_is_skipped() -> None:
     """A standalone machine that was deleted takes its scope along; the rollout still ends."""
-    with Bed() as bed:
-        polled(bed, "a", "b", "c")
-        _roll(bed, "a", "b", "c", batch=1)
-        operate(bed, Delete, "b", "b")
-        bed.advance(HOUR)
-        assert not bed.exists("b")
-        assert bed.rollout("up").status is RolloutStatus.DONE
-        assert progress(bed.rollout("up")) == 1
+    with FleetHarness() as harness:
+        polled(harness, "a", "b", "c")
+        _roll(harness, "a", "b", "c", batch=1)
+        operate(harness, Delete, "b", "b")
+        harness.advance(HOUR)
+        assert not harness.exists("b")
+        assert harness.rollout("up").status is RolloutStatus.DONE
+        assert progress(harness.rollout("up")) == 1
 
 
 @pytest.mark.spec("E7")
 def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
     """Cancelling a rollout's event spares those machines; the rollout goes on with the next."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.poll("av")
-        _roll(bed, "av")
-        cancel(bed, "av", "av0")
-        assert shown(bed, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
-        bed.advance(2 * STEP)
-        rollout = bed.rollout("up")
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.poll("av")
+        _roll(harness, "av")
+        cancel(harness, "av", "av0")
+        assert shown(harness, "av") == {"av1": SCHEDULED, "av4": SCHEDULED}
+        harness.advance(2 * STEP)
+        rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.skipped) == (RolloutStatus.DONE, 4, 2)
-        assert bed.operation("up/0/0").status is OperationStatus.CANCELED
+        assert harness.operation("up/0/0").status is OperationStatus.CANCELED
 
 
 @pytest.mark.spec("E7")
 def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
     """A driver's failure is counted, and the rollout goes on."""
-    with Bed() as bed:
-        bed.availability_set()
-        bed.poll("av")
-        _roll(bed, "av")
-        bed.driver.fail = "host does not answer"
-        bed.advance(STEP)
-        bed.driver.fail = ""
-        bed.advance(2 * STEP)
-        rollout = bed.rollout("up")
+    with FleetHarness() as harness:
+        harness.availability_set()
+        harness.poll("av")
+        _roll(harness, "av")
+        harness.driver.fail = "host does not answer"
+        harness.advance(STEP)
+        harness.driver.fail = ""
+        harness.advance(2 * STEP)
+        rollout = harness.rollout("up")
         assert (rollout.status, rollout.done, rollout.failed) == (RolloutStatus.DONE, 4, 2)
         assert progress(rollout) == 1
 
@@ -130,41 +130,41 @@ def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
 def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
     """At most so many scopes are under way; the next begins as soon as one is through."""
     scopes = [f"vm{n}" for n in range(5)]
-    with Bed() as bed:
-        polled(bed, *scopes)
-        _roll(bed, *scopes, batch=batch)
+    with FleetHarness() as harness:
+        polled(harness, *scopes)
+        _roll(harness, *scopes, batch=batch)
         for first in range(0, 5, batch):
-            active = [scope for scope in scopes if bed.events(scope)]
+            active = [scope for scope in scopes if harness.events(scope)]
             assert active == scopes[first : first + batch]
-            bed.advance(STEP)
-        assert bed.rollout("up").status is RolloutStatus.DONE
-        assert progress(bed.rollout("up")) == 1
+            harness.advance(STEP)
+        assert harness.rollout("up").status is RolloutStatus.DONE
+        assert progress(harness.rollout("up")) == 1
 
 
 @pytest.mark.spec("E7", "M15")
 def test_scopes_that_are_off_are_worked_through_at_once() -> None:
     """Nobody listens there, so each domain is hit without notice, still one after the other."""
-    with Bed() as bed:
-        bed.availability_set()
-        _roll(bed, "av")
-        assert hit(bed) == ["av0", "av3"]
-        bed.advance(9)
-        assert hit(bed) == ["av0", "av3", "av1", "av4"]
-        bed.advance(18)
-        assert bed.rollout("up").ended_at == NOON + 27
+    with FleetHarness() as harness:
+        harness.availability_set()
+        _roll(harness, "av")
+        assert hit(harness) == ["av0", "av3"]
+        harness.advance(9)
+        assert hit(harness) == ["av0", "av3", "av1", "av4"]
+        harness.advance(18)
+        assert harness.rollout("up").ended_at == NOON + 27
 
 
 @pytest.mark.spec("E7")
 def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
     """Each placement group is walked by itself; all machines are hit once."""
-    with Bed() as bed:
-        set_of(bed, 120)
-        _roll(bed, "web/0", "web/1")
-        assert len(shown(bed, "web/0")) == 20
-        assert len(shown(bed, "web/1")) == 4
-        bed.advance(5 * STEP)
-        assert sorted(hit(bed)) == sorted(f"web_{n}" for n in range(120))
-        assert bed.rollout("up").status is RolloutStatus.DONE
+    with FleetHarness() as harness:
+        set_of(harness, 120)
+        _roll(harness, "web/0", "web/1")
+        assert len(shown(harness, "web/0")) == 20
+        assert len(shown(harness, "web/1")) == 4
+        harness.advance(5 * STEP)
+        assert sorted(hit(harness)) == sorted(f"web_{n}" for n in range(120))
+        assert harness.rollout("up").status is RolloutStatus.DONE
 
 
 @pytest.mark.spec("E7")
@@ -178,51 +178,51 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
 )
 def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        assert bed.refusal(wish).code == code
-        assert bed.events("vm") == []
-        assert told(bed, Did.ROLLOUT_STARTED) == []
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        assert harness.refusal(wish).code == code
+        assert harness.events("vm") == []
+        assert told(harness, Did.ROLLOUT_STARTED) == []
 
 
 @pytest.mark.spec("E7")
 def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
     """A rollout's steps are operations too; nobody else can name an operation like one."""
-    with Bed() as bed:
-        polled(bed, "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
         wish = Restart(scope="vm", operation="up/0/0", machines=("vm",))
-        assert bed.refusal(wish).code == "BadCommand"
-        _roll(bed, "vm")
-        bed.advance(STEP)
-        assert hit(bed) == ["vm"]
-        assert bed.rollout("up").status is RolloutStatus.DONE
+        assert harness.refusal(wish).code == "BadCommand"
+        _roll(harness, "vm")
+        harness.advance(STEP)
+        assert hit(harness) == ["vm"]
+        assert harness.rollout("up").status is RolloutStatus.DONE
 
 
 @pytest.mark.spec("E7", "E2")
 def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
     """A scope with all the events it can hold defers a step, and holds nobody else up."""
-    with Bed() as bed:
-        _fill_up(bed)
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm", name="elsewhere")
-        bed.advance(15 * MINUTE)
-        assert shown(bed, "vm") == {"vm": STARTED}
-        bed.advance(HOUR)
-        assert bed.rollout("up").status is RolloutStatus.DONE
+    with FleetHarness() as harness:
+        _fill_up(harness)
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm", name="elsewhere")
+        harness.advance(15 * MINUTE)
+        assert shown(harness, "vm") == {"vm": STARTED}
+        harness.advance(HOUR)
+        assert harness.rollout("up").status is RolloutStatus.DONE
 
 
-def _fill_up(bed: Bed) -> None:
+def _fill_up(harness: FleetHarness) -> None:
     """A rollout waits for m1's freeze; when that is over the scope holds 256 events."""
     machines = tuple(
         Machine(name=f"m{n}", priority=Priority.SPOT, update_domain=min(n, 1)) for n in range(200)
     )
-    bed.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-    bed.poll("av")
-    operate(bed, Maintain, "av", "m0", name="freeze")
-    _roll(bed, "av")  # m0 is busy: tried again in half a minute
-    approve(bed, "av", "m0")
-    operate(bed, Recommend, "av", *(machine.name for machine in machines), name="advice")
-    bed.advance(10)
-    operate(bed, Evict, "av", *(f"m{n}" for n in range(100, 156)), name="evict")
-    assert len(bed.events("av")) == 256
-    bed.advance(20)
+    harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+    harness.poll("av")
+    operate(harness, Maintain, "av", "m0", name="freeze")
+    _roll(harness, "av")  # m0 is busy: tried again in half a minute
+    approve(harness, "av", "m0")
+    operate(harness, Recommend, "av", *(machine.name for machine in machines), name="advice")
+    harness.advance(10)
+    operate(harness, Evict, "av", *(f"m{n}" for n in range(100, 156)), name="evict")
+    assert len(harness.events("av")) == 256
+    harness.advance(20)

@@ -22,7 +22,6 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Source, UpgradeMode
 from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -39,14 +38,15 @@ from tests.contract.stage import (
     shown,
     succeeded,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 
 
-def _delete(bed: Bed, *instances: int, name: str = "") -> None:
+def _delete(harness: FleetHarness, *instances: int, name: str = "") -> None:
     label = name or "-".join(map(str, instances))
-    bed.do(OperateInstances(set="web", operation=label, action=Delete, instances=instances))
+    harness.do(OperateInstances(set="web", operation=label, action=Delete, instances=instances))
 
 
 @pytest.mark.spec("T1")
@@ -54,10 +54,10 @@ def _delete(bed: Bed, *instances: int, name: str = "") -> None:
 def test_five_to_fifteen_minutes(minutes: int) -> None:
     """PT5M to PT15M are notice, and deletes get exactly as much."""
     seconds = parse_duration(f"PT{minutes}M")
-    with Bed() as bed:
-        set_of(bed, 1, terminate_seconds=seconds)
-        _delete(bed, 0)
-        assert only(bed, GROUP).not_before == NOON + 60 * minutes
+    with FleetHarness() as harness:
+        set_of(harness, 1, terminate_seconds=seconds)
+        _delete(harness, 0)
+        assert only(harness, GROUP).not_before == NOON + 60 * minutes
 
 
 @pytest.mark.spec("T1")
@@ -65,16 +65,16 @@ def test_five_to_fifteen_minutes(minutes: int) -> None:
 def test_anything_else_is_refused_with_the_range(text: str) -> None:
     """A duration outside the range is refused, and the answer says what is allowed."""
     seconds = parse_duration(text)
-    with Bed() as bed:
-        set_of(bed, 1)
+    with FleetHarness() as harness:
+        set_of(harness, 1)
         for wish in (
             UpdateSet(set="web", terminate_seconds=seconds),
             CreateSet(set="db", capacity=1, terminate_seconds=seconds),
         ):
-            error = bed.refusal(wish)
+            error = harness.refusal(wish)
             assert error.status == 400
             assert "PT5M to PT15M" in error.message
-        assert bed.scale_set("db") is None
+        assert harness.scale_set("db") is None
 
 
 @pytest.mark.spec("T1")
@@ -89,43 +89,43 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 @pytest.mark.spec("T1", "T4")
 def test_no_notice_without_the_setting() -> None:
     """Where the profile is off, a delete happens at once, without an event."""
-    with Bed() as bed:
-        set_of(bed, 2, terminate_seconds=0)
-        _delete(bed, 0)
-        assert bed.events(GROUP) == []
-        assert hits(bed) == [("web_0", ImpactKind.DELETE)]
+    with FleetHarness() as harness:
+        set_of(harness, 2, terminate_seconds=0)
+        _delete(harness, 0)
+        assert harness.events(GROUP) == []
+        assert hits(harness) == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("T3")
 def test_a_changed_notice_waits_for_the_upgrade() -> None:
     """An instance keeps the notice of the model it follows until it is brought to the new one."""
-    with Bed() as bed:
-        set_of(bed, 4)
-        bed.do(UpdateSet(set="web", terminate_seconds=600))
-        bed.do(UpgradeInstances(set="web", instances=(1, 3)))
-        _delete(bed, 0, 1)
-        assert of(bed, GROUP, "web_0").not_before == NOON + 300
-        assert of(bed, GROUP, "web_1").not_before == NOON + 600
-        made = bed.scale_set("web")
+    with FleetHarness() as harness:
+        set_of(harness, 4)
+        harness.do(UpdateSet(set="web", terminate_seconds=600))
+        harness.do(UpgradeInstances(set="web", instances=(1, 3)))
+        _delete(harness, 0, 1)
+        assert of(harness, GROUP, "web_0").not_before == NOON + 300
+        assert of(harness, GROUP, "web_1").not_before == NOON + 600
+        made = harness.scale_set("web")
         assert made is not None
-        latest = [m.name for m in bed.machines(GROUP).values() if m.model == made.model]
+        latest = [m.name for m in harness.machines(GROUP).values() if m.model == made.model]
         assert latest == ["web_1", "web_3"]
         assert made.model == 2  # models are counted, and none comes back
-        bed.do(UpdateSet(set="web", terminate_seconds=600))
-        assert bed.scale_set("web") == changed(made, version=made.version + 1)
+        harness.do(UpdateSet(set="web", terminate_seconds=600))
+        assert harness.scale_set("web") == changed(made, version=made.version + 1)
 
 
 @pytest.mark.spec("T3")
 def test_new_instances_follow_the_new_model() -> None:
     """What is created after a change has the new notice; `manualupgrade` brings it to the rest."""
-    with Bed() as bed:
-        set_of(bed, 1)
-        bed.do(UpdateSet(set="web", terminate_seconds=900))
-        bed.do(Scale(set="web", operation="grow", capacity=2))
-        notices = [machine.terminate_seconds for machine in bed.machines(GROUP).values()]
+    with FleetHarness() as harness:
+        set_of(harness, 1)
+        harness.do(UpdateSet(set="web", terminate_seconds=900))
+        harness.do(Scale(set="web", operation="grow", capacity=2))
+        notices = [machine.terminate_seconds for machine in harness.machines(GROUP).values()]
         assert notices == [300, 900]
-        bed.do(UpgradeInstances(set="web"))
-        notices = [machine.terminate_seconds for machine in bed.machines(GROUP).values()]
+        harness.do(UpgradeInstances(set="web"))
+        notices = [machine.terminate_seconds for machine in harness.machines(GROUP).values()]
         assert notices == [900, 900]
 
 
@@ -133,34 +133,34 @@ def test_new_instances_follow_the_new_model() -> None:
 @pytest.mark.parametrize("mode", UpgradeMode)
 def test_automatic_mode_reaches_all_at_once(mode: UpgradeMode) -> None:
     """With upgrade mode Automatic a change applies to every instance, with Manual to none."""
-    with Bed() as bed:
-        set_of(bed, 2, upgrade=mode)
-        bed.do(UpdateSet(set="web", terminate_seconds=0))
+    with FleetHarness() as harness:
+        set_of(harness, 2, upgrade=mode)
+        harness.do(UpdateSet(set="web", terminate_seconds=0))
         expected = 0 if mode is UpgradeMode.AUTOMATIC else 300
-        assert {m.terminate_seconds for m in bed.machines(GROUP).values()} == {expected}
+        assert {m.terminate_seconds for m in harness.machines(GROUP).values()} == {expected}
 
 
 @pytest.mark.spec("T3", "T5")
 @pytest.mark.parametrize("seconds", [0, 900])
 def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
     """NotBefore of an announced delete cannot be extended, nor taken away."""
-    with Bed() as bed:
-        set_of(bed, 1, upgrade=UpgradeMode.AUTOMATIC)
-        _delete(bed, 0)
-        before = only(bed, GROUP)
-        bed.do(UpdateSet(set="web", terminate_seconds=seconds))
-        assert only(bed, GROUP) == before
-        bed.advance(300)
-        assert begun(bed) == {"web_0": 300}
+    with FleetHarness() as harness:
+        set_of(harness, 1, upgrade=UpgradeMode.AUTOMATIC)
+        _delete(harness, 0)
+        before = only(harness, GROUP)
+        harness.do(UpdateSet(set="web", terminate_seconds=seconds))
+        assert only(harness, GROUP) == before
+        harness.advance(300)
+        assert begun(harness) == {"web_0": 300}
 
 
 @pytest.mark.spec("T4", "E3")
 def test_a_terminate_event() -> None:
     """A delete of an instance is announced as Terminate, for it alone, on behalf of the user."""
-    with Bed() as bed:
-        set_of(bed, 2)
-        _delete(bed, 1)
-        event = only(bed, GROUP)
+    with FleetHarness() as harness:
+        set_of(harness, 2)
+        _delete(harness, 1)
+        event = only(harness, GROUP)
         assert (event.type, event.source) == (EventType.TERMINATE, Source.USER)
         assert (event.resources, event.status) == (("web_1",), SCHEDULED)
 
@@ -169,84 +169,84 @@ def test_a_terminate_event() -> None:
 @pytest.mark.parametrize("how", ["by hand", "scale-in", "the whole set", "in its group"])
 def test_every_delete_is_announced(how: str) -> None:
     """By hand, by scaling in, or with the whole set: each instance gets its notice."""
-    with Bed() as bed:
-        set_of(bed, 2)
+    with FleetHarness() as harness:
+        set_of(harness, 2)
         if how == "by hand":
-            _delete(bed, 0, 1)
+            _delete(harness, 0, 1)
         elif how == "scale-in":
-            bed.do(Scale(set="web", operation="op", capacity=0))
+            harness.do(Scale(set="web", operation="op", capacity=0))
         elif how == "the whole set":
-            bed.do(DeleteSet(set="web", operation="op"))
+            harness.do(DeleteSet(set="web", operation="op"))
         else:
-            operate(bed, Delete, GROUP, "web_0", "web_1")
-        assert {event.type for event in bed.events(GROUP)} == {EventType.TERMINATE}
-        assert sorted(shown(bed, GROUP)) == ["web_0", "web_1"]
-        bed.advance(299)
-        assert hits(bed) == []
-        bed.advance(1)
-        assert sorted(hit(bed)) == ["web_0", "web_1"]
+            operate(harness, Delete, GROUP, "web_0", "web_1")
+        assert {event.type for event in harness.events(GROUP)} == {EventType.TERMINATE}
+        assert sorted(shown(harness, GROUP)) == ["web_0", "web_1"]
+        harness.advance(299)
+        assert hits(harness) == []
+        harness.advance(1)
+        assert sorted(hit(harness)) == ["web_0", "web_1"]
 
 
 @pytest.mark.spec("T4")
 @pytest.mark.parametrize("action", [Restart, Redeploy, Reimage, Stop, Deallocate, Start])
 def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
     """Restart and redeploy have events of their own; reimage, stop, deallocate, start have none."""
-    with Bed() as bed:
-        set_of(bed, 1)
-        bed.do(OperateInstances(set="web", operation="op", action=action))
-        types = {event.type for event in bed.events(GROUP)}
+    with FleetHarness() as harness:
+        set_of(harness, 1)
+        harness.do(OperateInstances(set="web", operation="op", action=action))
+        types = {event.type for event in harness.events(GROUP)}
         own = {Restart: {EventType.REBOOT}, Redeploy: {EventType.REDEPLOY}}
         assert types == own.get(action, set())
-        bed.advance(HOUR)
-        assert succeeded(bed, "op")
-        assert "web_0" in bed.machines(GROUP)
+        harness.advance(HOUR)
+        assert succeeded(harness, "op")
+        assert "web_0" in harness.machines(GROUP)
 
 
 @pytest.mark.spec("T4")
 def test_spot_instances_get_no_terminate() -> None:
     """A Spot instance is deleted at once, whatever the profile says."""
-    with Bed() as bed:
-        set_of(bed, 2, priority=Priority.SPOT)
-        _delete(bed, 0)
-        assert bed.events(GROUP) == []
-        assert hits(bed) == [("web_0", ImpactKind.DELETE)]
+    with FleetHarness() as harness:
+        set_of(harness, 2, priority=Priority.SPOT)
+        _delete(harness, 0)
+        assert harness.events(GROUP) == []
+        assert hits(harness) == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("T5")
 def test_approved_means_deleted_then() -> None:
     """Approval at any time before NotBefore deletes the instance then."""
-    with Bed() as bed:
-        set_of(bed, 1)
-        _delete(bed, 0)
-        bed.advance(299)
-        approve(bed, GROUP)
-        assert begun(bed) == {"web_0": 299}
-        bed.advance(30)
-        assert dict(bed.machines(GROUP)) == {}
-        assert succeeded(bed, "0")
+    with FleetHarness() as harness:
+        set_of(harness, 1)
+        _delete(harness, 0)
+        harness.advance(299)
+        approve(harness, GROUP)
+        assert begun(harness) == {"web_0": 299}
+        harness.advance(30)
+        assert dict(harness.machines(GROUP)) == {}
+        assert succeeded(harness, "0")
 
 
 @pytest.mark.spec("T5")
 def test_not_approved_means_deleted_at_not_before() -> None:
     """Without approval the instance is deleted at NotBefore, no moment earlier."""
-    with Bed() as bed:
-        set_of(bed, 1, terminate_seconds=900)
-        _delete(bed, 0)
-        bed.advance(15 * MINUTE - 0.5)
-        assert shown(bed, GROUP) == {"web_0": SCHEDULED}
-        bed.advance(0.5)
-        assert shown(bed, GROUP) == {"web_0": STARTED}
-        assert hits(bed) == [("web_0", ImpactKind.DELETE)]
+    with FleetHarness() as harness:
+        set_of(harness, 1, terminate_seconds=900)
+        _delete(harness, 0)
+        harness.advance(15 * MINUTE - 0.5)
+        assert shown(harness, GROUP) == {"web_0": SCHEDULED}
+        harness.advance(0.5)
+        assert shown(harness, GROUP) == {"web_0": STARTED}
+        assert hits(harness) == [("web_0", ImpactKind.DELETE)]
 
 
 @pytest.mark.spec("T4", "E2")
 def test_a_cancelled_delete_leaves_the_instance() -> None:
     """An instance whose delete was cancelled stays, and can be deleted another time."""
-    with Bed() as bed:
-        set_of(bed, 1)
-        _delete(bed, 0, name="first")
-        cancel(bed, GROUP, "web_0")
-        bed.advance(HOUR)
-        assert list(bed.machines(GROUP)) == names("web", [0])
-        _delete(bed, 0, name="second")
-        assert shown(bed, GROUP) == {"web_0": SCHEDULED}
+    with FleetHarness() as harness:
+        set_of(harness, 1)
+        _delete(harness, 0, name="first")
+        cancel(harness, GROUP, "web_0")
+        harness.advance(HOUR)
+        assert list(harness.machines(GROUP)) == names("web", [0])
+        _delete(harness, 0, name="second")
+        assert shown(harness, GROUP) == {"web_0": SCHEDULED}

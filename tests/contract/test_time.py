@@ -11,7 +11,6 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     MINUTE,
     approve,
@@ -23,80 +22,81 @@ from tests.contract.stage import (
     shown,
     until,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("E11")
 
 
 def test_frozen_time_stands_still() -> None:
     """Nothing comes due while time is frozen, however long a test takes."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm")
-        assert bed.clock.now() == NOON
-        assert shown(bed, "vm") == {"vm": EventStatus.SCHEDULED}
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm")
+        assert harness.clock.now() == NOON
+        assert shown(harness, "vm") == {"vm": EventStatus.SCHEDULED}
 
 
 @pytest.mark.parametrize("step", [1, 7, 60, 3600])
 def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
     """Time advanced in many steps or in one: everything happens at the same moments."""
-    with Bed() as bed:
-        bed.availability_set(machines=2, domains=2)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av0", name="first")
-        bed.advance(10.5)
-        operate(bed, Restart, "av", "av1", name="second")
-        while bed.clock.now() < NOON + 1200:
-            bed.advance(step)
-        assert begun(bed) == {"av0": 900, "av1": 911}
-        assert bed.operation("first").ended_at == NOON + 960
-        assert bed.operation("second").ended_at == NOON + 971
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=2)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av0", name="first")
+        harness.advance(10.5)
+        operate(harness, Restart, "av", "av1", name="second")
+        while harness.clock.now() < NOON + 1200:
+            harness.advance(step)
+        assert begun(harness) == {"av0": 900, "av1": 911}
+        assert harness.operation("first").ended_at == NOON + 960
+        assert harness.operation("second").ended_at == NOON + 971
 
 
 def test_every_date_is_the_clocks() -> None:
     """Events, operations, machines and the journal are dated by virtual time alone."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        bed.advance(100)
-        operate(bed, Restart, "vm", "vm")
-        assert only(bed, "vm").created_at == NOON + 100
-        assert bed.operation("op").accepted_at == NOON + 100
-        assert bed.machines("vm")["vm"].created_at == NOON
-        assert {entry.line.at for entry in bed.journal()} == {NOON, NOON + 100}
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        harness.advance(100)
+        operate(harness, Restart, "vm", "vm")
+        assert only(harness, "vm").created_at == NOON + 100
+        assert harness.operation("op").accepted_at == NOON + 100
+        assert harness.machines("vm")["vm"].created_at == NOON
+        assert {entry.line.at for entry in harness.journal()} == {NOON, NOON + 100}
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
 def test_time_runs_forwards_and_in_measure(seconds: float) -> None:
     """No advance into the past, none without end."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         with pytest.raises(Refused, match="BadAdvance"):
-            bed.advance(seconds)
-        assert bed.clock.now() == NOON
+            harness.advance(seconds)
+        assert harness.clock.now() == NOON
 
 
 def test_running_at_a_multiple() -> None:
     """At 10,000 times real time a fifteen-minute notice is over within a real second."""
 
-    async def run(bed: Bed) -> None:
-        await bed.fleet.run_clock(10_000)
-        await until(lambda: bool(bed.driver.given))
-        await bed.fleet.run_clock(0)
+    async def run(harness: FleetHarness) -> None:
+        await harness.fleet.run_clock(10_000)
+        await until(lambda: bool(harness.driver.given))
+        await harness.fleet.run_clock(0)
 
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm")
-        bed._runner.run(run(bed))
-        frozen = bed.clock.now()
-        assert begun(bed)["vm"] >= 15 * MINUTE
-        assert frozen == bed.clock.now()
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm")
+        harness._runner.run(run(harness))
+        frozen = harness.clock.now()
+        assert begun(harness)["vm"] >= 15 * MINUTE
+        assert frozen == harness.clock.now()
 
 
 def test_virtual_time_is_not_lost_by_a_restart() -> None:
     """It goes on from where it was."""
-    with Bed() as bed:
-        polled(bed, "vm")
-        bed.advance(1234.5)
-        bed.restart()
-        assert bed.clock.now() == NOON + 1234.5
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        harness.advance(1234.5)
+        harness.restart()
+        assert harness.clock.now() == NOON + 1234.5
 
 
 def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
@@ -117,17 +117,17 @@ def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
 
 def test_what_an_alarm_causes_comes_before_the_next() -> None:
     """Advancing over several moments keeps their order: an end comes before a later start."""
-    with Bed() as bed:
-        bed.availability_set(machines=2, domains=2)
-        bed.poll("av")
-        operate(bed, Restart, "av", "av0", name="first")
-        bed.advance(30)
-        operate(bed, Restart, "av", "av1", name="second")
-        approve(bed, "av", "av0")
-        bed.advance(3600)
+    with FleetHarness() as harness:
+        harness.availability_set(machines=2, domains=2)
+        harness.poll("av")
+        operate(harness, Restart, "av", "av0", name="first")
+        harness.advance(30)
+        operate(harness, Restart, "av", "av1", name="second")
+        approve(harness, "av", "av0")
+        harness.advance(3600)
         order = [
             (entry.line.fact.did, entry.line.at - NOON)
-            for entry in bed.journal()
+            for entry in harness.journal()
             if entry.line.fact.did in {"ImpactBegun", "ImpactCarriedOut"}
         ]
         assert order == [
@@ -136,4 +136,4 @@ def test_what_an_alarm_causes_comes_before_the_next() -> None:
             ("ImpactBegun", 930),
             ("ImpactCarriedOut", 990),
         ]
-        assert hit(bed) == ["av0", "av1"]
+        assert hit(harness) == ["av0", "av1"]

@@ -20,7 +20,6 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.bed import NOON, Bed
 from tests.contract.stage import (
     HOUR,
     MINUTE,
@@ -34,139 +33,140 @@ from tests.contract.stage import (
     polled,
     shown,
 )
+from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 ABC = ("a", "b", "c")
 
 
-def _roll(bed: Bed, *scopes: str) -> None:
-    bed.do(StartRollout(rollout="up", scopes=scopes, by_host=True))
+def _roll(harness: FleetHarness, *scopes: str) -> None:
+    harness.do(StartRollout(rollout="up", scopes=scopes, by_host=True))
 
 
-def _wave(bed: Bed) -> None:
+def _wave(harness: FleetHarness) -> None:
     """Three machines, each a scope of its own, on one host; a rollout of that host."""
-    polled(bed, *ABC, host="h")
-    _roll(bed, *ABC)
+    polled(harness, *ABC, host="h")
+    _roll(harness, *ABC)
 
 
-def _statuses(bed: Bed, *scopes: str) -> list[EventStatus]:
-    return [event.status for scope in scopes for event in bed.events(scope)]
+def _statuses(harness: FleetHarness, *scopes: str) -> list[EventStatus]:
+    return [event.status for scope in scopes for event in harness.events(scope)]
 
 
 @pytest.mark.spec("E10")
 def test_a_wave_starts_when_all_have_approved() -> None:
     """Each scope has an event of its own; the impact begins with the last of the approvals."""
-    with Bed() as bed:
-        _wave(bed)
-        assert len({only(bed, scope).id for scope in ABC}) == 3
+    with FleetHarness() as harness:
+        _wave(harness)
+        assert len({only(harness, scope).id for scope in ABC}) == 3
         for scope in "ca":
-            approve(bed, scope)
-            bed.advance(60)
-            assert _statuses(bed, *ABC) == [SCHEDULED] * 3
-        assert hits(bed) == []
-        approve(bed, "b")
-        assert _statuses(bed, *ABC) == [STARTED] * 3
-        assert begun(bed) == dict.fromkeys(ABC, 120)
-        bed.advance(9)
-        assert bed.rollout("up").status is RolloutStatus.DONE
+            approve(harness, scope)
+            harness.advance(60)
+            assert _statuses(harness, *ABC) == [SCHEDULED] * 3
+        assert hits(harness) == []
+        approve(harness, "b")
+        assert _statuses(harness, *ABC) == [STARTED] * 3
+        assert begun(harness) == dict.fromkeys(ABC, 120)
+        harness.advance(9)
+        assert harness.rollout("up").status is RolloutStatus.DONE
 
 
 @pytest.mark.spec("E10")
 @pytest.mark.parametrize("approving", ["", "a", "bc"])
 def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
     """Whoever has not approved by NotBefore is not waited for; all are hit together."""
-    with Bed() as bed:
-        _wave(bed)
+    with FleetHarness() as harness:
+        _wave(harness)
         for scope in approving:
-            approve(bed, scope)
-        bed.advance(15 * MINUTE - 1)
-        assert hits(bed) == []
-        bed.advance(1)
-        assert begun(bed) == dict.fromkeys(ABC, 15 * MINUTE)
-        assert sorted(hit(bed)) == list(ABC)
+            approve(harness, scope)
+        harness.advance(15 * MINUTE - 1)
+        assert hits(harness) == []
+        harness.advance(1)
+        assert begun(harness) == dict.fromkeys(ABC, 15 * MINUTE)
+        assert sorted(hit(harness)) == list(ABC)
 
 
 @pytest.mark.spec("E10", "E1")
 def test_the_longest_notice_counts_for_the_whole_wave() -> None:
     """All events of a wave share one NotBefore, so that nobody gets less than his notice."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         for scope, seconds in (("a", 60), ("b", 600), ("c", 1)):
-            bed.standalone(scope, host="h", rules=Rules(freeze_seconds=seconds))
-            bed.poll(scope)
-        _roll(bed, *ABC)
-        assert {only(bed, scope).not_before for scope in ABC} == {NOON + 600}
+            harness.standalone(scope, host="h", rules=Rules(freeze_seconds=seconds))
+            harness.poll(scope)
+        _roll(harness, *ABC)
+        assert {only(harness, scope).not_before for scope in ABC} == {NOON + 600}
 
 
 @pytest.mark.spec("E10", "M15")
 def test_a_scope_that_is_off_is_not_waited_for() -> None:
     """Nobody listens in one of three: the other two decide, and all three are hit together."""
-    with Bed() as bed:
-        polled(bed, "a", "b", host="h")
-        bed.standalone("c", host="h")
-        _roll(bed, *ABC)
-        assert hits(bed) == []
-        approve(bed, "a")
-        assert hits(bed) == []
-        bed.advance(7)
-        approve(bed, "b")
-        assert begun(bed) == dict.fromkeys(ABC, 7)
+    with FleetHarness() as harness:
+        polled(harness, "a", "b", host="h")
+        harness.standalone("c", host="h")
+        _roll(harness, *ABC)
+        assert hits(harness) == []
+        approve(harness, "a")
+        assert hits(harness) == []
+        harness.advance(7)
+        approve(harness, "b")
+        assert begun(harness) == dict.fromkeys(ABC, 7)
 
 
 @pytest.mark.spec("E10", "M15")
 def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
     """If nobody listens anywhere there is nothing to wait for."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         for scope in ABC:
-            bed.standalone(scope, host="h")
-        _roll(bed, *ABC)
-        assert begun(bed) == dict.fromkeys(ABC, 0)
+            harness.standalone(scope, host="h")
+        _roll(harness, *ABC)
+        assert begun(harness) == dict.fromkeys(ABC, 0)
 
 
 @pytest.mark.spec("E10")
 def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
     """Who first asks while a wave is announced sees it; his approval is not needed any more."""
-    with Bed() as bed:
-        polled(bed, "a", host="h")
-        bed.standalone("b", host="h")
-        _roll(bed, "a", "b")
-        (seen,) = bed.poll("b")["Events"]
+    with FleetHarness() as harness:
+        polled(harness, "a", host="h")
+        harness.standalone("b", host="h")
+        _roll(harness, "a", "b")
+        (seen,) = harness.poll("b")["Events"]
         assert (seen["EventStatus"], seen["Resources"]) == ("Scheduled", ["b"])
-        approve(bed, "b")  # allowed, of no effect
-        assert hits(bed) == []
-        approve(bed, "a")
-        assert sorted(hit(bed)) == ["a", "b"]
+        approve(harness, "b")  # allowed, of no effect
+        assert hits(harness) == []
+        approve(harness, "a")
+        assert sorted(hit(harness)) == ["a", "b"]
 
 
 @pytest.mark.spec("E10", "E5")
 @pytest.mark.parametrize("approved_before", [True, False])
 def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> None:
     """The others wait for one another, no longer for the one that is gone."""
-    with Bed() as bed:
-        _wave(bed)
+    with FleetHarness() as harness:
+        _wave(harness)
         if approved_before:
-            approve(bed, "a")
-        operate(bed, Delete, "b", "b", name="delete")
-        bed.advance(30)
-        assert not bed.exists("b")
+            approve(harness, "a")
+        operate(harness, Delete, "b", "b", name="delete")
+        harness.advance(30)
+        assert not harness.exists("b")
         if not approved_before:
-            approve(bed, "a")
-        assert hit(bed) == ["b"]
-        approve(bed, "c")
-        assert sorted(hits(bed)[1:]) == [("a", ImpactKind.FREEZE), ("c", ImpactKind.FREEZE)]
-        bed.advance(HOUR)
-        rollout = bed.rollout("up")
+            approve(harness, "a")
+        assert hit(harness) == ["b"]
+        approve(harness, "c")
+        assert sorted(hits(harness)[1:]) == [("a", ImpactKind.FREEZE), ("c", ImpactKind.FREEZE)]
+        harness.advance(HOUR)
+        rollout = harness.rollout("up")
         assert (rollout.done, rollout.skipped, progress(rollout)) == (2, 1, 1)
 
 
 @pytest.mark.spec("E10", "E5")
 def test_the_last_one_awaited_is_deleted() -> None:
     """If all others have approved, a wave starts when the one they waited for is gone."""
-    with Bed() as bed:
-        _wave(bed)
-        approve(bed, "a")
-        approve(bed, "c")
-        operate(bed, Delete, "b", "b", name="delete")
-        assert sorted(hits(bed)) == [
+    with FleetHarness() as harness:
+        _wave(harness)
+        approve(harness, "a")
+        approve(harness, "c")
+        operate(harness, Delete, "b", "b", name="delete")
+        assert sorted(hits(harness)) == [
             ("a", ImpactKind.FREEZE),
             ("b", ImpactKind.DELETE),
             ("c", ImpactKind.FREEZE),
@@ -177,122 +177,122 @@ def test_the_last_one_awaited_is_deleted() -> None:
 @pytest.mark.parametrize("approved_before", [True, False])
 def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> None:
     """One of a scope's two machines is deleted: the other is still hit together with the rest."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         pair = tuple(Machine(name=name, host="h") for name in ("a0", "a1"))
-        bed.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=pair))
-        bed.poll("a")
-        polled(bed, "b", host="h")
-        _roll(bed, "a", "b")
+        harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=pair))
+        harness.poll("a")
+        polled(harness, "b", host="h")
+        _roll(harness, "a", "b")
         if approved_before:
-            approve(bed, "a")
-        operate(bed, Delete, "a", "a0", name="delete")
-        assert shown(bed, "a") == {"a1": SCHEDULED}
+            approve(harness, "a")
+        operate(harness, Delete, "a", "a0", name="delete")
+        assert shown(harness, "a") == {"a1": SCHEDULED}
         if not approved_before:
-            approve(bed, "b")
-            assert hit(bed) == ["a0"]
-            approve(bed, "a", "a1")
+            approve(harness, "b")
+            assert hit(harness) == ["a0"]
+            approve(harness, "a", "a1")
         else:  # what was approved stays approved
-            assert hit(bed) == ["a0"]
-            approve(bed, "b")
-        assert sorted(hit(bed)) == ["a0", "a1", "b"]
+            assert hit(harness) == ["a0"]
+            approve(harness, "b")
+        assert sorted(hit(harness)) == ["a0", "a1", "b"]
 
 
 @pytest.mark.spec("E10")
 @pytest.mark.parametrize("approving", ["", "a", "c", "ac"])
 def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
     """Together or not at all: cancelled in one scope, a wave is off in all, approved or not."""
-    with Bed() as bed:
-        _wave(bed)
+    with FleetHarness() as harness:
+        _wave(harness)
         for scope in approving:
-            approve(bed, scope)
-        cancel(bed, "b", "b")
-        assert _statuses(bed, *ABC) == []
-        bed.advance(HOUR)
-        assert hits(bed) == []
-        assert bed.operation("up/0/0").status is OperationStatus.CANCELED
-        assert bed.rollout("up").skipped == 3
+            approve(harness, scope)
+        cancel(harness, "b", "b")
+        assert _statuses(harness, *ABC) == []
+        harness.advance(HOUR)
+        assert hits(harness) == []
+        assert harness.operation("up/0/0").status is OperationStatus.CANCELED
+        assert harness.rollout("up").skipped == 3
 
 
 @pytest.mark.spec("E10", "E7")
 def test_aborting_the_rollout_cancels_the_wave() -> None:
     """An abort takes back the events in all scopes, approved or not."""
-    with Bed() as bed:
-        _wave(bed)
-        approve(bed, "a")
-        approve(bed, "b")
-        bed.do(AbortRollout(rollout="up"))
-        assert _statuses(bed, *ABC) == []
-        bed.advance(HOUR)
-        assert hits(bed) == []
-        assert bed.rollout("up").status is RolloutStatus.ABORTED
+    with FleetHarness() as harness:
+        _wave(harness)
+        approve(harness, "a")
+        approve(harness, "b")
+        harness.do(AbortRollout(rollout="up"))
+        assert _statuses(harness, *ABC) == []
+        harness.advance(HOUR)
+        assert hits(harness) == []
+        assert harness.rollout("up").status is RolloutStatus.ABORTED
 
 
 @pytest.mark.spec("E10", "E7")
 def test_hosts_that_share_a_scope_take_turns() -> None:
     """Waves with a scope in common follow one another; those with none run side by side."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
             machines = tuple(
                 Machine(name=f"{scope}@{host}", host=host, update_domain=n)
                 for n, host in enumerate(hosts)
             )
-            bed.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-            bed.poll(scope)
-        _roll(bed, *ABC)
-        assert [list(shown(bed, scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
-        bed.advance(15 * MINUTE + 9)
-        assert [list(shown(bed, scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
-        bed.advance(15 * MINUTE + 9)
-        assert [list(shown(bed, scope)) for scope in ABC] == [[], ["b@h3"], []]
+            harness.do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+            harness.poll(scope)
+        _roll(harness, *ABC)
+        assert [list(shown(harness, scope)) for scope in ABC] == [["a@h1"], [], ["c@h4"]]
+        harness.advance(15 * MINUTE + 9)
+        assert [list(shown(harness, scope)) for scope in ABC] == [["a@h2"], ["b@h2"], []]
+        harness.advance(15 * MINUTE + 9)
+        assert [list(shown(harness, scope)) for scope in ABC] == [[], ["b@h3"], []]
 
 
 @pytest.mark.spec("E10")
 def test_machines_of_one_name_on_one_host() -> None:
     """Scopes name their machines as they like: two called the same are both hit."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         machine = (Machine(name="vm", host="h"),)
         for scope in ("a", "b"):
-            bed.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
-        _roll(bed, "a", "b")
-        assert [(impact.scope, impact.machine) for impact in bed.driver.given] == [
+            harness.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
+        _roll(harness, "a", "b")
+        assert [(impact.scope, impact.machine) for impact in harness.driver.given] == [
             ("a", "vm"),
             ("b", "vm"),
         ]
-        bed.advance(9)
-        assert bed.rollout("up").done == 2
+        harness.advance(9)
+        assert harness.rollout("up").done == 2
 
 
 @pytest.mark.spec("E10", "E4")
 def test_a_host_with_two_domains_of_a_scope_is_refused() -> None:
     """No wave hits two update domains of a scope at once."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         machines = tuple(Machine(name=f"m{n}", host="h", update_domain=n) for n in (0, 1))
-        bed.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
+        harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         wish = StartRollout(rollout="up", scopes=("a",), by_host=True)
-        assert bed.refusal(wish).code == "HostSpansDomains"
+        assert harness.refusal(wish).code == "HostSpansDomains"
 
 
 @pytest.mark.spec("E10")
 def test_only_the_chosen_hosts_are_worked_on() -> None:
     """A rollout over hosts touches the machines on them, and no others."""
-    with Bed() as bed:
+    with FleetHarness() as harness:
         for scope, host in (("a", "h1"), ("b", "h2"), ("c", "h2")):
-            polled(bed, scope, host=host)
-        bed.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
-        assert bed.events("a") == []
-        assert {only(bed, scope).type for scope in "bc"} == {EventType.FREEZE}
+            polled(harness, scope, host=host)
+        harness.do(StartRollout(rollout="up", scopes=ABC, by_host=True, hosts=("h2",)))
+        assert harness.events("a") == []
+        assert {only(harness, scope).type for scope in "bc"} == {EventType.FREEZE}
 
 
 @pytest.mark.spec("E10", "E9")
 def test_a_wave_survives_a_restart() -> None:
     """Approvals given before a restart count after it."""
-    with Bed() as bed:
-        _wave(bed)
-        approve(bed, "a")
-        bed.restart()
-        approve(bed, "b")
-        bed.do(PauseRollout(rollout="up"))
-        bed.restart()
-        assert hits(bed) == []
-        approve(bed, "c")
-        assert sorted(hit(bed)) == list(ABC)
+    with FleetHarness() as harness:
+        _wave(harness)
+        approve(harness, "a")
+        harness.restart()
+        approve(harness, "b")
+        harness.do(PauseRollout(rollout="up"))
+        harness.restart()
+        assert hits(harness) == []
+        approve(harness, "c")
+        assert sorted(hit(harness)) == list(ABC)

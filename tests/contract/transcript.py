@@ -36,8 +36,8 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from fairwarning.store.store import Entry
-from tests.bed import NEWEST, NOON, Bed
 from tests.contract.stage import approve, cancel
+from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
     "restart": (Restart, {}),
@@ -97,8 +97,8 @@ def pretty(body: bytes) -> list[str]:
 class Stage:
     """Carries out the lines of a transcript."""
 
-    def __init__(self, bed: Bed) -> None:
-        self.bed = bed
+    def __init__(self, harness: FleetHarness) -> None:
+        self.harness = harness
         self.operations = 0
         self.told = 0
 
@@ -119,7 +119,7 @@ class Stage:
         return method(*words)
 
     def _submit(self, command: Command) -> list[str]:
-        self.bed.do(command)
+        self.harness.do(command)
         return []
 
     def _name(self) -> str:
@@ -133,7 +133,7 @@ class Stage:
 
     def _news(self) -> list[str]:
         """What the journal has to tell since it was last asked."""
-        entries = self.bed.journal()[self.told :]
+        entries = self.harness.journal()[self.told :]
         self.told += len(entries)
         return [self._tell(entry) for entry in entries if entry.line.fact.did in TOLD]
 
@@ -154,7 +154,7 @@ class Stage:
         """`machine NAME [spot] [delete] [on HOST] [automatic]`: a standalone one."""
         host = words[words.index("on") + 1] if "on" in words else ""
         automatic = "automatic" in words
-        self.bed.standalone(
+        self.harness.standalone(
             name,
             host=host,
             priority=Priority.SPOT if "spot" in words else Priority.REGULAR,
@@ -165,7 +165,7 @@ class Stage:
 
     def do_availability_set(self, name: str, machines: str, domains: str) -> list[str]:
         """`availability-set NAME MACHINES DOMAINS`."""
-        self.bed.availability_set(name, int(machines), int(domains))
+        self.harness.availability_set(name, int(machines), int(domains))
         return []
 
     def do_cloud_service(self, name: str, *roles: str) -> list[str]:
@@ -184,7 +184,7 @@ class Stage:
 
     def do_poll(self, scope: str, *versions: str) -> list[str]:
         """`poll SCOPE [VERSIONS...]`: what its machines read, at the newest version or at these."""
-        published = self.bed._runner.run(self.bed.fleet.poll(scope))
+        published = self.harness._runner.run(self.harness.fleet.poll(scope))
         return [
             line
             for version in versions or (NEWEST,)
@@ -193,17 +193,17 @@ class Stage:
 
     def do_approve(self, scope: str, *machines: str) -> list[str]:
         """`approve SCOPE [MACHINES...]`: the events of these machines, or all."""
-        approve(self.bed, scope, *machines)
+        approve(self.harness, scope, *machines)
         return []
 
     def do_cancel(self, scope: str, machine: str) -> list[str]:
         """`cancel SCOPE MACHINE`: the event of that machine."""
-        cancel(self.bed, scope, machine)
+        cancel(self.harness, scope, machine)
         return []
 
     def do_degrade(self, scope: str, machine: str, ahead: str) -> list[str]:
         """`degrade SCOPE MACHINE AHEAD`: its hardware is going to fail."""
-        when = int(self.bed.clock.now()) + seconds(ahead)
+        when = int(self.harness.clock.now()) + seconds(ahead)
         return self._submit(self._operation(Degrade, scope, (machine,), not_before=when))
 
     def do_delete_instances(self, name: str, *ids: str) -> list[str]:
@@ -236,23 +236,23 @@ class Stage:
 
     def do_advance(self, time: str) -> list[str]:
         """`advance TIME`: let it pass."""
-        self.bed.advance(seconds(time))
-        return [*self._news(), f"now {since_start(self.bed.clock.now())}"]
+        self.harness.advance(seconds(time))
+        return [*self._news(), f"now {since_start(self.harness.clock.now())}"]
 
     def do_restart_service(self) -> list[str]:
         """`restart-service`: stop ours and start it again on the same data."""
-        self.bed.restart()
+        self.harness.restart()
         return []
 
     # --- What there is to see ---
 
     def do_machines(self, scope: str) -> list[str]:
         """`machines SCOPE`: who is there, and whether it runs."""
-        return [f"{m.name} {m.power}" for m in self.bed.machines(scope).values()] or ["none"]
+        return [f"{m.name} {m.power}" for m in self.harness.machines(scope).values()] or ["none"]
 
     def do_progress(self, name: str) -> list[str]:
         """`progress ROLLOUT`."""
-        rollout = self.bed.rollout(name)
+        rollout = self.harness.rollout(name)
         return [f"{rollout.status} {progress(rollout):.0%}"]
 
     def do_journal(self, scope: str) -> list[str]:
@@ -269,7 +269,7 @@ class Stage:
                 )
                 if part
             )
-            for entry in self.bed.journal()
+            for entry in self.harness.journal()
             if entry.line.entity[1] == scope
         ]
 
@@ -282,8 +282,8 @@ def _blocks(text: str) -> Iterator[list[str]]:
 def replay(path: Path) -> str:
     """Play a transcript; the same text with the outputs as they are now."""
     out = []
-    with Bed() as bed:
-        stage = Stage(bed)
+    with FleetHarness() as harness:
+        stage = Stage(harness)
         for lines in _blocks(path.read_text(encoding="utf-8")):
             if lines[0].startswith("#"):
                 out.append("\n".join(lines))

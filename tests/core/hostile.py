@@ -19,7 +19,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 
 Value = st.SearchStrategy[Any]
 

@@ -46,8 +46,8 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store import codec
-from tests.bed import Bed
 from tests.core.hostile import commands_of, every, hostile
+from tests.fixtures.fleet import FleetHarness
 
 ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
@@ -63,50 +63,50 @@ class Crowd:
     """A fleet with something of everything, made anew once it has been changed or has failed."""
 
     def __init__(self) -> None:
-        self._bed: Bed | None = None
+        self._harness: FleetHarness | None = None
 
     @contextmanager
-    def bed(self) -> Iterator[Bed]:
+    def harness(self) -> Iterator[FleetHarness]:
         """The fleet as it was made; put it back with `keep` if it still is."""
-        bed, self._bed = self._bed, None
-        if bed is None:
-            bed = Bed().__enter__()
-            _fill(bed)
+        harness, self._harness = self._harness, None
+        if harness is None:
+            harness = FleetHarness().__enter__()
+            _fill(harness)
         try:
-            yield bed
+            yield harness
         finally:
-            if self._bed is None:
-                bed.__exit__(None, None, None)
+            if self._harness is None:
+                harness.__exit__(None, None, None)
 
-    def keep(self, bed: Bed) -> None:
+    def keep(self, harness: FleetHarness) -> None:
         """Nothing has changed."""
-        self._bed = bed
+        self._harness = harness
 
     def close(self) -> None:
         """No more of it."""
-        if self._bed is not None:
-            self._bed.__exit__(None, None, None)
+        if self._harness is not None:
+            self._harness.__exit__(None, None, None)
 
 
-def _fill(bed: Bed) -> None:
-    bed.availability_set()
-    bed.standalone()
-    bed.standalone("spot", priority=Priority.SPOT, address="10.0.0.9")
-    bed.do(CreateSet(set="web", capacity=3, terminate_seconds=300))
+def _fill(harness: FleetHarness) -> None:
+    harness.availability_set()
+    harness.standalone()
+    harness.standalone("spot", priority=Priority.SPOT, address="10.0.0.9")
+    harness.do(CreateSet(set="web", capacity=3, terminate_seconds=300))
     role = Machine(name="role_IN_0", host="h")
-    bed.do(CreateScope(scope="cloud", kind=ScopeKind.CLOUD_SERVICE, machines=(role,)))
-    bed.do(Write(resource="group::rg", name="rg", body="{}"))
-    bed.do(Write(resource="vm:rg:vm", name="vm", body="{}", scope="vm", machine="vm"))
-    bed.do(Write(resource="cs:rg:cloud", name="cloud", body="{}", scope="cloud"))
+    harness.do(CreateScope(scope="cloud", kind=ScopeKind.CLOUD_SERVICE, machines=(role,)))
+    harness.do(Write(resource="group::rg", name="rg", body="{}"))
+    harness.do(Write(resource="vm:rg:vm", name="vm", body="{}", scope="vm", machine="vm"))
+    harness.do(Write(resource="cs:rg:cloud", name="cloud", body="{}", scope="cloud"))
     for scope in ("av", "spot", "web/0", "cloud"):
-        bed.poll(scope)
-    bed.do(Restart(scope="vm", operation="ended", machines=("vm",)))
-    bed.advance(60)
-    bed.do(Restart(scope="av", operation="used", machines=("av0", "av1", "av3")))
-    bed.do(Approve(scope="av", events=(bed.events("av")[0].id,)))
-    bed.do(Evict(scope="spot", operation="evict", machines=("spot",)))
-    bed.do(OperateInstances(set="web", operation="shrink", action=Delete, instances=(1,)))
-    bed.do(StartRollout(rollout="up", scopes=("av", "cloud"), batch=1))
+        harness.poll(scope)
+    harness.do(Restart(scope="vm", operation="ended", machines=("vm",)))
+    harness.advance(60)
+    harness.do(Restart(scope="av", operation="used", machines=("av0", "av1", "av3")))
+    harness.do(Approve(scope="av", events=(harness.events("av")[0].id,)))
+    harness.do(Evict(scope="spot", operation="evict", machines=("spot",)))
+    harness.do(OperateInstances(set="web", operation="shrink", action=Delete, instances=(1,)))
+    harness.do(StartRollout(rollout="up", scopes=("av", "cloud"), batch=1))
 
 
 @pytest.fixture(scope="module")
@@ -117,30 +117,36 @@ def crowd() -> Iterator[Crowd]:
     made.close()
 
 
-def _state(bed: Bed) -> tuple[object, ...]:
+def _state(harness: FleetHarness) -> tuple[object, ...]:
     """Everything there is to see."""
-    entities = bed._runner.run(_entities(bed))
+    entities = harness._runner.run(_entities(harness))
     documents = [
         published.body(version)
         for scope in ("av", "spot", "web/0", "cloud")
-        if (published := bed.fleet.documents.get(scope))
+        if (published := harness.fleet.documents.get(scope))
         for version in ("2017-03-01", "2024-07-09")
     ]
-    return entities, documents, len(bed.journal()), list(bed.driver.given), bed.clock.now()
+    return (
+        entities,
+        documents,
+        len(harness.journal()),
+        list(harness.driver.given),
+        harness.clock.now(),
+    )
 
 
-async def _entities(bed: Bed) -> dict[Ref, Entity | None]:
+async def _entities(harness: FleetHarness) -> dict[Ref, Entity | None]:
     found: dict[Ref, Entity | None] = {}
     for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
-        names = await bed.store.names(kind, "", 10_000)
-        found.update(await bed.store.load([(kind, name) for name in names]))
+        names = await harness.store.names(kind, "", 10_000)
+        found.update(await harness.store.load([(kind, name) for name in names]))
     return found
 
 
-def _fit(bed: Bed, command: Command) -> Command:
+def _fit(harness: FleetHarness, command: Command) -> Command:
     """Put ids of real events and impacts where the command asks for some."""
-    events = bed.events("av")
-    impact = bed.scope("av").impacts["av0"].id
+    events = harness.events("av")
+    impact = harness.scope("av").impacts["av0"].id
     real = {"{first}": events[0].id, "{last}": events[-1].id.lower(), "{impact}": impact}
 
     def fit(value: object) -> object:
@@ -153,18 +159,18 @@ def _fit(bed: Bed, command: Command) -> Command:
     return replace(command, **fitting)
 
 
-def _check_refused(bed: Bed, error: FairwarningError, before: object) -> None:
+def _check_refused(harness: FleetHarness, error: FairwarningError, before: object) -> None:
     assert isinstance(error, Refused), repr(error)
     assert CODE.fullmatch(error.code), error.code
     assert 0 < len(error.message) < 2_000
     assert 400 <= error.status < 500
     error.message.encode()  # whoever passes it on can do so
-    assert _state(bed) == before
-    assert bed.fleet.broken is None
+    assert _state(harness) == before
+    assert harness.fleet.broken is None
 
 
-def _check_storable(bed: Bed) -> None:
-    for (kind, _), entity in bed._runner.run(_entities(bed)).items():
+def _check_storable(harness: FleetHarness) -> None:
+    for (kind, _), entity in harness._runner.run(_entities(harness)).items():
         assert entity is not None
         text = codec.text(entity)
         text.encode()
@@ -172,7 +178,7 @@ def _check_storable(bed: Bed) -> None:
         if isinstance(entity, Scope):
             entity = replace(entity, machines={})  # noqa: PLW2901  (kept apart by stores)
         assert back == entity
-    for entry in bed.journal():
+    for entry in harness.journal():
         repr(entry).encode()
         (entry.line.actor + entry.line.fact.why).encode()
 
@@ -182,18 +188,18 @@ def _check_storable(bed: Bed) -> None:
 @given(data=st.data())
 def test_done_or_refused(crowd: Crowd, kind: type[Command], data: st.DataObject) -> None:
     """It is done, soundly, or it is refused with a code and a reason, and nothing has changed."""
-    with crowd.bed() as bed:
-        command = _fit(bed, data.draw(commands_of(kind)))
-        before = _state(bed)
+    with crowd.harness() as harness:
+        command = _fit(harness, data.draw(commands_of(kind)))
+        before = _state(harness)
         try:
-            bed.do(command)
+            harness.do(command)
         except FairwarningError as error:
-            _check_refused(bed, error, before)
-            crowd.keep(bed)
+            _check_refused(harness, error, before)
+            crowd.keep(harness)
         else:
-            bed.advance(3 * 3600)  # what was accepted does no harm later on either
-            assert bed.fleet.broken is None
-            _check_storable(bed)
+            harness.advance(3 * 3600)  # what was accepted does no harm later on either
+            assert harness.fleet.broken is None
+            _check_storable(harness)
 
 
 @pytest.mark.parametrize("kind", [*INTERNAL, *ABSTRACT], ids=lambda kind: kind.__name__)
@@ -201,33 +207,33 @@ def test_messages_are_refused_from_outside(crowd: Crowd, kind: type[Command]) ->
     """What scopes, sets and rollouts send each other cannot be submitted, nor can a base class."""
     right: dict[str, Any] = {"scope": "av", "set": "web", "rollout": "up", "lane": "up/0"}
     right |= {"operation": "new", "machines": ("av2",)}
-    with crowd.bed() as bed:
-        before = _state(bed)
-        error = bed.refusal(kind(**{f.name: right.get(f.name, "x") for f in fields(kind)}))
-        _check_refused(bed, error, before)
+    with crowd.harness() as harness:
+        before = _state(harness)
+        error = harness.refusal(kind(**{f.name: right.get(f.name, "x") for f in fields(kind)}))
+        _check_refused(harness, error, before)
         assert error.code == "BadCommand"
-        crowd.keep(bed)
+        crowd.keep(harness)
 
 
 @pytest.mark.parametrize("error", ["caf\udce9", "\ud800", "a\0b", "x" * 1000])
 def test_whatever_a_driver_says_can_be_stored(crowd: Crowd, error: str) -> None:
     """A report is refused, or kept in a form that every store can hold."""
-    with crowd.bed() as bed:
-        impact = bed.scope("av").impacts["av0"]
+    with crowd.harness() as harness:
+        impact = harness.scope("av").impacts["av0"]
         report = Finish(scope="av", machine="av0", impact=impact.id, error=error)
         with suppress(Refused):
-            bed.do(report)
-        _check_storable(bed)
+            harness.do(report)
+        _check_storable(harness)
 
 
 @settings(max_examples=4 * EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(value=hostile)
 def test_what_is_no_command_is_refused(crowd: Crowd, value: object) -> None:
     """Anything that is not a command at all is refused as politely."""
-    with crowd.bed() as bed:
-        before = _state(bed)
-        _check_refused(bed, bed.refusal(value), before)  # type: ignore[arg-type]
-        crowd.keep(bed)
+    with crowd.harness() as harness:
+        before = _state(harness)
+        _check_refused(harness, harness.refusal(value), before)  # type: ignore[arg-type]
+        crowd.keep(harness)
 
 
 def test_every_message_is_marked() -> None:

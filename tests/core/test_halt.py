@@ -8,11 +8,11 @@ from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Impact, ImpactKind, RolloutStatus
 from fairwarning.machines.driver import Driver, Report
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 
 class Flawed:
-    """The driver of a bed, which fails for some machines."""
+    """The driver of a harness, which fails for some machines."""
 
     def __init__(self, inner: Driver, failing: set[str]) -> None:
         self._inner = inner
@@ -24,14 +24,14 @@ class Flawed:
         self._inner.carry_out(impact, lambda one, why: report(one, error or why))
 
 
-def begin(bed: Bed, fails: list[bool], halt: int | None, batch: int = 1) -> None:
+def begin(harness: FleetHarness, fails: list[bool], halt: int | None, batch: int = 1) -> None:
     """A rollout over a standalone machine for each, of which these fail."""
     names = [f"m{n:02d}" for n in range(len(fails))]
     failing = {name for name, bad in zip(names, fails, strict=True) if bad}
-    bed.driver.inner = Flawed(bed.driver.inner, failing)
+    harness.driver.inner = Flawed(harness.driver.inner, failing)
     for name in names:
-        bed.standalone(name)
-    bed.do(
+        harness.standalone(name)
+    harness.do(
         StartRollout(
             rollout="r",
             scopes=tuple(names),
@@ -50,14 +50,14 @@ def begin(bed: Bed, fails: list[bool], halt: int | None, batch: int = 1) -> None
 )
 def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: int | None) -> None:
     """`failed * 100 > halt_percent * machines`, at each, also the last; told to, it goes on."""
-    with Bed() as bed:
-        begin(bed, fails, halt)
+    with FleetHarness() as harness:
+        begin(harness, fails, halt)
         failed = 0
         for number, bad in enumerate(fails):
-            assert bed.rollout("r").status is RolloutStatus.RUNNING
-            bed.advance(60)
+            assert harness.rollout("r").status is RolloutStatus.RUNNING
+            harness.advance(60)
             failed += bad
-            rollout = bed.rollout("r")
+            rollout = harness.rollout("r")
             assert (rollout.done, rollout.failed) == (number + 1 - failed, failed)
             too_many = bad and halt is not None and failed * 100 > halt * len(fails)
             last = number + 1 == len(fails)
@@ -66,42 +66,42 @@ def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: in
             why = f"{failed} of {len(fails)} machines failed, more than {halt} %"
             assert rollout.why == (why if too_many else "")
             if too_many:
-                bed.advance(3600)
-                assert bed.rollout("r") == rollout
-                bed.do(ResumeRollout(rollout="r"))
-        assert bed.rollout("r").status is RolloutStatus.DONE
+                harness.advance(3600)
+                assert harness.rollout("r") == rollout
+                harness.do(ResumeRollout(rollout="r"))
+        assert harness.rollout("r").status is RolloutStatus.DONE
 
 
 @pytest.mark.spec("E7")
 def test_what_is_under_way_goes_on_when_it_pauses() -> None:
     """Lanes side by side end what they began; nothing new begins; abort ends it."""
-    with Bed() as bed:
-        begin(bed, [True, False, True, False, False, False], 0, batch=3)
-        bed.advance(60)
-        paused = bed.rollout("r")
+    with FleetHarness() as harness:
+        begin(harness, [True, False, True, False, False, False], 0, batch=3)
+        harness.advance(60)
+        paused = harness.rollout("r")
         assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
-        assert len(bed.driver.given) == 3
-        bed.advance(3600)
-        assert len(bed.driver.given) == 3
-        bed.do(AbortRollout(rollout="r"))
-        assert bed.rollout("r").status is RolloutStatus.ABORTED
-        why = [e.line.fact.why for e in bed.journal() if e.line.fact.did is Did.ROLLOUT_PAUSED]
+        assert len(harness.driver.given) == 3
+        harness.advance(3600)
+        assert len(harness.driver.given) == 3
+        harness.do(AbortRollout(rollout="r"))
+        assert harness.rollout("r").status is RolloutStatus.ABORTED
+        why = [e.line.fact.why for e in harness.journal() if e.line.fact.did is Did.ROLLOUT_PAUSED]
         assert why == ["1 of 6 machines failed, more than 0 %"]
 
 
 @pytest.mark.spec("E7", "E9")
 def test_a_pause_of_its_own_outlives_a_restart() -> None:
     """With its reason; resumed after it, the rollout ends."""
-    with Bed() as bed:
-        begin(bed, [True, False], 0)
-        bed.advance(60)
-        bed.restart()
-        kept = bed.rollout("r")
+    with FleetHarness() as harness:
+        begin(harness, [True, False], 0)
+        harness.advance(60)
+        harness.restart()
+        kept = harness.rollout("r")
         assert (kept.status, kept.why) == (
             RolloutStatus.PAUSED,
             "1 of 2 machines failed, more than 0 %",
         )
-        bed.do(ResumeRollout(rollout="r"))
-        bed.advance(60)
-        assert bed.rollout("r").status is RolloutStatus.DONE
-        assert bed.rollout("r").why == ""
+        harness.do(ResumeRollout(rollout="r"))
+        harness.advance(60)
+        assert harness.rollout("r").status is RolloutStatus.DONE
+        assert harness.rollout("r").why == ""

@@ -21,7 +21,7 @@ from fairwarning.core.model import (
     Source,
 )
 from fairwarning.core.record import changed
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 PAIRS = list(product([None, SCHEDULED, STARTED], Move))

@@ -17,8 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
+from tests.fixtures.programs import ROOT
+from tests.fixtures.waiting import LIMIT_SECONDS
+
 SCOPES = tuple(f"scope{n}" for n in range(6))
 
 
@@ -51,7 +52,7 @@ class Process:
 
     def answer(self) -> dict[str, Any]:
         """The next line; `Dead` at the end."""
-        line = self.lines.get(timeout=PATIENCE_SECONDS)
+        line = self.lines.get(timeout=LIMIT_SECONDS)
         if line is None:
             raise Dead
         answer: dict[str, Any] = json.loads(line)
@@ -77,8 +78,8 @@ class Process:
 
     def end(self) -> int:
         """Wait for the end and take everything down."""
-        code = self.process.wait(timeout=PATIENCE_SECONDS)
-        self.reader.join(timeout=PATIENCE_SECONDS)
+        code = self.process.wait(timeout=LIMIT_SECONDS)
+        self.reader.join(timeout=LIMIT_SECONDS)
         assert self.process.stdin
         assert self.process.stdout
         with suppress(BrokenPipeError):

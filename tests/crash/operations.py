@@ -12,8 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from tests.crash.killed_service import VERSION, Credentials, KilledService, operation_url
 from tests.crash.killing import Dead
-from tests.crash.planes import VERSION, Life, Pass, Reply, free_port
+from tests.fixtures.http import Response, free_port
 
 FLEET = """
 [[machine]]
@@ -56,8 +57,8 @@ class Story:
     promises: dict[str, Asked] = field(default_factory=dict)  # by the URL of their operation
     kept: int = 0  # promises that were judged
     open: Asked | None = None  # asked, and not answered when the service died
-    known: Pass | None = None
-    life: Life | None = None
+    known: Credentials | None = None
+    life: KilledService | None = None
     lives: int = 0
 
     def __post_init__(self) -> None:
@@ -73,21 +74,24 @@ class Story:
         if self.life and self.life.process.poll() is None:
             self.life.end(signal.SIGKILL)
 
-    def begin(self, failpoint: str = "", *, judge: bool = True) -> tuple[Life, Pass]:
+    def begin(
+        self, failpoint: str = "", *, judge: bool = True
+    ) -> tuple[KilledService, Credentials]:
         """The next life of the service; every promise made in those before is judged first."""
         words = [] if self.lives else [str(self.fleet)]  # later it would bring back what is deleted
-        life = self.life = Life(self.folder / "data", self.port, *words, failpoint=failpoint)
-        known = self.known = self.known or life.given()
+        service = KilledService(self.folder / "data", self.port, *words, failpoint=failpoint)
+        life = self.life = service.start()
+        known = self.known = self.known or life.credentials()
         self.lives += 1
         if judge:
             self._judge(life, known)
         for name in sorted(life.ready["machines"])[::2]:
-            life.poll(name)  # the others are not given notice
+            life.get(name)  # the others are not given notice, and some are gone
         return life, known
 
     # --- Load ---
 
-    def load(self, life: Life, known: Pass, requests: int = 8) -> None:
+    def load(self, life: KilledService, known: Credentials, requests: int = 8) -> None:
         """Requests, until it dies or all are made; time passes in between."""
         idle = sorted(self.names - {asked.name for asked in self.promises.values()})
         self.random.shuffle(idle)
@@ -95,7 +99,7 @@ class Story:
             for number in range(requests):
                 self.ask(life, known, self._some(idle))
                 if number % 3 == 2:
-                    life.advance(known, 90)
+                    life.advance_with(known, 90)
         except Dead:
             return
 
@@ -107,15 +111,15 @@ class Story:
             return Asked("create", f"new{self.lives}-{self.random.getrandbits(32):08x}")
         return Asked(what, idle.pop())
 
-    def ask(self, life: Life, known: Pass, asked: Asked) -> Reply:
+    def ask(self, life: KilledService, known: Credentials, asked: Asked) -> Response:
         """Ask for something; what is acknowledged is expected from then on."""
         self.open = asked
         reply = _send(life, known, asked)
         self.open = None
         assert reply.status in {200, 201, 202}, (asked, reply.body)
         self._expect(asked)
-        if reply.url:
-            self.promises[reply.url] = asked
+        if url := operation_url(reply):
+            self.promises[url] = asked
         return reply
 
     def _expect(self, asked: Asked) -> None:
@@ -128,14 +132,14 @@ class Story:
 
     # --- Judgement ---
 
-    def _judge(self, life: Life, known: Pass) -> None:
+    def _judge(self, life: KilledService, known: Credentials) -> None:
         """E9: every URL is still good, every operation ends, and nothing is half there."""
         for url, asked in self.promises.items():
             told = life.arm(known, "GET", url)
             assert told.status == 200, f"the accepted {asked} is lost: {told.body!r}"
             assert told.json["status"] in {"InProgress", "Succeeded"}, (asked, told.json)
         _compare(life, known)
-        life.advance(known, _LONG_SECONDS)
+        life.advance_with(known, _LONG_SECONDS)
         for url, asked in self.promises.items():
             told = life.arm(known, "GET", url)
             assert told.json["status"] == "Succeeded", (asked, told.json)
@@ -151,7 +155,7 @@ class Story:
             self.ask(life, known, again)  # whichever it was, it may be asked for again
 
 
-def _send(life: Life, known: Pass, asked: Asked) -> Reply:
+def _send(life: KilledService, known: Credentials, asked: Asked) -> Response:
     machine = f"{COMPUTE}/virtualMachines/{asked.name}"
     if asked.what == "scale":
         size = {"sku": {"capacity": asked.capacity}}
@@ -163,7 +167,7 @@ def _send(life: Life, known: Pass, asked: Asked) -> Reply:
     return life.arm(known, "POST", f"{machine}/{asked.what}?{VERSION}")
 
 
-def _compare(life: Life, known: Pass, *, busy: bool = True) -> tuple[set[str], int]:
+def _compare(life: KilledService, known: Credentials, *, busy: bool = True) -> tuple[set[str], int]:
     """What the control plane shows is what there is: the machines that stand alone, and a size."""
     there = life.machines(known)
     alone = _listed(life, known, f"{COMPUTE}/virtualMachines")
@@ -179,7 +183,7 @@ def _compare(life: Life, known: Pass, *, busy: bool = True) -> tuple[set[str], i
     return {one["name"] for one in alone}, size
 
 
-def _listed(life: Life, known: Pass, path: str) -> list[dict[str, Any]]:
+def _listed(life: KilledService, known: Credentials, path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     url = f"{path}?{VERSION}"
     while url:
@@ -234,12 +238,14 @@ def template(number: int) -> dict[str, Any]:
     }
 
 
-def deploy(life: Life, known: Pass, number: int) -> Reply:
+def deploy(life: KilledService, known: Credentials, number: int) -> Response:
     """Send the template."""
     return life.arm(known, "PUT", f"{DEPLOYMENT}{number}?{VERSION}", template(number))
 
 
-def judge_deployment(life: Life, known: Pass, number: int, told: Reply | None) -> bool:
+def judge_deployment(
+    life: KilledService, known: Credentials, number: int, told: Response | None
+) -> bool:
     """It is there if that was said, else it can be sent again; whether it had to be."""
     again = told is None and life.arm(known, "GET", f"{DEPLOYMENT}{number}?{VERSION}").status == 404
     parts = _parts(life, known, number)
@@ -248,7 +254,7 @@ def judge_deployment(life: Life, known: Pass, number: int, told: Reply | None) -
         told = deploy(life, known, number)
         assert told.status == 201, told.body
     if told:
-        status = life.arm(known, "GET", told.url)
+        status = life.arm(known, "GET", operation_url(told))
         assert status.json == {"status": "Succeeded"}, status.body
     shown = life.arm(known, "GET", f"{DEPLOYMENT}{number}?{VERSION}").json
     assert shown["properties"]["provisioningState"] == "Succeeded"
@@ -257,7 +263,7 @@ def judge_deployment(life: Life, known: Pass, number: int, told: Reply | None) -
     return again
 
 
-def _parts(life: Life, known: Pass, number: int) -> dict[str, tuple[int, int]]:
+def _parts(life: KilledService, known: Credentials, number: int) -> dict[str, tuple[int, int]]:
     """How many machines there are of each part, and how many there are to be."""
     rules = life.machines(known)
     found = {}

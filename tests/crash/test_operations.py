@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.crash import operations
+from tests.crash.killed_service import operation_url
 from tests.crash.killing import Dead
 from tests.crash.operations import Asked, Story
-from tests.crash.planes import Reply
+from tests.fixtures.http import Response
 
 PLACES = ("commit.before:2", "commit.after:2", "impact.after:1", "ack.before:3", "report.before:1")
 
@@ -26,7 +27,7 @@ def test_what_was_acknowledged_right_before_a_kill_is_kept(tmp_path: Path) -> No
             life, known = story.begin()
             reply = story.ask(life, known, asked)
             assert life.end(signal.SIGKILL) == -signal.SIGKILL
-            assert reply.url
+            assert operation_url(reply)
         life, _ = story.begin()
         assert life.end(signal.SIGINT) == 0
         assert story.kept == 3
@@ -59,7 +60,7 @@ def test_a_deployment_is_whole_or_can_be_sent_again(tmp_path: Path) -> None:
     It writes five times: four resources, and itself.
     """
     with Story(tmp_path, seed=4) as story:
-        told: Reply | None = None
+        told: Response | None = None
         for number, place in enumerate(("commit.after:2", "commit.before:5", "")):
             life, known = story.begin(place, judge=False)
             if number:

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 import string
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
 ROOT = Path(__file__).parents[2]
@@ -24,10 +22,6 @@ ENTRYPOINT = DEPLOY / "container" / "entrypoint"
 COMPOSE = DEPLOY / "container" / "compose.yaml"
 KUBERNETES = DEPLOY / "kubernetes"
 PROGRAM = "/opt/fairwarning/bin/fairwarning"
-
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd is not installed"
-)
 
 
 @dataclass(frozen=True)

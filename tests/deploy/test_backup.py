@@ -1,7 +1,6 @@
 """docs/upgrade-and-backup.md: its copies are made as it says, and what is restored is the fleet."""
 
 import os
-import shutil
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -12,8 +11,9 @@ from fairwarning.core.commands import Poll
 from fairwarning.core.model import Entity, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
-from tests.cli.stage import up
 from tests.docs.pages import DOCS, blocks
+from tests.fixtures.requirements import needs_tar
+from tests.fixtures.service import ServiceProcess
 from tests.postgres import programs
 from tests.service.rig import in_loop, restart, standalone
 
@@ -45,33 +45,33 @@ def shell(text: str, folder: Path, **environment: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.skipif(shutil.which("tar") is None, reason="tar is not installed")
+@needs_tar
 def test_a_folder_is_back_as_it_was(tmp_path: Path) -> None:
     """With its events, its tokens and its certificates; what came after the copy is gone."""
     data = tmp_path / "fairwarning"
-    with up(data, fleet=FLEET) as service:
+    with ServiceProcess(data, fleet=FLEET) as service:
         service.poll("web")
         assert service.run("machine", "restart", "web").returncode == 0
         copied, ca = service.poll("web"), (data / "ca.pem").read_bytes()
         token = service.ready["token"]
         assert service.stop()[0] == 0
     shell(SAVE, tmp_path)
-    with up(data, fleet=FLEET) as service:
+    with ServiceProcess(data, fleet=FLEET) as service:
         event = copied["Events"][0]["EventId"]
         assert service.run("event", "cancel", event).returncode == 0
         assert service.poll("web")["Events"] == []
         assert service.stop()[0] == 0
     shell(RESTORE, tmp_path)
-    with up(data, fleet=FLEET) as service:
+    with ServiceProcess(data, fleet=FLEET) as service:
         assert service.poll("web") == copied
         assert (data / "ca.pem").read_bytes() == ca
-        again = service.post(service.ready["console"], "/api/machines/web/restart", token)
-        assert again[0] == 409, again  # it is known who asks, and that web has its event
+        again = service.api("POST", "/api/machines/web/restart", token=token)
+        assert again.status == 409, again  # it is known who asks, and that web has its event
 
 
 def test_a_folder_cannot_be_read_meanwhile(tmp_path: Path) -> None:
     """So nobody takes what another connection shows for a copy."""
-    with up(tmp_path / "fairwarning", fleet=FLEET) as service:
+    with ServiceProcess(tmp_path / "fairwarning", fleet=FLEET) as service:
         other = sqlite3.connect(service.data / "fleet.db", timeout=0)
         with pytest.raises(sqlite3.OperationalError, match="database is locked"):
             other.execute("SELECT count(*) FROM sqlite_master")

@@ -2,14 +2,13 @@
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM, run
 from tests.deploy.files import healthcheck, image
+from tests.fixtures.service import PROGRAM, run_command
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 _LISTENS = ("metadata", "console", "arm")
-_LOOK_SECONDS = 0.02
 
 
 def test_its_healthcheck_finds_it(tmp_path: Path) -> None:
@@ -20,16 +19,14 @@ def test_its_healthcheck_finds_it(tmp_path: Path) -> None:
         words = [one.replace(f":{image().port(f'--{name}')}", ":0") for one in words]
     process = subprocess.Popen([*PROGRAM, *words], stdout=subprocess.DEVNULL)
     try:
-        ends = time.monotonic() + LONGEST_SECONDS
-        while not (tmp_path / "data" / "up.json").exists():
-            assert process.poll() is None
-            assert time.monotonic() < ends
-            time.sleep(_LOOK_SECONDS)
+        ready = tmp_path / "data" / "up.json"
+        wait_until(lambda: ready.exists() or process.poll() is not None, "the service is up")
+        assert process.poll() is None
         asked = [one.replace(folder, str(tmp_path / "data")) for one in healthcheck().words]
-        done = run(*asked)
+        done = run_command(*asked)
         assert (done.returncode, done.stderr) == (0, "")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(LONGEST_SECONDS) == 0
+        assert process.wait(LIMIT_SECONDS) == 0
     finally:
         process.kill()
         process.wait()

@@ -1,13 +1,14 @@
 """deploy/systemd: units that systemd takes, and that lock the service up well."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.deploy.files import CLUSTER, PROGRAM, UNIT, needs_systemd, settings, started
+from tests.deploy.files import CLUSTER, PROGRAM, UNIT, settings, started
+from tests.fixtures.requirements import needs_systemd
+from tests.fixtures.systemd import assert_accepted, assert_confined
 
 ALONE, TOGETHER = (), (CLUSTER,)
 
@@ -23,31 +24,18 @@ def installed(folder: Path, *more: Path) -> Path:
     return unit
 
 
-def analyze(*words: str) -> subprocess.CompletedProcess[str]:
-    """What systemd says of a unit."""
-    command = ["systemd-analyze", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
 @needs_systemd
 @pytest.mark.parametrize("more", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
 def test_systemd_takes_it(more: tuple[Path, ...], tmp_path: Path) -> None:
     """No line that it does not know, none that it complains about."""
-    unit = installed(tmp_path, *more)
-    done = analyze("verify", "--man=no", str(unit))
-    complaints = [line for line in done.stderr.splitlines() if str(tmp_path) in line]
-    assert (done.returncode, complaints) == (0, [])
+    assert_accepted(installed(tmp_path, *more), str(tmp_path))
 
 
 @needs_systemd
 @pytest.mark.parametrize("more", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
 def test_it_is_locked_up_well(more: tuple[Path, ...], tmp_path: Path) -> None:
     """Systemd's own figure for what is left open: below 2 of 10."""
-    unit = installed(tmp_path, *more)
-    done = analyze("security", "--offline=true", "--threshold=20", str(unit))
-    if "nrecognized option" in done.stderr or "nknown option" in done.stderr:
-        pytest.skip("this systemd is too old to look at a unit that is not loaded")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_confined(installed(tmp_path, *more))
 
 
 def test_it_writes_where_it_may() -> None:

@@ -20,7 +20,7 @@ from fairwarning.service import fleetfile
 from fairwarning.testing import scenarios
 from tests.docs.pages import GENERATED, ROOT, Block, blocks, pages
 from tests.docs.terminal import Terminal, commands
-from tests.machines.stage import needs_namespaces
+from tests.fixtures.requirements import needs_namespaces
 
 PAGES = [page for page in pages() if GENERATED not in page.parents and list(blocks(page))]
 ELSEWHERE = ("not run: ", "tested by ")

@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
 from tests.docs.pages import GENERATED, ROOT
 from tests.docs.reference import ANEW, PAGES
+from tests.fixtures.requirements import needs_zensical
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -24,7 +24,7 @@ def test_no_page_is_left_over() -> None:
     assert sorted(path.name for path in GENERATED.iterdir()) == sorted(PAGES)
 
 
-@pytest.mark.skipif(find_spec("zensical") is None, reason="zensical is not installed (`make docs`)")
+@needs_zensical
 def test_the_site_builds() -> None:
     """Without a warning."""
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]

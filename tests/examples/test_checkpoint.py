@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.cli.stage import PROGRAM, up
-from tests.examples.stage import copy, running, until
-from tests.machines.stage import needs_namespaces
+from tests.examples.copies import copy
+from tests.fixtures.programs import start_program
+from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import wait_until
 
 
 def blocks(text: str) -> list[int]:
@@ -22,23 +24,22 @@ def blocks(text: str) -> list[int]:
 def test_it_goes_on_after_a_real_reboot(tmp_path: Path) -> None:
     """Saved before the approval, ended by the reboot, and not one block missing or repeated."""
     folder = copy("checkpoint", tmp_path)
-    with up(tmp_path / "data", "--demo", "--memory") as it:
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as it:
         it.poll("db_0")
-        inside = [*PROGRAM, "exec", "--data", str(it.data), "db_0", "--", "sh", "boot.sh"]
-        with running(*inside, folder=folder) as machine:
+        with start_program(*it.inside("db_0", "sh", "boot.sh"), folder=folder) as machine:
             machine.wait_for("block 3:")
             machine.wait_for("watching for db_0")
             assert it.run("machine", "restart", "db_0").returncode == 0
-            until(lambda: machine.said.count("goes on after") == 2, "it is started again")
-            before, _, after = machine.said.rpartition("goes on after")
+            wait_until(lambda: machine.output.count("goes on after") == 2, "it is started again")
+            before, _, after = machine.output.rpartition("goes on after")
             saved = int(re.findall(r"saved after (\d+) blocks", before)[0])
             assert blocks(before)[-1] == saved
             assert before.index(f"saved after {saved}") < before.index("db_0 is rebooted")
             machine.wait_for(f"block {saved + 3}:")
-            done = blocks(machine.said)
+            done = blocks(machine.output)
             assert done == list(range(1, len(done) + 1))
             assert after.startswith(f" {saved} blocks")
-            until(lambda: not it.poll("db_0")["Events"], "the event is over")
+            wait_until(lambda: not it.poll("db_0")["Events"], "the event is over")
 
 
 @pytest.mark.spec("G4")
@@ -50,16 +51,16 @@ def test_it_goes_on_when_nothing_happened_after_all(tmp_path: Path) -> None:
     )
     with Cloud() as cloud:
         machine = cloud.machine("batch_0")
-        with running("sh", "boot.sh", folder=folder, env=machine.env) as it:
+        with start_program("sh", "boot.sh", folder=folder, env=machine.env) as it:
             it.wait_for("block 3:")
             planned = machine.restart().event
             assert planned is not None
             it.wait_for("is done after")
-            done = blocks(it.said)
+            done = blocks(it.output)
             assert json.loads((folder / "saved.json").read_text())["blocks"] == done[-1]
             assert (folder / "paused").exists()
             cloud.cancel(planned)
             it.wait_for(f"block {done[-1] + 3}:")
-            done = blocks(it.said)
+            done = blocks(it.output)
             assert done == list(range(1, len(done) + 1))
             assert machine.history == []

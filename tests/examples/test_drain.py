@@ -1,6 +1,5 @@
 """examples/drain: nobody who came through the proxy is dropped, and the machine comes back."""
 
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.examples.stage import (
-    AGENT,
-    LONGEST_SECONDS,
-    answers,
-    copy,
-    fill_in,
-    free_port,
-    get,
-    running,
-    until,
-)
+from tests.examples.copies import AGENT, copy, fill_in
+from tests.fixtures.http import fetch, free_port, is_listening
+from tests.fixtures.programs import start_program
+from tests.fixtures.requirements import needs_children_in_proc, needs_nginx
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 
 @contextmanager
@@ -31,7 +24,7 @@ def backend(name: str, gate: threading.Event) -> Iterator[int]:
         def do_GET(self) -> None:
             if self.path == "/slow":
                 waiting.set()
-                assert gate.wait(LONGEST_SECONDS)
+                assert gate.wait(LIMIT_SECONDS)
             self.send_response(200)
             self.send_header("Content-Length", str(len(name)))
             self.end_headers()
@@ -53,6 +46,12 @@ def backend(name: str, gate: threading.Event) -> Iterator[int]:
         server.server_close()
 
 
+def visit(port: int, path: str) -> tuple[int, str]:
+    """The status, and which machine answered."""
+    response = fetch(f"http://127.0.0.1:{port}{path}")
+    return response.status, response.text
+
+
 class Visitor(threading.Thread):
     """Asks again and again, and keeps what it was told."""
 
@@ -64,7 +63,7 @@ class Visitor(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.is_set():
-            self.told.append(get(self._port))
+            self.told.append(visit(self._port, "/"))
 
     def stop(self) -> None:
         self._ended.set()
@@ -76,10 +75,8 @@ class Visitor(threading.Thread):
 
 
 @pytest.mark.spec("G4")
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
-@pytest.mark.skipif(
-    not Path("/proc/1/task/1/children").exists(), reason="/proc does not tell a program's children"
-)
+@needs_nginx
+@needs_children_in_proc
 def test_no_request_is_dropped(tmp_path: Path) -> None:
     """It is approved when the last request has its answer; no request has an error."""
     folder, port, gate = copy("drain", tmp_path), free_port(), threading.Event()
@@ -90,28 +87,30 @@ def test_no_request_is_dropped(tmp_path: Path) -> None:
         web = cloud.machines("web", 2)[0]
         proxy = ("nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;")
         with (
-            running(*proxy, folder=folder),
-            running(*AGENT, folder=folder, env=web.env) as agent,
+            start_program(*proxy, folder=folder),
+            start_program(*AGENT, folder=folder, env=web.env) as agent,
         ):
-            until(lambda: answers(port), "nginx listens")
+            wait_until(lambda: is_listening(port), "nginx listens")
             agent.wait_for("watching for web_0")
             waiting = [
-                threading.Thread(target=lambda: slow.append(get(port, "/slow"))) for _ in range(4)
+                threading.Thread(target=lambda: slow.append(visit(port, "/slow"))) for _ in range(4)
             ]
             for thread in waiting:
                 thread.start()
             visitor = Visitor(port)
             visitor.start()
-            until(lambda: visitor.last(10) == {"web_0", "web_1"}, "both are asked")
+            wait_until(lambda: visitor.last(10) == {"web_0", "web_1"}, "both are asked")
             web.restart()
-            until(lambda: len(visitor.told) > 50 and visitor.last(30) == {"web_1"}, "it is down")
+            wait_until(
+                lambda: len(visitor.told) > 50 and visitor.last(30) == {"web_1"}, "it is down"
+            )
             assert web.history == []  # requests are still under way, so it was not approved
             gate.set()
-            until(lambda: web.history == ["reboot"], "it is approved")
+            wait_until(lambda: web.history == ["reboot"], "it is approved")
             for thread in waiting:
                 thread.join()
             cloud.settle()
-            until(lambda: visitor.last(10) == {"web_0", "web_1"}, "it is back")
+            wait_until(lambda: visitor.last(10) == {"web_0", "web_1"}, "it is back")
             visitor.stop()
         assert {status for status, _ in visitor.told + slow} == {200}
         assert {name for _, name in slow} == {"web_0", "web_1"}

@@ -15,7 +15,10 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.examples.stage import AGENT, LONGEST_SECONDS, copy, fill_in, free_port, running, until
+from tests.examples.copies import AGENT, copy, fill_in
+from tests.fixtures.http import free_port
+from tests.fixtures.programs import start_program
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 # PostgreSQL does not run as root, so root is called something else.
 AS_USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534") * (os.geteuid() == 0)
@@ -73,7 +76,7 @@ class Pair:
                 stdout=output,
                 stderr=output,
                 text=True,
-                timeout=LONGEST_SECONDS,
+                timeout=LIMIT_SECONDS,
                 check=False,
             )
             output.seek(0)
@@ -103,7 +106,7 @@ class Pair:
         self.must("pg_basebackup", "-d", self.where(0), "-D", second, "-R", "-c", "fast", "-N")
         self._set(1, f"primary_conninfo = '{self.where(0)}'")
         self.must("pg_ctl", "-w", "-D", second, "-l", "second.log", "start")
-        until(lambda: self.followers(0) == "1", "the standby streams")
+        wait_until(lambda: self.followers(0) == "1", "the standby streams")
         self.ask(0, "create table written (number int primary key)")
 
     def _set(self, server: int, line: str) -> None:
@@ -175,25 +178,25 @@ def test_writes_go_on_at_the_promoted_server(tmp_path: Path) -> None:
         folder = configure(it)
         primary, _ = cloud.machines("db", 2)
         env = primary.env | {"PATH": it.env["PATH"]}
-        with running(*AS_USER, *AGENT, folder=folder, env=env) as agent:
+        with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
             agent.wait_for("watching for db_0")
             writer = Writer(it)
             writer.start()
             try:
-                until(lambda: writer.acknowledged >= 3, "the first writes")
+                wait_until(lambda: writer.acknowledged >= 3, "the first writes")
                 primary.restart()
-                until(lambda: primary.history == ["reboot"], "it is approved")
+                wait_until(lambda: primary.history == ["reboot"], "it is approved")
                 assert it.ask(1, "select pg_is_in_recovery()") == "f"
                 before = writer.acknowledged
-                until(lambda: writer.acknowledged >= before + 3, "writes go on")
+                wait_until(lambda: writer.acknowledged >= before + 3, "writes go on")
                 cloud.settle()
-                until(lambda: it.followers(1) == "1", "the old primary follows")
-                until(lambda: agent.said.count("is done after") == 2, "both hooks are done")
+                wait_until(lambda: it.followers(1) == "1", "the old primary follows")
+                wait_until(lambda: agent.output.count("is done after") == 2, "both hooks are done")
             finally:
                 writer.stop()
         kept = it.ask(1, "select count(*), min(number), max(number) from written")
         assert kept == "|".join(map(str, (writer.acknowledged, 1, writer.acknowledged)))
-        until(
+        wait_until(
             lambda: it.ask(0, "select count(*) from written") == str(writer.acknowledged),
             "the old primary has them all",
         )
@@ -206,10 +209,10 @@ def test_without_a_standby_it_stays_the_primary(tmp_path: Path) -> None:
     with pair(tmp_path) as it, Cloud() as cloud:
         folder = configure(it)
         it.must("pg_ctl", "-w", "-D", str(it.data[1]), "-m", "fast", "stop")
-        until(lambda: it.followers(0) == "0", "nobody follows")
+        wait_until(lambda: it.followers(0) == "0", "nobody follows")
         primary, _ = cloud.machines("db", 2)
         env = primary.env | {"PATH": it.env["PATH"]}
-        with running(*AS_USER, *AGENT, folder=folder, env=env) as agent:
+        with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
             agent.wait_for("watching for db_0")
             primary.restart()
             agent.wait_for("no standby follows, so this server stays the primary")

@@ -8,7 +8,21 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.examples.stage import LONGEST_SECONDS, answers, copy, free_port, get, running, until
+from tests.examples.copies import copy
+from tests.fixtures.http import fetch, free_port, is_listening
+from tests.fixtures.programs import start_program
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+
+
+def status(port: int) -> int:
+    """What the health check of a handler says."""
+    return fetch(f"http://127.0.0.1:{port}/healthz").status
+
+
+def answer(port: int) -> tuple[int, str]:
+    """What the web server says."""
+    response = fetch(f"http://127.0.0.1:{port}/")
+    return response.status, response.text
 
 
 @pytest.mark.spec("G4")
@@ -17,18 +31,20 @@ def test_the_balancer_knows_before_the_approval(tmp_path: Path) -> None:
     folder, port = copy("load-balancer", tmp_path), free_port()
     with Cloud() as cloud:
         web = cloud.machine("web")
-        with running(sys.executable, "handler.py", str(port), folder=folder, env=web.env) as it:
-            until(lambda: answers(port), "it listens")
-            assert get(port, "/healthz")[0] == 200
+        with start_program(
+            sys.executable, "handler.py", str(port), folder=folder, env=web.env
+        ) as it:
+            wait_until(lambda: is_listening(port), "it listens")
+            assert status(port) == 200
             web.restart()
-            until(lambda: get(port, "/healthz")[0] == 503, "it is out")
+            wait_until(lambda: status(port) == 503, "it is out")
             assert web.history == []
-            assert get(port, "/healthz")[0] == 503
+            assert status(port) == 503
             it.wait_for("told of Reboot, left")
-            until(lambda: web.history == ["reboot"], "it is approved")
-            assert get(port, "/healthz")[0] == 503
+            wait_until(lambda: web.history == ["reboot"], "it is approved")
+            assert status(port) == 503
             cloud.settle()
-            until(lambda: get(port, "/healthz")[0] == 200, "it is back")
+            wait_until(lambda: status(port) == 200, "it is back")
 
 
 @pytest.mark.spec("G4")
@@ -37,13 +53,15 @@ def test_the_balancer_example_leaves_a_shared_event_alone(tmp_path: Path) -> Non
     folder, port = copy("load-balancer", tmp_path), free_port()
     with Cloud() as cloud:
         first, second = cloud.machines("db", 2, host="rack", update_domains=1)
-        with running(sys.executable, "handler.py", str(port), folder=folder, env=first.env) as it:
-            until(lambda: answers(port), "it listens")
+        with start_program(
+            sys.executable, "handler.py", str(port), folder=folder, env=first.env
+        ) as it:
+            wait_until(lambda: is_listening(port), "it listens")
             cloud.rollout([first, second], by_host=True)
-            until(lambda: [get(port, "/healthz")[0] for _ in range(2)] == [503, 503], "it is out")
+            wait_until(lambda: [status(port) for _ in range(2)] == [503, 503], "it is out")
             it.wait_for("told of Freeze, left")
             second.approve()
-            until(lambda: first.history == ["freeze"], "the others approve it")
+            wait_until(lambda: first.history == ["freeze"], "the others approve it")
             cloud.settle()
             it.wait_for("Freeze is over: back")
         assert "by db_0" not in cloud.journal()
@@ -55,19 +73,19 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
     folder = copy("event-log", tmp_path)
     with Cloud() as cloud:
         one, other = cloud.machines("db", 2)
-        with running(sys.executable, "log.py", folder=folder, env=one.env) as it:
+        with start_program(sys.executable, "log.py", folder=folder, env=one.env) as it:
             planned = one.restart().event
             assert planned is not None
             it.wait_for('"phase": "scheduled"')
             other.restart()
-            until(lambda: it.said.count("\n") == 2, "the neighbour's is written, too")
+            wait_until(lambda: it.output.count("\n") == 2, "the neighbour's is written, too")
             assert one.history == []
             one.approve(planned)
             it.wait_for('"phase": "started"')
             cloud.cancel(other.events[0])
             cloud.settle()
-            until(lambda: it.said.count('"phase": "over"') == 2, "both are over")
-            lines = [json.loads(line) for line in it.said.splitlines()]
+            wait_until(lambda: it.output.count('"phase": "over"') == 2, "both are over")
+            lines = [json.loads(line) for line in it.output.splitlines()]
         mine = [line for line in lines if line["concerns_me"]]
         assert [line["phase"] for line in mine] == ["scheduled", "started", "over"]
         assert {(line["event"], line["machine"], line["type"]) for line in mine} == {
@@ -88,20 +106,22 @@ def test_the_web_server_finishes_what_it_began(tmp_path: Path) -> None:
     folder, port = copy("web-server", tmp_path), free_port()
     with Cloud() as cloud:
         web = cloud.machine("web")
-        with running(sys.executable, "server.py", str(port), folder=folder, env=web.env) as it:
+        with start_program(
+            sys.executable, "server.py", str(port), folder=folder, env=web.env
+        ) as it:
             it.wait_for("open")
-            assert get(port) == (200, "0 bytes\n")
-            with socket.create_connection(("127.0.0.1", port), LONGEST_SECONDS) as slow:
+            assert answer(port) == (200, "0 bytes\n")
+            with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as slow:
                 slow.sendall(b"POST / HTTP/1.1\r\nHost: web\r\nContent-Length: 5\r\n\r\n12")
                 web.restart()
                 it.wait_for("closed, 1 under way")
-                assert not answers(port)
+                assert not is_listening(port)
                 assert web.history == []
                 slow.sendall(b"345")
-                answer = slow.makefile("rb").read()
-            assert answer.startswith(b"HTTP/1.1 200 OK")
-            assert answer.endswith(b"5 bytes\n")
-            until(lambda: web.history == ["reboot"], "it is approved")
+                late = slow.makefile("rb").read()
+            assert late.startswith(b"HTTP/1.1 200 OK")
+            assert late.endswith(b"5 bytes\n")
+            wait_until(lambda: web.history == ["reboot"], "it is approved")
             cloud.settle()
-            until(lambda: answers(port), "it is open again")
-            assert get(port) == (200, "0 bytes\n")
+            wait_until(lambda: is_listening(port), "it is open again")
+            assert answer(port) == (200, "0 bytes\n")

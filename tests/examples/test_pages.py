@@ -2,8 +2,6 @@
 
 import re
 import shlex
-import shutil
-import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -11,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fairwarning.pytest_plugin import Cloud
-from tests.cli.stage import PROGRAM, Up, up
-from tests.examples.stage import LONGEST_SECONDS, running, until
-from tests.machines.stage import needs_namespaces
+from tests.fixtures.programs import ROOT, run_program, start_program
+from tests.fixtures.requirements import needs_curl, needs_namespaces
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import wait_until
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 def block(page: str, language: str, holding: str) -> str:
@@ -26,10 +25,10 @@ def block(page: str, language: str, holding: str) -> str:
     return str(one)
 
 
-def inside(it: Up, machine: str, *command: str) -> list[str]:
+def inside(it: ServiceProcess, machine: str, *command: str) -> list[str]:
     """The command that runs a program in a machine, which has asked for its events before."""
     it.poll(machine)
-    return [*PROGRAM, "exec", "--data", str(it.data), machine, "--", *command]
+    return it.inside(machine, *command)
 
 
 @pytest.mark.spec("G1", "O3", "O4")
@@ -40,13 +39,13 @@ def test_the_first_handler_is_told_and_rebooted(tmp_path: Path) -> None:
     handler.write_text(block("first-event.md", "python", "saving my work"))
     shown = block("first-event.md", "text", "fairwarning: db_0 is rebooted").splitlines()
     with (
-        up(tmp_path / "data", "--demo", "--memory") as it,
-        running(*inside(it, "db_0", "python3", str(handler)), folder=tmp_path) as program,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
+        start_program(*inside(it, "db_0", "python3", str(handler)), folder=tmp_path) as program,
     ):
         program.wait_for("I am db_0")
         assert it.run("machine", "restart", "db_0").stdout.startswith("db_0: accepted, operation ")
-        until(lambda: program.said.count("I am db_0") == 2, "it is started again")
-        said = program.said.splitlines()
+        wait_until(lambda: program.output.count("I am db_0") == 2, "it is started again")
+        said = program.output.splitlines()
     rare = "Reboot is started"  # it may be read in the last moment, or not
     known = [line for line in said if line in set(shown) - {rare}]
     assert known == [line for line in shown if line != rare]
@@ -59,12 +58,12 @@ def test_the_first_hook_runs(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
     agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
     with (
-        up(tmp_path / "data", "--demo", "--memory") as it,
-        running(*inside(it, "db_1", *agent), folder=tmp_path) as program,
+        ServiceProcess(tmp_path / "data", "--demo", "--memory") as it,
+        start_program(*inside(it, "db_1", *agent), folder=tmp_path) as program,
     ):
         program.wait_for("watching for db_1")
         assert it.run("machine", "restart", "db_1").returncode == 0
-        until(lambda: program.said.count("watching for db_1") == 2, "it is started again")
+        wait_until(lambda: program.output.count("watching for db_1") == 2, "it is started again")
         assert (tmp_path / "prepared.txt").read_text() == "Reboot of db_1\n"
 
 
@@ -76,14 +75,7 @@ def test_the_first_test_passes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
     if "fairwarning" not in _plugins():
         command += ["-p", "fairwarning.pytest_plugin"]
-    done = subprocess.run(
-        [*command, "test_handler.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_SECONDS,
-        check=False,
-    )
+    done = run_program(*command, "test_handler.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
@@ -102,23 +94,19 @@ def test_the_better_python_client(tmp_path: Path) -> None:
         client.write_text(text.replace("http://169.254.169.254", one.url))
 
         def run() -> str:
-            command = [sys.executable, str(client)]
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True
-            )
-            return done.stdout
+            return run_program(sys.executable, client, check=True).stdout
 
         assert run() == ""
         other.restart()
         assert run() == ""
         one.restart()
         assert run() == "preparing for Reboot\n"
-        until(lambda: one.history == ["reboot"], "it was approved")
+        wait_until(lambda: one.history == ["reboot"], "it was approved")
         assert other.history == []
 
 
 @pytest.mark.spec("M1", "M12")
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@needs_curl
 def test_the_curl_commands() -> None:
     """As the page has them: reading, approving, and what is said to one without the header."""
     page = block("clients.md", "console", "curl -H Metadata:true -d").replace("\\\n", " ")
@@ -129,10 +117,7 @@ def test_the_curl_commands() -> None:
 
         def curl(line: str) -> str:
             words = shlex.split(line.replace("http://169.254.169.254", web.url))
-            done = subprocess.run(
-                [*words, "-sS", "--noproxy", "*"], capture_output=True, text=True, check=True
-            )
-            return done.stdout
+            return run_program(*words, "-sS", "--noproxy", "*", check=True).stdout
 
         assert curl(read) == '{"DocumentIncarnation":1,"Events":[]}'
         planned = web.restart().event
@@ -142,4 +127,4 @@ def test_the_curl_commands() -> None:
         known = re.search(r'"EventId":"([^"]+)"', approve)
         assert known is not None
         assert curl(approve.replace(known[1], planned.id)) == ""
-        until(lambda: web.history == ["reboot"], "it was approved")
+        wait_until(lambda: web.history == ["reboot"], "it was approved")

@@ -1,27 +1,18 @@
 """examples/systemd: the unit is one that systemd takes, and it locks the agent up well."""
 
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from fairwarning.guest.agent import config, system
-from tests.examples.stage import EXAMPLES, copy
+from tests.examples.copies import EXAMPLES, copy
+from tests.fixtures.requirements import needs_systemd
+from tests.fixtures.systemd import assert_accepted, assert_confined
 
 CONFIGURATIONS = sorted(EXAMPLES.glob("*/agent.toml"))
 UNIT = "fairwarning-agent.service"
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="systemd is not installed"
-)
-
-
-def analyze(*words: str) -> subprocess.CompletedProcess[str]:
-    """What systemd says of a unit."""
-    command = ["systemd-analyze", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
 @needs_systemd
@@ -30,19 +21,13 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     unit = copy("systemd", tmp_path) / UNIT
     here = unit.read_text().replace("/opt/fairwarning/bin/fairwarning", sys.executable)
     unit.write_text(here)
-    done = analyze("verify", "--man=no", str(unit))
-    complaints = [line for line in done.stderr.splitlines() if UNIT in line]
-    assert (done.returncode, complaints) == (0, [])
+    assert_accepted(unit, UNIT)
 
 
 @needs_systemd
 def test_it_is_locked_up_well(tmp_path: Path) -> None:
     """Systemd's own figure for what is left open: below 2 of 10."""
-    unit = copy("systemd", tmp_path) / UNIT
-    done = analyze("security", "--offline=true", "--threshold=20", str(unit))
-    if "nrecognized option" in done.stderr or "nknown option" in done.stderr:
-        pytest.skip("this systemd is too old to look at a unit that is not loaded")
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_confined(copy("systemd", tmp_path) / UNIT)
 
 
 def test_its_places_are_the_agents_own() -> None:

@@ -29,7 +29,7 @@ from fairwarning.metadata.server import Server
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import Fault, FaultKind
 from fairwarning.service.fleet import Fleet
-from tests.metadata.rig import Endpoint
+from tests.fixtures.endpoint import EndpointHarness
 
 ROOT = Path(__file__).parents[2]
 LONG = 20.0  # seconds after which what should have happened will not
@@ -44,7 +44,7 @@ def until(condition: Callable[[], object], what: Callable[[], str] = str) -> Non
         time.sleep(0.01)
 
 
-class Cloud(Endpoint):
+class Cloud(EndpointHarness):
     """Our endpoint; it knows the logs that there were when an approval came."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from fairwarning.metadata.identity import always
 from fairwarning.metadata.listeners import open_unix
 from fairwarning.service.faults import Fault, FaultKind
 from fairwarning.service.settings import Settings
+from tests.fixtures.endpoint import EndpointHarness
 from tests.guest.clients import BOTH, SOON, Client, done, ids, meanwhile
-from tests.metadata.rig import Endpoint
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -32,7 +32,7 @@ VERSIONS = [
 ]
 
 
-def url(it: Endpoint, machine: str) -> str:
+def url(it: EndpointHarness, machine: str) -> str:
     """Where this machine asks our endpoint."""
     host, port = it.address(machine)
     return f"http://{host}:{port}"
@@ -42,7 +42,7 @@ def url(it: Endpoint, machine: str) -> str:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_of_ours(guest: type[Client], version: str) -> None:
     """Whichever a program asks for, the same event comes out of it, as far as it goes."""
-    with Endpoint(Settings(preview=True)) as it:
+    with EndpointHarness(Settings(preview=True)) as it:
         it.make("db", 2)
         with guest(url(it, "db_0"), version=version) as client:
             assert client.document() == Document(1)
@@ -65,12 +65,12 @@ def test_every_version_of_ours(guest: type[Client], version: str) -> None:
 @BOTH
 def test_a_change_is_seen_at_once(guest: type[Client]) -> None:
     """Our endpoint holds the request, so one is enough."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             client.document()
             waiting = meanwhile(client.wait)
-            it.until(lambda: it.server.counts.held == 1)
+            it.wait_until(lambda: it.server.counts.held == 1)
             event = it.restart("db_0")
             assert ids(done(waiting)) == [event.id]
             it.tick()
@@ -80,15 +80,15 @@ def test_a_change_is_seen_at_once(guest: type[Client]) -> None:
 @BOTH
 def test_a_held_request_that_brings_nothing(guest: type[Client]) -> None:
     """It is followed by another right away, until the timeout."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             known = client.document()
             waiting = meanwhile(lambda: client.wait(1.1))
-            it.until(lambda: it.server.counts.held == 1)
+            it.wait_until(lambda: it.server.counts.held == 1)
             assert done(waiting) == known
             waiting = meanwhile(client.wait)
-            it.until(lambda: it.server.counts.held == 1)
+            it.wait_until(lambda: it.server.counts.held == 1)
             event = it.restart("db_0")
             assert ids(done(waiting)) == [event.id]
 
@@ -98,7 +98,7 @@ def test_a_held_request_that_brings_nothing(guest: type[Client]) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
     """Events that were known stay known through it, the rest works again after it (IG5)."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             client.document()
@@ -119,7 +119,7 @@ def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL])
 def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> None:
     """What is no name is never taken for one."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             fault = Fault(kind=kind, scope="db", count=1)
@@ -131,7 +131,7 @@ def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> N
 @pytest.mark.spec("G3")
 def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
     """It is the one that events name, and not the host's."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.create(CreateSet(set="web", capacity=2))
         name = next(iter(it._addresses))
         with guest(url(it, name)) as client:
@@ -141,7 +141,7 @@ def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
             assert client.wait().find(event.id) is not None
             assert client.events()[0].concerns(client.me())
             target = f"/metadata/instance/compute/osProfile/computerName?{TEXT}"
-            host = it.ask(name, "GET", target, {"Metadata": "true"}).body.decode()
+            host = it.send_from(name, "GET", target, {"Metadata": "true"}).body.decode()
             assert host
             assert not client.events()[0].concerns(host)
 
@@ -149,7 +149,7 @@ def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
 @BOTH
 def test_approving_with_ours(guest: type[Client]) -> None:
     """Twice does no harm; what is not there is refused, with a text; then nothing is approved."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         with guest(url(it, "db_0")) as client:
             client.document()
@@ -166,7 +166,7 @@ def test_approving_with_ours(guest: type[Client]) -> None:
 @BOTH
 def test_a_day_of_silence_with_ours(guest: type[Client]) -> None:
     """The feature goes off and the counter begins anew; the client sees what is there."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             client.document()
@@ -185,11 +185,11 @@ def test_a_day_of_silence_with_ours(guest: type[Client]) -> None:
 @BOTH
 def test_a_feature_that_takes_its_time(guest: type[Client]) -> None:
     """The first request is held while it is switched on, and then answered."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", rules=Rules(enable_delay_seconds=120))
         with guest(url(it, "db_0")) as client:
             waiting = meanwhile(client.document)
-            it.until(lambda: bool((seen := it.fleet.documents.get("db")) and seen.incarnation))
+            it.wait_until(lambda: bool((seen := it.fleet.documents.get("db")) and seen.incarnation))
             it.advance(120)
             assert done(waiting) == Document(1)
 
@@ -198,14 +198,14 @@ def test_a_feature_that_takes_its_time(guest: type[Client]) -> None:
 @BOTH
 def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
     """Our endpoint can listen on one; all works as elsewhere."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.listen_on(open_unix(tmp_path / "s"), always("db", "db_0"))
         with guest(f"unix:{tmp_path / 's'}") as client:
             assert client.me() == "db_0"
             client.document()
             waiting = meanwhile(client.wait)
-            it.until(lambda: it.server.counts.held == 1)
+            it.wait_until(lambda: it.server.counts.held == 1)
             event = it.restart("db_0")
             assert ids(done(waiting)) == [event.id]
             client.approve(event.id)
@@ -215,7 +215,7 @@ def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
 @BOTH
 def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
     """With Azure's limit switched on, a client that is in a hurry still gets there."""
-    with Endpoint(Settings(requests_per_second=5)) as it:
+    with EndpointHarness(Settings(requests_per_second=5)) as it:
         it.make("db")
         with guest(url(it, "db_0")) as client:
             for _ in range(12):
@@ -226,7 +226,7 @@ def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
 @BOTH
 def test_a_version_that_ours_does_not_have(guest: type[Client]) -> None:
     """An unknown one may come to be; a malformed one is refused at once."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with (
             guest(url(it, "db_0"), version="2031-01-01", patience=0) as client,
@@ -239,14 +239,14 @@ def test_a_version_that_ours_does_not_have(guest: type[Client]) -> None:
 
 def test_a_wait_that_is_cancelled() -> None:
     """Whatever it was doing, the client can be used after it, and no answer goes astray."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
 
         async def work() -> None:
             async with AsyncScheduledEvents(url(it, "db_0"), every=SOON) as client:
                 await client.document()
                 waiting = asyncio.create_task(client.wait())
-                await asyncio.to_thread(it.until, lambda: it.server.counts.held == 1)
+                await asyncio.to_thread(it.wait_until, lambda: it.server.counts.held == 1)
                 waiting.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await waiting

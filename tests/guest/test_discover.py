@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import dhcp, discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
+from tests.fixtures.requirements import needs_linux
 from tests.guest.clients import Asynchronous, Client, Plain
 from tests.guest.double import LONGEST_SECONDS, Double
 from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
@@ -328,7 +329,7 @@ print("found")
 
 
 @pytest.mark.spec("G7")
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has networks of one's own")
+@needs_linux
 def test_the_link_local_address(tmp_path: Path) -> None:
     """First nobody is there, then an endpoint is, and a client that is told nothing finds it."""
     (tmp_path / "home").mkdir()

@@ -20,6 +20,7 @@ from fairwarning.guest.agent.config import Config
 from fairwarning.guest.agent.journal import Journal
 from fairwarning.guest.agent.plan import Entry, Plan
 from fairwarning.guest.watch import Phase
+from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
 
 pytestmark = pytest.mark.spec("G6")
@@ -189,7 +190,7 @@ def test_two_agents_do_not_share_a_journal(tmp_path: Path) -> None:
     assert held(tmp_path) == [SEEN]
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+@needs_ordinary_user
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """The agent says so before anything runs."""
     tmp_path.chmod(0o500)

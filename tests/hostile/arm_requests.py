@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from fairwarning.arm.call import BODY_BYTES
-from tests.arm.everything import Ask, filled
-from tests.arm.rig import VERSION
+from tests.arm.everything import RouteRequest, filled
+from tests.fixtures.arm import VERSION
 
 Json = Any
 
@@ -196,7 +196,7 @@ class Sent:
     headers: Mapping[str, str]
 
 
-def bent(ask: Ask, bend: Bend) -> Sent:
+def bent(ask: RouteRequest, bend: Bend) -> Sent:
     """A request that works, changed."""
     names = [name for name in ask.params if name != "subscription"]
     params = dict(ask.params)

@@ -19,7 +19,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.service import resources
 from tests.arm.everything import entities
-from tests.arm.rig import Answer, Control
+from tests.fixtures.arm import ArmHarness
+from tests.fixtures.http import Response
 from tests.hostile.arm_requests import Choices
 
 GROUPS, NAMES = ("g", "g", "g", "H"), ("a", "a", "a", "B")
@@ -46,12 +47,12 @@ _DAY_SECONDS = 24 * 3600
 class Life:
     """A small fleet, and whoever lives with it."""
 
-    def __init__(self, arm: Control, choose: Choices) -> None:
+    def __init__(self, arm: ArmHarness, choose: Choices) -> None:
         self.arm = arm
         self._choose = choose
         self._rollouts = 0
         self.group = ""
-        self.asked: list[tuple[str, str, Answer]] = []
+        self.asked: list[tuple[str, str, Response]] = []
 
     def step(self) -> None:
         """Something happens."""
@@ -76,7 +77,7 @@ class Life:
     # --- Asking ---
 
     def _ask(self, method: str, path: str, body: object = None) -> None:
-        answer = self.arm.ask(method, f"{self.group}{path}", body)
+        answer = self.arm.request(method, f"{self.group}{path}", body)
         self.asked.append((method, f"{self.group}{path}", answer))
 
     def _compute(self, method: str, path: str, body: object = None) -> None:
@@ -265,7 +266,7 @@ STEPS: Sequence[Callable[[Life], None]] = (
 # --- What always holds ----------------------------------------------------------------------------
 
 
-def assert_sound(arm: Control) -> None:
+def assert_sound(arm: ArmHarness) -> None:
     """What is written about and what there is belong together, and nothing is left over."""
     found = arm._runner.run(entities(arm))
     for entity in found.values():
@@ -343,7 +344,7 @@ def _check_machine(found: Mapping[Ref, Entity | None], scope: Scope, machine: Ma
         assert (resource.scope, resource.machine) == (scope.id, machine.name)
 
 
-def assert_ends(arm: Control) -> None:
+def assert_ends(arm: ArmHarness) -> None:
     """Once enough time has passed, nothing is under way."""
     arm.driver.fail = ""
     for _ in range(_DAYS):

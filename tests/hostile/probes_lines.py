@@ -1,5 +1,6 @@
 """Probes of the request line: methods, targets, versions; and what is not HTTP at all."""
 
+from tests.fixtures.endpoint import EVENTS
 from tests.hostile.probes import Probe, malformed, refused, served
 from tests.hostile.wire import (
     APPROVE,
@@ -14,7 +15,6 @@ from tests.hostile.wire import (
     head,
     post,
 )
-from tests.metadata.rig import EVENTS
 
 _QUERY = TARGET.partition("?")[2]
 

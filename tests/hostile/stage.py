@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from fairwarning.metadata.connection import Connection
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.wire import TARGET, Client, get
-from tests.metadata.rig import Endpoint
 
 _LOOKS = 20_000  # at most; each lets the endpoint's loop turn once
 
@@ -15,7 +15,7 @@ HELD = get('If-None-Match: "2"', target=f"{TARGET}&wait=300")
 """A long poll that is held after `prepare`."""
 
 
-def prepare(it: Endpoint) -> str:
+def prepare(it: EndpointHarness) -> str:
     """A scope that is on, with an event that waits for approval; the event's id."""
     it.make("av", 2)
     assert it.get("av_0").status == 200
@@ -26,14 +26,14 @@ def prepare(it: Endpoint) -> str:
     return event
 
 
-def stop_time(it: Endpoint) -> None:
+def stop_time(it: EndpointHarness) -> None:
     """From now on only `it.tick()` lets the endpoint's seconds pass."""
     ticker = it.server._ticker
     assert ticker is not None
     it.call(ticker.cancel)
 
 
-def until(it: Endpoint, holds: Callable[[], bool]) -> None:
+def until(it: EndpointHarness, holds: Callable[[], bool]) -> None:
     """Let the endpoint's loop turn until this is so."""
     for _ in range(_LOOKS):
         if it.call(holds):
@@ -41,18 +41,18 @@ def until(it: Endpoint, holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came about")
 
 
-def turn(it: Endpoint) -> None:
+def turn(it: EndpointHarness) -> None:
     """Let the loop turn a few times: what was sent is most likely read by then."""
     for _ in range(3):
         it.call(lambda: None)
 
 
-def connections(it: Endpoint) -> list[Connection]:
+def connections(it: EndpointHarness) -> list[Connection]:
     """The endpoint's side of what is open."""
     return it.call(lambda: list(it.connections))
 
 
-def client_of(it: Endpoint, machine: str = "av_0") -> Client:
+def client_of(it: EndpointHarness, machine: str = "av_0") -> Client:
     """A connection of this machine, and the endpoint knows of it."""
     before = it.server.accepted
     client = Client(it.open(machine))
@@ -60,7 +60,7 @@ def client_of(it: Endpoint, machine: str = "av_0") -> Client:
     return client
 
 
-def hold(it: Endpoint, client: Client, request: bytes = HELD) -> None:
+def hold(it: EndpointHarness, client: Client, request: bytes = HELD) -> None:
     """Send a long poll, and see that it is held."""
     before = it.server.counts.held
     client.send(request)

@@ -20,7 +20,8 @@ from fairwarning.arm.login import FORM_BYTES
 from fairwarning.arm.routes import Route
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from tests.arm.everything import OPERATOR, OURS, Everything, Mould, state
-from tests.arm.rig import VERSION, Answer
+from tests.fixtures.arm import VERSION
+from tests.fixtures.http import Response
 from tests.hostile.arm_requests import BENDS, LIMIT, Bend, Sent, bent
 from tests.hostile.arm_templates import EXPRESSIONS, TEMPLATES
 
@@ -92,13 +93,13 @@ def crowd() -> Iterator[Crowd]:
     made.drop()
 
 
-def send(arm: Everything, sent: Sent) -> Answer:
+def send(arm: Everything, sent: Sent) -> Response:
     """Send it as the operator, who may do everything."""
     headers = {"authorization": f"Bearer {arm.tokens.access(OPERATOR)}", **sent.headers}
     return arm.send(sent.method, sent.path, sent.query, sent.body, headers)
 
 
-def check(crowd: Crowd, arm: Everything, sent: Sent, answer: Answer) -> None:
+def check(crowd: Crowd, arm: Everything, sent: Sent, answer: Response) -> None:
     """What holds for each request."""
     assert answer.status in DOCUMENTED[sent.method], (sent, answer)
     assert arm.fleet.broken is None, sent
@@ -109,7 +110,7 @@ def check(crowd: Crowd, arm: Everything, sent: Sent, answer: Answer) -> None:
         assert_kept(arm, answer)
 
 
-def assert_told(sent: Sent, answer: Answer) -> None:
+def assert_told(sent: Sent, answer: Response) -> None:
     """A code that can be compared, and a sentence that can be read."""
     if sent.method == "HEAD" and not answer.body:
         return
@@ -117,12 +118,12 @@ def assert_told(sent: Sent, answer: Answer) -> None:
         return  # how an operation ended is told in the same shape, and is no refusal
     assert set(answer.json) == {"error"}, sent
     assert set(answer.json["error"]) == {"code", "message"}, sent
-    assert answer.code.isalpha(), sent
-    assert answer.code.isascii(), sent
-    assert 0 < len(answer.message) <= MESSAGE_CHARACTERS, (sent, len(answer.message))
+    assert answer.error_code.isalpha(), sent
+    assert answer.error_code.isascii(), sent
+    assert 0 < len(answer.error_message) <= MESSAGE_CHARACTERS, (sent, len(answer.error_message))
 
 
-def assert_kept(arm: Everything, answer: Answer) -> None:
+def assert_kept(arm: Everything, answer: Response) -> None:
     """What was written is there, under the id that it was given, and reads the same."""
     put = answer.json
     got = arm.get(f"/{put['id']}")
@@ -144,7 +145,7 @@ def _label(route: Route) -> str:
 def test_no_request_does_harm(crowd: Crowd, route: Route, bend: Bend) -> None:
     """It is done, soundly, or it is refused with a code and a reason, and nothing has changed."""
     with crowd.lent() as arm:
-        sent = bent(arm.request(route), bend)
+        sent = bent(arm.request_for(route), bend)
         answer = send(arm, sent)
         if route.public:
             assert answer.status in {200, 400, 401, 404, 405}, (sent, answer)
@@ -160,7 +161,7 @@ def test_the_largest_body(crowd: Crowd, over: bool) -> None:
         if not route.writes or route.public:
             continue
         with crowd.lent() as arm:
-            ask = arm.request(route)
+            ask = arm.request_for(route)
             sent = Sent(route.method, ask.path, f"api-version={VERSION}", LIMIT[over], {})
             answer = send(arm, sent)
             reads = route.method in {"PUT", "PATCH"} or answer.status == 413
@@ -175,17 +176,17 @@ def test_listings_in_pages(
     """Whatever else stands in a query, each page leads to the next, and all are listed once."""
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with crowd.lent() as arm:
-        whole = {route.path: arm.call(arm.request(route)).body for route in everywhere}
+        whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
         for module in (plane, subscriptions, instances):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:
                 expected = json.loads(whole[route.path])["value"]
-                first = arm.ask("GET", f"/{arm.request(route).path}?{urlencode(query)}")
+                first = arm.request("GET", f"/{arm.request_for(route).path}?{urlencode(query)}")
                 assert list(pages(arm, first)) == expected, route
 
 
-def pages(arm: Everything, answer: Answer) -> Iterator[object]:
+def pages(arm: Everything, answer: Response) -> Iterator[object]:
     """What stands on a page and on all that follow."""
     for _ in range(PAGES):
         assert answer.status == 200, answer
@@ -271,13 +272,13 @@ def test_no_login_does_harm(crowd: Crowd, login: Login) -> None:
 _DEPLOYMENT = f"/resourceGroups/{OURS}/providers/Microsoft.Resources/deployments/new"
 
 
-def deploy(crowd: Crowd, body: object) -> tuple[Answer, Answer]:
+def deploy(crowd: Crowd, body: object) -> tuple[Response, Response]:
     """What validating it says, and deploying it; either does no harm."""
     with crowd.lent() as arm:
         return _deployed(crowd, arm, body)
 
 
-def _deployed(crowd: Crowd, arm: Everything, body: object) -> tuple[Answer, Answer]:
+def _deployed(crowd: Crowd, arm: Everything, body: object) -> tuple[Response, Response]:
     valid = arm.post(f"{_DEPLOYMENT}/validate", body)
     assert valid.status in {200, 400, 404, 413}, (body, valid)
     assert crowd.unchanged()
@@ -292,7 +293,7 @@ def _deployed(crowd: Crowd, arm: Everything, body: object) -> tuple[Answer, Answ
     return valid, done
 
 
-def assert_ended(arm: Everything, done: Answer) -> None:
+def assert_ended(arm: Everything, done: Response) -> None:
     """The deployment tells how it went."""
     status = arm.follow(done.headers["azure-asyncoperation"]).json
     assert status["status"] in {"Succeeded", "Failed"}

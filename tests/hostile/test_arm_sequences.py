@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.model import Scope
 from tests.arm.everything import AVAILABILITY, MACHINE, SERVICE, SET, Json, state
-from tests.arm.rig import Control
+from tests.fixtures.arm import ArmHarness
 from tests.hostile.arm_requests import Choices
 from tests.hostile.arm_steps import Life, assert_ends, assert_sound
 from tests.hostile.test_arm_fuzz import DOCUMENTED
@@ -21,14 +21,14 @@ STEPS = 40
 @given(st.lists(st.binary(min_size=STEP_BYTES, max_size=STEP_BYTES), min_size=5, max_size=STEPS))
 def test_no_sequence_does_harm(steps: list[bytes]) -> None:
     """Things and what is written about them come and go together; all that is begun ends."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         Life(arm, Choices(b"")).begin()
         for data in steps:
             take(arm, data)
         assert_ends(arm)
 
 
-def take(arm: Control, data: bytes) -> None:
+def take(arm: ArmHarness, data: bytes) -> None:
     """One step, which is done, or refused and nothing has changed."""
     before = state(arm)
     life = Life(arm, Choices(data))
@@ -56,7 +56,7 @@ def take(arm: Control, data: bytes) -> None:
 )
 def test_a_group_waits_for_what_leaves(thing: str, body: Json, inside: str, error: str) -> None:
     """What is being deleted when its group is deleted is gone before the group is, or both stay."""
-    with Control() as arm:
+    with ArmHarness() as arm:
         path = f"{arm.group()}/providers/Microsoft.Compute/{thing}"
         assert arm.put(path, body).status in {200, 201}
         for scope in arm._runner.run(arm.store.names(Scope, "", 10)):

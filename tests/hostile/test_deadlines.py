@@ -3,15 +3,15 @@ import socket
 import pytest
 
 from fairwarning.core import limits
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.stage import client_of, connections, hold, prepare, stop_time, until
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
-from tests.metadata.rig import Endpoint
 
 HALF_HEAD = POLL[:-10]
 HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 
 
-def read_in(it: Endpoint) -> None:
+def read_in(it: EndpointHarness) -> None:
     """The endpoint has begun to read a request on its one connection."""
     (connection,) = connections(it)
     until(it, lambda: connection._reader is not None)
@@ -20,7 +20,7 @@ def read_in(it: Endpoint) -> None:
 @pytest.mark.spec("M17")
 def test_silence_ends_at_the_header_deadline() -> None:
     """A connection on which nothing was ever said is closed, without a word."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             it.tick(limits.HEADER_SECONDS)
@@ -42,7 +42,7 @@ def test_silence_ends_at_the_header_deadline() -> None:
 )
 def test_half_a_request_ends_at_its_deadline(begun: bytes, seconds: int) -> None:
     """A request that does not come to its end in time is refused with 408, and closed on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             client.send(begun)
@@ -64,7 +64,7 @@ def test_half_a_request_ends_at_its_deadline(begun: bytes, seconds: int) -> None
 )
 def test_a_good_request_before_it_buys_no_time(begun: bytes, seconds: int) -> None:
     """Half a request behind a whole one, in one piece, has no longer than any other."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             assert client.ask(POLL + begun).status == 200
@@ -76,7 +76,7 @@ def test_a_good_request_before_it_buys_no_time(begun: bytes, seconds: int) -> No
 @pytest.mark.spec("M17")
 def test_drops_buy_no_time() -> None:
     """One byte a second is as slow as none: the deadline is the whole head's."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             for byte in POLL[: limits.HEADER_SECONDS + 1]:
@@ -89,7 +89,7 @@ def test_drops_buy_no_time() -> None:
 @pytest.mark.spec("M17", "M20")
 def test_an_idle_connection_is_kept_for_a_while() -> None:
     """After an answer a connection may be quiet, but not for ever."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             for _ in range(2):  # each request begins it anew
@@ -104,7 +104,7 @@ def test_an_idle_connection_is_kept_for_a_while() -> None:
 @pytest.mark.spec("M18")
 def test_a_long_poll_is_not_idle() -> None:
     """A held request outlives every deadline of those who ask nothing."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             hold(it, client)
@@ -116,7 +116,7 @@ def test_a_long_poll_is_not_idle() -> None:
 @pytest.mark.spec("M18", "M20")
 def test_half_a_request_behind_a_long_poll_waits_its_turn() -> None:
     """The deadline of a request behind a held one is no answer to the held one."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             hold(it, client)
@@ -135,7 +135,7 @@ _EVENTS = 50
 _BIG_POLLS = 1_000
 
 
-def unread(it: Endpoint) -> Client:
+def unread(it: EndpointHarness) -> Client:
     """A client with a large document that asks for it a thousand times and reads nothing."""
     it.make("av", _EVENTS)
     assert it.get("av_0").status == 200
@@ -154,7 +154,7 @@ def unread(it: Endpoint) -> Client:
 @pytest.mark.spec("M17")
 def test_a_client_that_does_not_read_is_let_go() -> None:
     """Answers that nobody takes are thrown away, and the connection with them."""
-    with Endpoint() as it, unread(it):
+    with EndpointHarness() as it, unread(it):
         it.tick(limits.WRITE_SECONDS)
         assert len(connections(it)) == 1
         it.tick()
@@ -166,7 +166,7 @@ def test_a_client_that_does_not_read_is_let_go() -> None:
 @pytest.mark.spec("M17")
 def test_a_client_that_does_not_read_costs_little() -> None:
     """What waits to be read is bounded, however much was asked for; in the end all of it comes."""
-    with Endpoint() as it, unread(it) as client:
+    with EndpointHarness() as it, unread(it) as client:
         (connection,) = connections(it)
         assert it.call(connection._transport.get_write_buffer_size) < 1024 * 1024
         for _ in range(_BIG_POLLS):

@@ -1,10 +1,10 @@
 import pytest
 
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.probes_frames import END, chunk
 from tests.hostile.stage import client_of, connections, hold, prepare, turn, until
 from tests.hostile.watch import Watch
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
-from tests.metadata.rig import Endpoint
 
 LOST = get(target="/nowhere")
 BARE = head("GET", TARGET, "Host: localhost")
@@ -20,7 +20,7 @@ def statuses(client: Client, count: int) -> list[int]:
 @pytest.mark.parametrize("kind", ["GET", "POST"])
 def test_a_request_may_be_cut_anywhere(kind: str) -> None:
     """However a request is cut in two, it is the same request."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         request = POLL if kind == "GET" else post(approval(prepare(it)))
         if kind == "GET":
             prepare(it)
@@ -34,7 +34,7 @@ def test_a_request_may_be_cut_anywhere(kind: str) -> None:
 @pytest.mark.spec("M12", "M20")
 def test_a_request_may_come_byte_by_byte() -> None:
     """A request in as many pieces as it has bytes is the same request."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         with client_of(it) as client:
             for byte in POLL + post(approval(event)) + POLL:
@@ -48,7 +48,7 @@ def test_a_request_may_come_byte_by_byte() -> None:
 @pytest.mark.parametrize("first", ["known", "new"])
 def test_fifty_requests_at_once(first: str) -> None:
     """Requests that are sent without waiting are answered in their order."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         if first == "new":
             it.call(it.server.callers.known.clear)
@@ -62,7 +62,7 @@ def test_fifty_requests_at_once(first: str) -> None:
 @pytest.mark.spec("M18", "M20")
 def test_requests_behind_a_long_poll_wait_their_turn() -> None:
     """200 requests behind one that is held are answered after it, in their order."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             hold(it, client)
@@ -78,7 +78,7 @@ def test_requests_behind_a_long_poll_wait_their_turn() -> None:
 def test_a_client_that_runs_ahead_is_made_to_wait() -> None:
     """Behind a held request no more than one read's worth is taken in; nothing is lost by that."""
     count = 8_000
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             hold(it, client)
@@ -95,7 +95,7 @@ def test_a_client_that_runs_ahead_is_made_to_wait() -> None:
 @pytest.mark.spec("M20")
 def test_many_whole_requests_and_a_half() -> None:
     """What limits one request's head does not count the requests before it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             half = len(POLL) // 2
@@ -110,7 +110,7 @@ def test_many_whole_requests_and_a_half() -> None:
 @pytest.mark.spec("M12")
 def test_continue_is_said_before_the_body() -> None:
     """A client that asks whether it may send its body is told so, then answered."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         whole = post(approval(event), EXPECT)
         start = whole.index(b"\r\n\r\n") + 4
@@ -123,7 +123,7 @@ def test_continue_is_said_before_the_body() -> None:
 @pytest.mark.spec("M12")
 def test_continue_comes_after_the_answers_before_it() -> None:
     """A 100 belongs to its own request: the answers that are due come first."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             client.send(POLL + head("POST", TARGET, *GOOD, EXPECT, "Content-Length: 2"))
@@ -142,7 +142,7 @@ def test_continue_comes_after_the_answers_before_it() -> None:
 )
 def test_a_body_that_is_not_wanted_is_not_asked_for(lines: tuple[str, ...], status: int) -> None:
     """A request that is refused by its head is refused at once, without a 100."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             client.send(head("POST", TARGET, *lines, EXPECT))
@@ -153,7 +153,7 @@ def test_a_body_that_is_not_wanted_is_not_asked_for(lines: tuple[str, ...], stat
 @pytest.mark.spec("M12")
 def test_a_body_in_chunks() -> None:
     """An approval in chunks, each sent by itself, is an approval."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         body = approval(event)
         with client_of(it) as client:
@@ -186,7 +186,7 @@ def test_closing_is_answered_in_kind(
     lines: tuple[str, ...], version: str, method: str, target: str, status: int
 ) -> None:
     """Whoever says that it is the last, or speaks HTTP/1.0, is told so and closed on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             client.send(head(method, target, *GOOD, *lines, version=version))
@@ -198,7 +198,7 @@ def test_closing_is_answered_in_kind(
 @pytest.mark.parametrize("first", ["known", "new"])
 def test_half_closed_is_still_answered(first: str) -> None:
     """A client that has said all it will is answered, however much is under way."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         if first == "new":
             it.call(it.server.callers.known.clear)
@@ -211,7 +211,7 @@ def test_half_closed_is_still_answered(first: str) -> None:
 @pytest.mark.spec("M18", "M20")
 def test_hanging_up_gives_up_a_long_poll() -> None:
     """Whoever hangs up while a request is held is gone: nothing is kept for them."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as client:
             hold(it, client)
@@ -222,7 +222,7 @@ def test_hanging_up_gives_up_a_long_poll() -> None:
 @pytest.mark.spec("M18", "M20")
 def test_stopping_is_graceful() -> None:
     """A stop answers what is held, closes what is idle, and takes no more."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with client_of(it) as holding, client_of(it) as idle, client_of(it) as halfway:
             hold(it, holding)
@@ -239,7 +239,7 @@ def test_stopping_is_graceful() -> None:
 @pytest.mark.spec("M20")
 def test_many_offers_to_upgrade_at_once() -> None:
     """A thousand requests in one piece that each offer another protocol are plain requests."""
-    with Endpoint() as it, Watch(it) as watch:
+    with EndpointHarness() as it, Watch(it) as watch:
         prepare(it)
         with client_of(it) as client:
             client.send(get("Connection: Upgrade", "Upgrade: h2c") * 1_000)

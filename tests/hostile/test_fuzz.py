@@ -8,11 +8,11 @@ import pytest
 
 from fairwarning.core.model import Event
 from tests.campaigns import split
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.mutations import body, request
 from tests.hostile.stage import prepare, stop_time
 from tests.hostile.watch import Watch, resident_bytes
 from tests.hostile.wire import POLL, Client, Reply, post
-from tests.metadata.rig import Endpoint
 
 SEEDS = range(1701, 1705)  # a test each; the seed is in its name
 CASES = 2_500  # of a seed
@@ -24,7 +24,7 @@ SMALL_SECONDS = 0.05  # of processor time, for the worst body there may be
 Events = Mapping[str, Event]
 
 
-def planned(it: Endpoint) -> Events:
+def planned(it: EndpointHarness) -> Events:
     """A scope with events that wait for approval."""
     it.make("av", EVENTS)
     assert it.get("av_0").status == 200
@@ -65,7 +65,7 @@ def assert_flat(memory: list[int]) -> None:
 def test_no_body_does_harm(seed: int) -> None:
     """Whatever is posted is approved whole or refused whole, and the connection stays in step."""
     rng, memory = Random(seed), list[int]()
-    with Endpoint() as it, Watch(it) as watch:
+    with EndpointHarness() as it, Watch(it) as watch:
         events = planned(it)
         ids = [*events, "0F0F0F0F-0F0F-4F0F-8F0F-0F0F0F0F0F0F"]
         before = approved(events)
@@ -99,7 +99,7 @@ def assert_all_or_none(data: bytes, reply: Reply, before: set[str], after: set[s
 def test_no_request_does_harm(seed: int) -> None:
     """Whatever is sent, the answers are those documented; only a 200 can have changed anything."""
     rng, memory = Random(seed), list[int]()
-    with Endpoint() as it, Watch(it) as watch:
+    with EndpointHarness() as it, Watch(it) as watch:
         events = planned(it)
         before = approved(events)
         for case in range(CASES):
@@ -144,13 +144,13 @@ WORST = {
 def test_the_worst_body_is_cheap(name: str) -> None:
     """As much as may be sent, of the kind that is hardest to read, is refused in an instant."""
     assert len(WORST[name]) <= _SIZE
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         spent = times(it, WORST[name])
         assert min(spent) < SMALL_SECONDS
 
 
-def times(it: Endpoint, data: bytes) -> list[float]:
+def times(it: EndpointHarness, data: bytes) -> list[float]:
     """What refusing this costs, tried a few times, in processor time of both sides."""
     spent = []
     with Client(it.open("av_0")) as client:

@@ -5,15 +5,15 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from fairwarning.service.settings import Settings
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.stage import client_of, connections, prepare, until
 from tests.hostile.wire import POLL, Client
-from tests.metadata.rig import Endpoint
 
 MOST = 16  # connections of one machine
 
 
 @contextmanager
-def crowd(it: Endpoint, *machines: str) -> Iterator[list[Client]]:
+def crowd(it: EndpointHarness, *machines: str) -> Iterator[list[Client]]:
     """A connection of each of these, in this order; a machine may be named often."""
     with ExitStack() as all_of_them:
         yield [all_of_them.enter_context(client_of(it, machine)) for machine in machines]
@@ -22,7 +22,7 @@ def crowd(it: Endpoint, *machines: str) -> Iterator[list[Client]]:
 @pytest.mark.spec("M17")
 def test_a_machine_has_so_many_connections() -> None:
     """One connection too many of a machine is refused; the others, and other machines, are not."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with crowd(it, *["av_0"] * MOST) as clients:
             assert_refused(it, 429)
@@ -34,7 +34,7 @@ def test_a_machine_has_so_many_connections() -> None:
         assert it.server.counts.refused == {"connections": 1}
 
 
-def assert_refused(it: Endpoint, status: int) -> None:
+def assert_refused(it: EndpointHarness, status: int) -> None:
     """One more connection of the first machine is told to come again, and closed."""
     with client_of(it) as extra:
         (refusal,) = extra.replies()
@@ -46,7 +46,7 @@ def assert_refused(it: Endpoint, status: int) -> None:
 @pytest.mark.spec("M17")
 def test_there_are_so_many_connections_in_all() -> None:
     """When all places are taken nobody else gets in; a place that is free is used again."""
-    with Endpoint(Settings(connections=20)) as it:
+    with EndpointHarness(Settings(connections=20)) as it:
         prepare(it)
         with crowd(it, *["av_0", "av_1"] * 10) as clients:
             assert_refused(it, 503)
@@ -60,7 +60,7 @@ def test_there_are_so_many_connections_in_all() -> None:
 @pytest.mark.spec("M17")
 def test_a_machine_that_was_not_heard_of_is_limited_too() -> None:
     """Each connection has one answer, and past the limit that is a refusal, whoever asks first."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         it.call(it.server.callers.known.clear)
         with crowd(it, *["av_0"] * (MOST + 1)) as clients:
@@ -73,7 +73,7 @@ def test_a_machine_that_was_not_heard_of_is_limited_too() -> None:
 @pytest.mark.spec("M17")
 def test_silence_takes_no_more_than_its_share() -> None:
     """A machine that has never said anything holds no more connections than one that polls."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("av", 1)
         with crowd(it, *["av_0"] * 3 * MOST):
             assert len(connections(it)) <= MOST
@@ -82,7 +82,7 @@ def test_silence_takes_no_more_than_its_share() -> None:
 @pytest.mark.spec("M17", "M22")
 def test_an_unknown_caller_takes_no_more_than_its_share() -> None:
     """Nor does an address of no machine, or it could take the place of everybody."""
-    with Endpoint() as it, ExitStack() as clients:
+    with EndpointHarness() as it, ExitStack() as clients:
         it.make("av", 1)
         for _ in range(3 * MOST):
             sock = socket.create_connection(("127.200.0.1", it.port))

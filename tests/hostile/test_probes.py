@@ -1,12 +1,12 @@
 import pytest
 
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.probes import Probe
 from tests.hostile.probes_frames import FRAMES
 from tests.hostile.probes_heads import HEADS
 from tests.hostile.probes_lines import LINES
 from tests.hostile.stage import prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, Reply, at, head
-from tests.metadata.rig import Endpoint
 
 PROBES = [*HEADS, *FRAMES, *LINES]
 
@@ -30,7 +30,7 @@ def ask(client: Client, probe: Probe, event: str) -> list[Reply]:
 @pytest.mark.parametrize("probe", PROBES, ids=names_of(PROBES))
 def test_each_probe_has_one_answer(probe: Probe) -> None:
     """It gets the answer that is allowed and no other, nothing changes, and others are served."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         event = prepare(it)
         before = it.scope("av")
         with Client(it.open("av_0")) as client:
@@ -60,7 +60,7 @@ def test_the_corpus_is_whole() -> None:
 @pytest.mark.parametrize("target", [TARGET, "/", "*"])
 def test_head_is_refused_without_a_body(target: str) -> None:
     """No body follows an answer to HEAD, or the client would take it for its next answer."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         with Client(it.open("av_0")) as client:
             client.send(head("HEAD", target, *GOOD))

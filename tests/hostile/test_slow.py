@@ -6,9 +6,9 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.stage import allow_files, client_of, prepare, until
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
-from tests.metadata.rig import Endpoint
 
 SCOPES, MACHINES = 5, 100  # that poll honestly
 SLOW, SLOW_MACHINES = 200, 20
@@ -102,7 +102,7 @@ async def both(honest: list[Address], crowd: list[Dawdler]) -> list[float]:
 def test_slow_clients_slow_nobody_else() -> None:
     """Beside 200 connections that dawdle, 500 machines poll as if they were alone."""
     allow_files(2 * (SLOW + SCOPES * MACHINES) + 200)  # both ends of each are ours
-    with Endpoint() as it, ExitStack() as sockets:
+    with EndpointHarness() as it, ExitStack() as sockets:
         for n in range(SCOPES):
             it.make(f"av{n}", MACHINES)
         it.make("slow", SLOW_MACHINES)
@@ -121,7 +121,7 @@ def test_slow_clients_slow_nobody_else() -> None:
 # --- What each of them costs ---
 
 
-def half_open(it: Endpoint, clients: ExitStack, count: int) -> list[Client]:
+def half_open(it: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
     """So many connections, each with half a large request read in."""
     head_of_15_kib = get_long()
     opened = []
@@ -141,7 +141,7 @@ def get_long() -> bytes:
 @pytest.mark.spec("M17")
 def test_half_a_request_costs_little() -> None:
     """200 connections with as much of a head as there may be cost less than 64 KiB each."""
-    with Endpoint() as it, ExitStack() as clients:
+    with EndpointHarness() as it, ExitStack() as clients:
         it.make("slow", SLOW_MACHINES)
         for n in range(SLOW_MACHINES):
             assert it.get(f"slow_{n}").status == 200
@@ -158,7 +158,7 @@ def test_half_a_request_costs_little() -> None:
 @pytest.mark.spec("M17")
 def test_a_connection_that_is_gone_leaves_nothing() -> None:
     """However a connection ends, by a close or a reset, in whatever state, its place is free."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         prepare(it)
         for said in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
             for linger in (b"", RESET):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.metadata.identity import always, by_source_address
+from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.wire import Client
-from tests.metadata.rig import Endpoint
 
 TRANSPORTS = ("own-address", "source-address", "own-listener")
 
@@ -32,7 +32,7 @@ class Party:
 class Town:
     """An endpoint whose machines all connect in one way."""
 
-    def __init__(self, it: Endpoint, transport: str) -> None:
+    def __init__(self, it: EndpointHarness, transport: str) -> None:
         self.it = it
         self.transport = transport
         self._by_source = it.listen(by_source_address)
@@ -90,5 +90,5 @@ class Town:
 @contextmanager
 def town(transport: str) -> Iterator[Town]:
     """An empty one."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         yield Town(it, transport)

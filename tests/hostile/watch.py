@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.metadata.rig import Endpoint
+from tests.fixtures.endpoint import EndpointHarness
 
 _PAGE = resource.getpagesize()
 
@@ -16,7 +16,7 @@ _PAGE = resource.getpagesize()
 class Watch(logging.Handler):
     """Collects everything that reaches the log, or the exception handler of the endpoint's loop."""
 
-    def __init__(self, it: Endpoint) -> None:
+    def __init__(self, it: EndpointHarness) -> None:
         super().__init__(logging.WARNING)
         self._it = it
         self.seen: list[str] = []

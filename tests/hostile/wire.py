@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.bed import NEWEST
-from tests.metadata.rig import EVENTS
+from tests.fixtures.endpoint import EVENTS
+from tests.fixtures.fleet import NEWEST
 
 TARGET = f"{EVENTS}?api-version={NEWEST}"
 HOST = "Host: 169.254.169.254"

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -12,16 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
+from tests.fixtures.requirements import LIBVIRTD, SETPRIV
 
 DEADLINE_SECONDS = 30.0
-LIBVIRTD = shutil.which("libvirtd", path=f"{os.environ['PATH']}:/usr/sbin")
-SETPRIV = shutil.which("setpriv")
-
-needs_libvirtd = pytest.mark.skipif(
-    LIBVIRTD is None or SETPRIV is None,
-    reason="needs libvirtd: on Debian and its like, apt-get install libvirt-daemon",
-)
 
 
 class Daemon:

@@ -10,20 +10,16 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.libvirt.driver import LibvirtDriver
 from fairwarning.machines.libvirt.host import library
 from fairwarning.machines.libvirt.record import MACHINE, RECORD, Record, read
+from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
 from tests.machines.stage import until
 
 URI = "test:///default"
-DEBIAN = Path("/usr/lib/python3/dist-packages")
-MODULES = ("libvirtmod", "libvirt")  # in the order in which they need each other
 
 # By libvirt's numbers.
 _EVENTS = ("defined", "undefined", "started", "suspended", "resumed", "stopped", "shut-down")
@@ -40,8 +36,8 @@ def _load() -> Any:  # noqa: ANN401  (libvirt has no types)
         return import_module("libvirt")
     except ImportError:
         pass
-    for name in MODULES:
-        spec = PathFinder.find_spec(name, [str(DEBIAN)])
+    for name in LIBVIRT_MODULES:
+        spec = PathFinder.find_spec(name, [str(DEBIAN_PACKAGES)])
         if spec is None or spec.loader is None:
             return None
         sys.modules[name] = module_from_spec(spec)
@@ -50,12 +46,6 @@ def _load() -> Any:  # noqa: ANN401  (libvirt has no types)
 
 
 libvirt = _load()
-
-needs_libvirt = pytest.mark.skipif(
-    libvirt is None,
-    reason="needs libvirt for Python: on Debian and its like, apt-get install python3-libvirt "
-    "(for the distribution's own version of Python), else pip install libvirt-python",
-)
 
 
 def machine_element(scope: str, name: str) -> str:

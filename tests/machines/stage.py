@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Report
@@ -31,23 +29,6 @@ trap 'echo ended >> {out}/log; exit 0' TERM
 echo started >> {out}/log
 while :; do echo >> {out}/count; sleep 0.01; done
 """
-
-NAMESPACE_PROBE = """
-import ctypes, socket, sys
-if ctypes.CDLL(None).unshare(0x10000000 | 0x40000000 | 0x04000000):
-    sys.exit(1)
-socket.sethostname("probe")
-"""
-
-
-def _namespaces_allowed() -> bool:
-    """Found out without the code under test, which must not be able to skip its own tests."""
-    return subprocess.run([sys.executable, "-c", NAMESPACE_PROBE], check=False).returncode == 0
-
-
-needs_namespaces = pytest.mark.skipif(
-    not _namespaces_allowed(), reason="this system does not let a user make namespaces"
-)
 
 
 async def until(condition: Callable[[], bool], what: str = "") -> None:

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,8 @@ import pytest
 from fairwarning.core.errors import FairwarningError
 from fairwarning.machines import namespace
 from fairwarning.machines.inside import Inside
-from tests.machines.stage import EXEC, needs_namespaces, stage, until
+from tests.fixtures.requirements import needs_namespaces, needs_unshare
+from tests.machines.stage import EXEC, stage, until
 from tests.service.rig import in_loop
 
 ASK = """
@@ -218,7 +218,7 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.spec("O3")
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="util-linux is not installed")
+@needs_unshare
 @needs_namespaces
 @in_loop
 async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:

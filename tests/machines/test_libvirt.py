@@ -8,15 +8,8 @@ from fairwarning.core.errors import Refused
 from fairwarning.machines.libvirt import host as hosts
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
 from tests.docs.pages import DOCS, blocks
-from tests.machines.libvirt_stage import (
-    URI,
-    hands,
-    hypervisor,
-    impact,
-    libvirt,
-    machine_element,
-    needs_libvirt,
-)
+from tests.fixtures.requirements import needs_libvirt
+from tests.machines.libvirt_stage import URI, hands, hypervisor, impact, libvirt, machine_element
 from tests.machines.stage import until
 from tests.service.rig import in_loop
 

@@ -17,7 +17,8 @@ from fairwarning.machines.libvirt.record import Record
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.machines.libvirt_stage import Hands, hands, hypervisor, impact, needs_libvirt
+from tests.fixtures.requirements import needs_libvirt
+from tests.machines.libvirt_stage import Hands, hands, hypervisor, impact
 from tests.machines.stage import until
 from tests.service.rig import in_loop, restart, standalone
 

@@ -13,8 +13,9 @@ import pytest
 
 from fairwarning.machines.libvirt import host as hosts
 from tests.docs.pages import ROOT
-from tests.machines.libvirt_daemon import Daemon, daemon, needs_libvirtd
-from tests.machines.libvirt_stage import hands, hypervisor, impact, needs_libvirt
+from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
+from tests.machines.libvirt_daemon import Daemon, daemon
+from tests.machines.libvirt_stage import hands, hypervisor, impact
 from tests.machines.stage import until
 from tests.service.rig import in_loop
 

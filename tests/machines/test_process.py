@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines.stage import needs_namespaces, stage, steady, until
+from tests.fixtures.requirements import needs_namespaces, needs_nsenter
+from tests.machines.stage import stage, steady, until
 from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces
@@ -214,7 +215,7 @@ async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@pytest.mark.skipif(shutil.which("nsenter") is None, reason="util-linux is not installed")
+@needs_nsenter
 @in_loop
 async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) -> None:
     """Seen from inside its network; and whoever was connected is cut off."""

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.machines import process
-from tests.machines.stage import MACHINES, needs_namespaces, stage, steady, until
+from tests.fixtures.requirements import needs_namespaces
+from tests.machines.stage import MACHINES, stage, steady, until
 from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces

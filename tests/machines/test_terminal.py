@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines.stage import Stage, needs_namespaces, stage, until
+from tests.fixtures.requirements import needs_namespaces
+from tests.machines.stage import Stage, stage, until
 from tests.service.rig import in_loop
 
 pytestmark = needs_namespaces

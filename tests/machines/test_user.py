@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.machines.stage import NAMESPACE_PROBE
+from tests.fixtures.requirements import NAMESPACE_PROBE
 
 NOBODY = 65534
 ROOT = Path(__file__).parent.parent.parent

@@ -4,7 +4,8 @@ import pytest
 
 from fairwarning.core.model import EventStatus
 from fairwarning.core.record import changed
-from tests.metadata.rig import EVENTS, Answer, Endpoint, approval, read_all, request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, raw_request, read_all
+from tests.fixtures.http import Response
 
 POST = f"{EVENTS}?api-version=2020-07-01"
 VERSIONS = (
@@ -14,22 +15,22 @@ VERSIONS = (
 STARTED, SCHEDULED = EventStatus.STARTED, EventStatus.SCHEDULED
 
 
-def _announced(it: Endpoint, *machines: str, scope: str = "db", size: int = 3) -> list[str]:
+def _announced(it: EndpointHarness, *machines: str, scope: str = "db", size: int = 3) -> list[str]:
     """A scope that is on, each of these machines about to be restarted: the events' ids."""
     it.make(scope, size)
     it.get(f"{scope}_0")
     return [it.restart(machine).id for machine in machines]
 
 
-def _statuses(it: Endpoint, scope: str = "db") -> list[EventStatus]:
+def _statuses(it: EndpointHarness, scope: str = "db") -> list[EventStatus]:
     return [event.status for event in it.scope(scope).events.values()]
 
 
-def _post(it: Endpoint, body: bytes | str, **headers: str) -> Answer:
-    return it.ask("db_0", "POST", POST, {"Metadata": "true", **headers}, body)
+def _post(it: EndpointHarness, body: bytes | str, **headers: str) -> Response:
+    return it.send_from("db_0", "POST", POST, {"Metadata": "true", **headers}, body)
 
 
-def _accepted(answer: Answer) -> bool:
+def _accepted(answer: Response) -> bool:
     return (answer.status, answer.body, answer.headers["content-length"]) == (200, b"", "0")
 
 
@@ -37,7 +38,7 @@ def _accepted(answer: Answer) -> bool:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_approval_starts_the_event(version: str) -> None:
     """200 with an empty body, on every version, and from then on the event is Started."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert _accepted(it.approve("db_0", event, version=version))
         (shown,) = it.get("db_0", version).json["Events"]
@@ -47,7 +48,7 @@ def test_an_approval_starts_the_event(version: str) -> None:
 @pytest.mark.spec("M12")
 def test_for_all_its_resources() -> None:
     """One approval is enough for an event, however many machines it names."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 3)
         it.get("db_0")
         event = it.freeze("db_0", "db_1", "db_2")
@@ -59,7 +60,7 @@ def test_for_all_its_resources() -> None:
 @pytest.mark.spec("M12")
 def test_several_at_once() -> None:
     """A body may name several events; those it does not name stay as they are."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         events = _announced(it, "db_0", "db_1", "db_2")
         assert _accepted(it.approve("db_0", *events[:2]))
         assert _statuses(it) == [STARTED, STARTED, SCHEDULED]
@@ -68,7 +69,7 @@ def test_several_at_once() -> None:
 @pytest.mark.spec("M12")
 def test_again_and_again() -> None:
     """200 for an event that is started already, whoever approved it; nothing moves by that."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         for machine in ("db_0", "db_0", "db_1", "db_2"):
             assert _accepted(it.approve(machine, event))
@@ -78,7 +79,7 @@ def test_again_and_again() -> None:
 @pytest.mark.spec("M12")
 def test_an_event_that_started_by_itself() -> None:
     """Too late is not wrong: 200 for one whose time had come."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         it.advance(15 * 60)
         assert _statuses(it) == [STARTED]
@@ -89,7 +90,7 @@ def test_an_event_that_started_by_itself() -> None:
 @pytest.mark.parametrize("incarnation", ["5", "", 5, 2, -1, 0, None, "abc", [1], {"a": 1}, 1e99])
 def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
     """String or integer, old or new: the samples of 2017 send one, and it means nothing."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert _accepted(_post(it, approval(event, DocumentIncarnation=incarnation)))
         assert _statuses(it) == [STARTED]
@@ -110,7 +111,7 @@ def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
 )
 def test_any_content_type(kind: str) -> None:
     """A form type, as of curl, or anything else: the body is JSON all the same."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert _accepted(_post(it, approval(event), **{"Content-Type": kind}))
         assert _statuses(it) == [STARTED]
@@ -119,7 +120,7 @@ def test_any_content_type(kind: str) -> None:
 @pytest.mark.spec("M12")
 def test_no_content_type() -> None:
     """Nor is one needed, or any blank or order or name that we do not know avoided."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         body = f' {{ "x": [1], "StartRequests" : [ {{"y": null, "EventId":\n"{event}"}} ] }}\n'
         assert _accepted(_post(it, body))
@@ -129,11 +130,11 @@ def test_no_content_type() -> None:
 @pytest.mark.spec("M12")
 def test_a_body_in_chunks() -> None:
     """A client that does not know the length beforehand sends chunks."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         body = approval(event).encode()
         parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])]
-        head = request(POST, "Transfer-Encoding: chunked", method="POST")
+        head = raw_request(POST, "Transfer-Encoding: chunked", method="POST")
         answer = it.raw("db_0", head, *parts, b"0\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert _statuses(it) == [STARTED]
@@ -143,12 +144,14 @@ def test_a_body_in_chunks() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_expect_is_answered(known: bool) -> None:
     """A client that waits for 100 Continue, as .NET does, gets it before it sends the body."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_1")
         if known:
             it.get("db_0")
         body = approval(event).encode()
-        head = request(POST, f"Content-Length: {len(body)}", "Expect: 100-continue", method="POST")
+        head = raw_request(
+            POST, f"Content-Length: {len(body)}", "Expect: 100-continue", method="POST"
+        )
         with it.open("db_0") as client:
             client.sendall(head)
             assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -161,9 +164,9 @@ def test_expect_is_answered(known: bool) -> None:
 @pytest.mark.spec("M12", "M20")
 def test_expect_of_what_is_refused() -> None:
     """Whoever would be refused anyway is told so instead, and need not send the body."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _announced(it, "db_0")
-        head = request(EVENTS, "Content-Length: 9", "Expect: 100-continue", method="POST")
+        head = raw_request(EVENTS, "Content-Length: 9", "Expect: 100-continue", method="POST")
         with it.open("db_0") as client:
             client.sendall(head)
             assert read_all(client).startswith(b"HTTP/1.1 400 ")
@@ -173,7 +176,7 @@ def test_expect_of_what_is_refused() -> None:
 @pytest.mark.parametrize("read", VERSIONS)
 def test_another_version_than_the_document_was_read_with(read: str) -> None:
     """Pacemaker reads one version and posts another: an event is the same in all."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _announced(it, "db_0")
         (shown,) = it.get("db_0", read).json["Events"]
         for version in VERSIONS:
@@ -184,7 +187,7 @@ def test_another_version_than_the_document_was_read_with(read: str) -> None:
 @pytest.mark.spec("M12", "M16")
 def test_the_approver_need_not_be_named() -> None:
     """Any machine of the scope may approve; which one did is on record."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert _accepted(it.approve("db_2", event))
         (kept,) = it.scope("db").events.values()
@@ -194,7 +197,7 @@ def test_the_approver_need_not_be_named() -> None:
 @pytest.mark.spec("M12", "M16")
 def test_the_approver_need_not_have_polled() -> None:
     """A machine whose first request is an approval is taken at its word."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert set(it.call(lambda: {c.name for c in it.server.callers.known.values()})) == {"db_0"}
         assert _accepted(it.approve("db_1", event))
@@ -203,7 +206,7 @@ def test_the_approver_need_not_have_polled() -> None:
 @pytest.mark.spec("M13", "M12")
 def test_ids_compare_without_case() -> None:
     """Lower case, as the documentation shows ids, or mixed: it is the same event."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         events = _announced(it, "db_0", "db_1")
         assert _accepted(it.approve("db_0", events[0].lower()))
         assert _accepted(it.approve("db_0", events[1].title()))
@@ -213,7 +216,7 @@ def test_ids_compare_without_case() -> None:
 @pytest.mark.spec("M12", "M13")
 def test_one_event_named_many_times() -> None:
     """Whoever names an event twice, in whatever case, means it once."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         (event,) = _announced(it, "db_0")
         assert _accepted(it.approve("db_0", *[event, event.lower()] * 50))
         assert it.get("db_0").json["DocumentIncarnation"] == 3
@@ -222,7 +225,7 @@ def test_one_event_named_many_times() -> None:
 @pytest.mark.spec("M16")
 def test_a_machine_sees_its_scope_and_no_other() -> None:
     """All machines of a scope read all its events, and none of another's."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         db = _announced(it, "db_0", "db_2")
         web = _announced(it, "web_1", scope="web")
         for scope, events in (("db", db), ("web", web)):
@@ -234,7 +237,7 @@ def test_a_machine_sees_its_scope_and_no_other() -> None:
 @pytest.mark.spec("M12")
 def test_what_is_approved_is_durable() -> None:
     """By the time of the 200, the fleet knows of it: the event differs in nothing else."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _announced(it, "db_0")
         (before,) = it.scope("db").events.values()
         assert _accepted(it.approve("db_1", before.id))

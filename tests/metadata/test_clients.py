@@ -1,47 +1,47 @@
 """The documentation's own requests, sent by the programs it names (M1, M4, M12, M19)."""
 
 import json
-import shutil
 import subprocess
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
-from tests.metadata.rig import EVENTS, LONGEST_SECONDS, Endpoint, approval
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
+from tests.fixtures.requirements import needs_curl
+from tests.fixtures.waiting import LIMIT_SECONDS
 
-CURL = shutil.which("curl") or ""
-with_curl = pytest.mark.skipif(not CURL, reason="there is no curl here")
 
-
-def _url(it: Endpoint, machine: str, target: str) -> str:
+def _url(it: EndpointHarness, machine: str, target: str) -> str:
     host, port = it.address(machine)
     return f"http://{host}:{port}{target}"
 
 
-def _curl(it: Endpoint, target: str, *options: str) -> str:
+def _curl(it: EndpointHarness, target: str, *options: str) -> str:
     """What curl prints for a request of `db_0`."""
-    command = [CURL, "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
+    command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
     command.append(_url(it, "db_0", target))
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def _urllib(it: Endpoint, target: str, body: bytes | None = None, header: bool = True) -> str:
+def _urllib(
+    it: EndpointHarness, target: str, body: bytes | None = None, header: bool = True
+) -> str:
     """The same for Python's own client, in the way of the documentation's sample."""
     wanted = Request(_url(it, "db_0", target), data=body)
     if header:
         wanted.add_header("Metadata", "true")
-    with build_opener(ProxyHandler({})).open(wanted, timeout=LONGEST_SECONDS) as response:
+    with build_opener(ProxyHandler({})).open(wanted, timeout=LIMIT_SECONDS) as response:
         read: bytes = response.read()
     return read.decode()
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_curl_reads_and_approves(version: str) -> None:
     """`curl -H Metadata:true URL`, then `curl -X POST -d '...'`, which sends a form type."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = f"{EVENTS}?api-version={version}"
         first = json.loads(_curl(it, target, "-H", "Metadata:true"))
@@ -55,7 +55,7 @@ def test_curl_reads_and_approves(version: str) -> None:
         assert event["EventStatus"] == "Started"
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M1", "M20", "M12")
 @pytest.mark.parametrize(
     "options",
@@ -70,7 +70,7 @@ def test_curl_reads_and_approves(version: str) -> None:
 )
 def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
     """Whatever curl is told about the connection, it reads the document and approves."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         event = it.restart("db_0").id
@@ -82,22 +82,22 @@ def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M20")
 def test_curl_head_does_not_wait_for_a_body() -> None:
     """`curl -I` prints the refusal's head and ends."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = f"{EVENTS}?api-version=2020-07-01"
         head = _curl(it, target, "-I", "-H", "Metadata: true")
         assert head.startswith("HTTP/1.1 405 ")
 
 
-@with_curl
+@needs_curl
 @pytest.mark.spec("M19")
 def test_curl_asks_for_its_name() -> None:
     """The documentation's request for a leaf, brackets and all."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
         assert _curl(it, target, "-H", "Metadata:true") == "db_0"
@@ -107,7 +107,7 @@ def test_curl_asks_for_its_name() -> None:
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-08-01", "2020-07-01"])
 def test_urllib_reads_and_approves(version: str) -> None:
     """As the Python sample does it; its POST is of a form type, too."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = f"{EVENTS}?api-version={version}"
         assert json.loads(_urllib(it, target))["Events"] == []
@@ -123,7 +123,7 @@ def test_urllib_reads_and_approves(version: str) -> None:
 @pytest.mark.spec("M4", "M12")
 def test_a_post_of_old_without_the_header() -> None:
     """The C# sample of 2017-03-01 posts its approval with no Metadata header."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         body = approval(it.restart("db_0").id, DocumentIncarnation="2").encode()
@@ -135,7 +135,7 @@ def test_a_post_of_old_without_the_header() -> None:
 @pytest.mark.spec("M4")
 def test_urllib_without_the_header_is_refused() -> None:
     """The sample whose header was forgotten gets an error it can read."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with pytest.raises(HTTPError) as caught:
             _urllib(it, f"{EVENTS}?api-version=2020-07-01", header=False)

@@ -16,7 +16,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.settings import Settings
-from tests.metadata.rig import EVENTS, Endpoint, approval
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
 
 PREVIEW = "2024-07-09"
 VERSIONS = (
@@ -41,7 +41,7 @@ EVERY = Settings(preview=True)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_document_of_a_scope_with_no_plans(version: str) -> None:
     """Every version answers 200 and JSON without a blank; `Events` is an empty list."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         it.make("db")
         answer = it.get("db_0", version)
         assert answer.status == 200
@@ -54,7 +54,7 @@ def test_a_document_of_a_scope_with_no_plans(version: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_document_is_compact(version: str) -> None:
     """With events in it, too, the bytes are what a compact writer makes of them."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         it.make("db", 2)
         it.get("db_0")
         it.restart("db_0")
@@ -77,13 +77,13 @@ def test_a_document_is_compact(version: str) -> None:
 )
 def test_the_path_forgives(path: str) -> None:
     """Capital letters and a trailing slash make no difference, for GET and for POST."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = it.ask("db_0", "GET", target, {"Metadata": "true"})
+        answer = it.send_from("db_0", "GET", target, {"Metadata": "true"})
         assert (answer.status, answer.json["Events"]) == (200, [])
         body = approval(it.restart("db_0").id)
-        assert it.ask("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
+        assert it.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
 
 
 @pytest.mark.spec("M1")
@@ -100,9 +100,9 @@ def test_the_path_forgives(path: str) -> None:
 )
 def test_parameters_we_do_not_know_are_ignored(query: str) -> None:
     """Whatever else a query holds, the document is the same, and JSON."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        answer = it.ask("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
+        answer = it.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
         assert (answer.status, answer.json) == (200, {"DocumentIncarnation": 1, "Events": []})
         assert answer.headers["content-type"] == it.get("db_0").headers["content-type"]
 
@@ -111,7 +111,7 @@ def test_parameters_we_do_not_know_are_ignored(query: str) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fields_stand_in_one_order(version: str) -> None:
     """A version shows the fields it brought and those before, in the order they came."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         it.make("db", 2)
         it.get("db_0")
         it.restart("db_0")
@@ -144,7 +144,7 @@ def test_fields_stand_in_one_order(version: str) -> None:
 )
 def test_underscores_of_the_preview(version: str, kind: ScopeKind, name: str) -> None:
     """Only on 2017-03-01, and only for IaaS machines, a name carries a leading underscore."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         it.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
         it.get(name)
         it.restart(name)
@@ -157,7 +157,7 @@ def test_underscores_of_the_preview(version: str, kind: ScopeKind, name: str) ->
 @pytest.mark.parametrize("version", VERSIONS)
 def test_dates(version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT from 2017-08-01, the empty string once Started."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         it.make("db")
         it.get("db_0")
         event = it.restart("db_0")
@@ -179,7 +179,7 @@ TYPES_SINCE = {
 }
 
 
-def _one_of_each(it: Endpoint) -> None:
+def _one_of_each(it: EndpointHarness) -> None:
     spot, leaving = Priority.SPOT, 300
     machines = (
         Machine(name="host"),
@@ -203,7 +203,7 @@ def _one_of_each(it: Endpoint) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_version_is_a_filter(version: str) -> None:
     """It hides the types that came after it; the incarnation is the scope's all the same."""
-    with Endpoint(EVERY) as it:
+    with EndpointHarness(EVERY) as it:
         _one_of_each(it)
         answer = it.get("cheap", version)
         shown = {event["EventType"] for event in answer.json["Events"]}
@@ -215,7 +215,7 @@ def test_a_version_is_a_filter(version: str) -> None:
 @pytest.mark.spec("M10")
 def test_scheduled_then_started_then_gone() -> None:
     """An event is shown as Scheduled, then as Started under the same id, then not at all."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         event = it.restart("db_0")
@@ -230,7 +230,7 @@ def test_scheduled_then_started_then_gone() -> None:
 @pytest.mark.spec("M10")
 def test_a_cancelled_event_is_gone() -> None:
     """Nothing tells of it but that it is no longer there."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         it.get("db_0")
         kept, cancelled = it.restart("db_0"), it.restart("db_1")

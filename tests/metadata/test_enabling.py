@@ -7,8 +7,9 @@ import pytest
 
 from fairwarning.core.commands import Degrade, Restart
 from fairwarning.core.model import Operation, OperationStatus, Rules
-from tests.bed import NOON
-from tests.metadata.rig import EVENTS, Endpoint, ask, finish, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
+from tests.fixtures.fleet import NOON
+from tests.fixtures.http import receive, send
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -16,16 +17,16 @@ EMPTY = {"DocumentIncarnation": 1, "Events": []}
 INSTANCE = "/metadata/instance?api-version=2021-02-01"
 
 
-def _enabled(it: Endpoint, scope: str = "db") -> bool:
+def _enabled(it: EndpointHarness, scope: str = "db") -> bool:
     return it.scope(scope).enabled
 
 
-def _wait_until_on(it: Endpoint) -> None:
+def _wait_until_on(it: EndpointHarness) -> None:
     """The first GET has arrived, and its scope is enabled."""
-    it.until(lambda: bool((seen := it.fleet.documents.get("db")) and seen.incarnation))
+    it.wait_until(lambda: bool((seen := it.fleet.documents.get("db")) and seen.incarnation))
 
 
-def _is_held(it: Endpoint, connection: HTTPConnection) -> bool:
+def _is_held(it: EndpointHarness, connection: HTTPConnection) -> bool:
     """Whether a request is under way at the server and nothing was answered yet."""
     busy = it.call(lambda: any(one._busy for one in it.connections))
     return busy and not select.select([connection.sock], [], [], 0)[0]
@@ -34,7 +35,7 @@ def _is_held(it: Endpoint, connection: HTTPConnection) -> bool:
 @pytest.mark.spec("M14")
 def test_the_first_get_enables() -> None:
     """Any machine's GET turns the feature on for its scope, and for no other."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         it.make("web")
         assert not _enabled(it)
@@ -48,7 +49,7 @@ def test_the_first_get_enables() -> None:
 @pytest.mark.parametrize("delay", [1, 120])
 def test_the_first_answer_is_held(delay: int) -> None:
     """With `enable_delay` the first GET waits so long, and is answered then, not failed."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", rules=Rules(enable_delay_seconds=delay))
         connection = it.begin("db_0")
         _wait_until_on(it)
@@ -56,53 +57,53 @@ def test_the_first_answer_is_held(delay: int) -> None:
         it.advance(delay - 0.5)
         assert _is_held(it, connection)
         it.advance(0.5)
-        assert finish(connection).json == EMPTY
+        assert receive(connection).json == EMPTY
         assert poll(connection).json == EMPTY
 
 
 @pytest.mark.spec("M14")
 def test_others_wait_for_the_same_moment() -> None:
     """Who asks while the feature comes up is held as well, and answered with the first."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2, rules=Rules(enable_delay_seconds=60))
         first = it.begin("db_0")
         _wait_until_on(it)
         it.advance(30)
         second = it.begin("db_1", "2019-01-01")
-        it.until(lambda: sum(one._busy for one in it.connections) == 2)
+        it.wait_until(lambda: sum(one._busy for one in it.connections) == 2)
         assert _is_held(it, second)
         it.advance(30)
         for connection in (first, second):
-            assert finish(connection).json == EMPTY
+            assert receive(connection).json == EMPTY
             connection.close()
 
 
 @pytest.mark.spec("M14")
 def test_a_held_connection_is_not_an_idle_one() -> None:
     """However long the first answer takes, the connection is good for the next poll after it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.stop_ticking()
         it.make("db", rules=Rules(enable_delay_seconds=120))
         connection = it.begin("db_0")
         _wait_until_on(it)
         it.tick(120)
         it.advance(120)
-        assert finish(connection).json == EMPTY
+        assert receive(connection).json == EMPTY
         it.tick()
         target = f"{EVENTS}?api-version=2020-07-01"
         before = it.call(lambda: it.server.accepted)
-        assert ask(connection, "GET", target, {"Metadata": "true"}).json == EMPTY
+        assert send(connection, "GET", target, {"Metadata": "true"}).json == EMPTY
         assert it.call(lambda: it.server.accepted) == before
 
 
-def _wait_for_connection(it: Endpoint, number: int) -> None:
-    it.until(lambda: it.server.accepted == number)
+def _wait_for_connection(it: EndpointHarness, number: int) -> None:
+    it.wait_until(lambda: it.server.accepted == number)
 
 
 @pytest.mark.spec("M14")
 def test_clients_with_little_patience() -> None:
     """Who hangs up and asks again, over and over, is held each time, never failed."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", rules=Rules(enable_delay_seconds=120))
         for times in range(1, 31):
             connection = it.begin("db_0")
@@ -114,16 +115,16 @@ def test_clients_with_little_patience() -> None:
             it.tick()  # they may linger for some seconds, in case they still read
         connection = it.begin("db_0")
         it.advance(90)
-        answer = finish(connection)
+        answer = receive(connection)
         connection.close()
         assert (answer.status, answer.json) == (200, EMPTY)
-        it.until(lambda: not it.connections)
+        it.wait_until(lambda: not it.connections)
 
 
 @pytest.mark.spec("M14")
 def test_a_day_of_silence_disables() -> None:
     """24 h without a GET from any machine of the scope turn it off, and not a second less."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         it.get("db_0")
         it.advance(DAY - 1)
@@ -139,7 +140,7 @@ def test_a_day_of_silence_disables() -> None:
 @pytest.mark.parametrize("known", ["0", '"1"'])
 def test_polls_keep_it_on(every: int, known: str) -> None:
     """Nothing happens for days but polls, answered from memory with 200 or 304: it stays on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         connection = it.client("db_0")
         poll(connection)
@@ -157,7 +158,7 @@ def test_polls_keep_it_on(every: int, known: str) -> None:
 @pytest.mark.spec("M14")
 def test_polls_by_heart_keep_it_on() -> None:
     """The same for bytes that were seen before, which no check and no fleet hears of."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         for _ in range(12):
@@ -169,7 +170,7 @@ def test_polls_by_heart_keep_it_on() -> None:
 @pytest.mark.spec("M14")
 def test_any_machine_keeps_it_on() -> None:
     """It need not be the one that began."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 3)
         it.get("db_0")
         for n in (1, 2, 1, 2):
@@ -181,12 +182,12 @@ def test_any_machine_keeps_it_on() -> None:
 @pytest.mark.spec("M14", "M19")
 def test_what_is_no_poll_does_not_keep_it_on() -> None:
     """Instance metadata, approvals and refused requests are no GET of the document."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         for _ in range(4):
             it.advance(6 * HOUR - 1)
-            assert it.ask("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
+            assert it.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
             assert it.get("db_0", "latest").status == 400
             assert it.approve("db_0", "0" * 8 + "-0000" * 3 + "-" + "0" * 12).status == 400
         it.advance(4)
@@ -196,17 +197,17 @@ def test_what_is_no_poll_does_not_keep_it_on() -> None:
 @pytest.mark.spec("M14", "M19")
 def test_instance_metadata_enables_nothing() -> None:
     """Reading about itself is not asking for events."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         for target in (INSTANCE, "/metadata/versions"):
-            assert it.ask("db_0", "GET", target, {"Metadata": "true"}).status == 200
+            assert it.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 200
         assert not _enabled(it)
 
 
 @pytest.mark.spec("M14")
 def test_the_silence_is_a_setting() -> None:
     """A scope may be given another time than a day."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", rules=Rules(idle_seconds=600))
         it.get("db_0")
         it.advance(599)
@@ -220,7 +221,7 @@ def test_the_silence_is_a_setting() -> None:
 @pytest.mark.spec("M15")
 def test_while_it_is_off_nothing_is_announced() -> None:
     """An operation runs at once; who asks later finds no trace of it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.do(Restart(scope="db", operation="op", machines=("db_0",)))
         assert it.get("db_0").json == EMPTY
@@ -234,7 +235,7 @@ def test_while_it_is_off_nothing_is_announced() -> None:
 @pytest.mark.spec("M15", "M14", "M11")
 def test_events_outlive_the_feature() -> None:
     """What was announced before the silence runs out normally; who asks again sees it, at 1."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         late = int(NOON) + 3 * DAY

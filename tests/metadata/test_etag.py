@@ -3,7 +3,8 @@
 import pytest
 
 from fairwarning.core.commands import Degrade
-from tests.metadata.rig import EVENTS, Endpoint, approval, ask, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
+from tests.fixtures.http import send
 
 pytestmark = pytest.mark.spec("M11")
 
@@ -13,7 +14,7 @@ KNOWN = "If-None-Match"
 
 def test_each_visible_change_counts_one() -> None:
     """1 when newly enabled, then one more for announced, started and gone; quiet time is none."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         seen = [it.get("db_0")]
         event = it.restart("db_1")
@@ -31,7 +32,7 @@ def test_each_visible_change_counts_one() -> None:
 
 def test_machines_of_a_scope_share_it() -> None:
     """Two machines of one scope read the same bytes; another scope counts by itself."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         it.make("web")
         it.get("db_0"), it.get("web_0")
@@ -46,7 +47,7 @@ def test_machines_of_a_scope_share_it() -> None:
 )
 def test_who_has_it_gets_304(tags: str) -> None:
     """Quoted or bare, weak or strong, alone or in a list; 304 has the ETag and no body."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         it.restart("db_0")
@@ -61,7 +62,7 @@ def test_who_has_it_gets_304(tags: str) -> None:
 )
 def test_who_has_another_gets_the_document(tags: str) -> None:
     """An older one, one that never was, or none at all that can be read: 200."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         it.restart("db_0")
@@ -73,7 +74,7 @@ def test_who_has_another_gets_the_document(tags: str) -> None:
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_a_sample_that_keeps_the_etag(version: str) -> None:
     """Start with 0, send back what was received, byte by byte: news each time, else 304."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         tag, seen = "0", []
@@ -89,7 +90,7 @@ def test_a_sample_that_keeps_the_etag(version: str) -> None:
 
 def test_304_keeps_the_connection_in_step() -> None:
     """What follows on the same connection is answered as if nothing had been."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         assert poll(connection).status == 200
@@ -101,14 +102,14 @@ def test_304_keeps_the_connection_in_step() -> None:
 
 def test_approvals_do_not_mind_it() -> None:
     """A POST that carries the ETag, as Microsoft's Node sample does, is an approval like others."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         event = it.restart("db_0")
         body = approval(event.id)
         headers = {"Metadata": "true", KNOWN: '"2"'}
         connection = it.client("db_0")
-        answer = ask(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
+        answer = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
         connection.close()
         assert (answer.status, answer.body) == (200, b"")
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
@@ -117,7 +118,7 @@ def test_approvals_do_not_mind_it() -> None:
 @pytest.mark.spec("M14")
 def test_numbers_restart_after_the_feature_was_off() -> None:
     """Switched on anew, a scope is at 1 again."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         it.approve("db_0", it.restart("db_0").id)
@@ -131,7 +132,7 @@ def test_numbers_restart_after_the_feature_was_off() -> None:
 
 def test_a_number_from_before_the_feature_was_off_is_not_known() -> None:
     """A machine that kept "1" through days of silence must not miss what the new 1 holds."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         kept = {KNOWN: it.get("db_0").headers["etag"]}
         it.get("db_1")

@@ -9,7 +9,8 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.faults import Fault, FaultKind
-from tests.metadata.rig import EVENTS, Answer, Endpoint, ask, finish, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
+from tests.fixtures.http import Response, receive, send
 
 pytestmark = pytest.mark.spec("M21")
 
@@ -31,7 +32,7 @@ REACH = pytest.mark.parametrize(
 )
 
 
-def _fleet(it: Endpoint) -> None:
+def _fleet(it: EndpointHarness) -> None:
     """Two scopes that are on; each machine has polled on a connection of its own."""
     it.make("db", 2)
     it.make("web")
@@ -40,7 +41,7 @@ def _fleet(it: Endpoint) -> None:
 
 
 def _put(
-    it: Endpoint,
+    it: EndpointHarness,
     kind: FaultKind,
     scope: str = "",
     machine: str = "",
@@ -50,7 +51,7 @@ def _put(
     it.call(lambda: it.server.faults.put(fault))
 
 
-def _suffers(it: Endpoint, machine: str, kind: FaultKind) -> bool:
+def _suffers(it: EndpointHarness, machine: str, kind: FaultKind) -> bool:
     """Whether a poll meets this fault; if not, it must be a good answer."""
     before = it.call(lambda: it.server.counts.faults[kind])
     try:
@@ -69,7 +70,7 @@ def _broken(kind: FaultKind, error: Exception) -> bool:
     return kind is FaultKind.TRUNCATED and EMPTY.startswith(error.partial)
 
 
-def _spoiled(kind: FaultKind, answer: Answer) -> bool:
+def _spoiled(kind: FaultKind, answer: Response) -> bool:
     if kind in STATUSES and answer.status == STATUSES[kind]:
         return bool(answer.error)
     assert answer.status == 200
@@ -85,7 +86,7 @@ def _spoiled(kind: FaultKind, answer: Answer) -> bool:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_whom_a_fault_is_for(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
     """One machine, a scope or all: those suffer it, each time, and nobody else does."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, kind, scope, machine, delay_seconds=0)
         for _ in range(2):
@@ -99,7 +100,7 @@ def test_connections_that_polled_before(
     kind: FaultKind, scope: str, machine: str, hit: set[str]
 ) -> None:
     """A connection whose polls are known by heart meets the fault with its next request."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         for name in ("db_0", "db_1", "web_0"):
             connection = it.client(name)
@@ -119,7 +120,7 @@ def test_connections_that_polled_before(
 
 def test_a_delay_meets_every_request() -> None:
     """Also the second and third on a connection that the first has not closed."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         connection = it.client("db_0")
         poll(connection)
@@ -131,12 +132,12 @@ def test_a_delay_meets_every_request() -> None:
 
 def test_a_held_request_does_not_hide_a_fault() -> None:
     """Who was held from before it is answered; the next request meets it all the same."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         connection = it.client("db_0")
         poll(connection)
         held = it.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
-        it.until(lambda: it.server.counts.held == 1)
+        it.wait_until(lambda: it.server.counts.held == 1)
         _put(it, FaultKind.ERROR, "db")
         it.restart("db_1")
         assert held.getresponse().status == 200
@@ -145,20 +146,20 @@ def test_a_held_request_does_not_hide_a_fault() -> None:
 
 def test_a_delayed_answer_is_late_and_right() -> None:
     """It comes after the delay and is what it would have been; others do not wait for it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.DELAY, delay_seconds=0.1, count=1)
         began = monotonic()
         connection = it.begin("db_0")
-        it.until(lambda: it.server.counts.faults[FaultKind.DELAY] == 1)
+        it.wait_until(lambda: it.server.counts.faults[FaultKind.DELAY] == 1)
         assert it.get("db_0").body == EMPTY
-        assert finish(connection).body == EMPTY
+        assert receive(connection).body == EMPTY
         assert monotonic() - began >= 0.1
 
 
 def test_for_a_count() -> None:
     """So many requests, of whatever connection or machine; then all is well."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.ERROR, count=3)
         statuses = [it.get(name).status for name in ("db_0", "web_0", "db_1", "db_0", "web_0")]
@@ -168,7 +169,7 @@ def test_for_a_count() -> None:
 
 def test_for_a_time() -> None:
     """So many seconds of the fleet's time, however many requests."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.GONE, "db", seconds=70)
         for _ in range(2):
@@ -181,7 +182,7 @@ def test_for_a_time() -> None:
 
 def test_for_a_count_within_a_time() -> None:
     """Whichever is over first ends it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.GONE, seconds=60, count=2)
         assert [it.get("db_0").status for _ in range(3)] == [410, 410, 200]
@@ -193,7 +194,7 @@ def test_for_a_count_within_a_time() -> None:
 
 def test_the_narrowest_is_taken() -> None:
     """A machine's own fault comes before its scope's, and that before everybody's."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.ERROR)
         _put(it, FaultKind.GONE, "db")
@@ -205,7 +206,7 @@ def test_the_narrowest_is_taken() -> None:
 
 def test_a_new_one_takes_the_place_of_the_old() -> None:
     """Of the same machines: there is one fault at a time for each."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.ERROR, "db")
         _put(it, FaultKind.GONE, "db", count=1)
@@ -214,7 +215,7 @@ def test_a_new_one_takes_the_place_of_the_old() -> None:
 
 def test_cleared() -> None:
     """From then on every answer is as if there had been nothing."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.ERROR)
         _put(it, FaultKind.RESET, "db", "db_0")
@@ -224,7 +225,7 @@ def test_cleared() -> None:
 
 def test_off_unless_asked_for() -> None:
     """Nothing in a request, and nothing by default, makes a fault."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         assert not it.call(lambda: bool(it.server.faults))
         answer = it.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
@@ -234,20 +235,20 @@ def test_off_unless_asked_for() -> None:
 
 def test_approvals_and_instance_metadata_suffer_too() -> None:
     """A fault is of the endpoint; an approval that meets one has not been made."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         event = it.restart("db_0")
         _put(it, FaultKind.ERROR, "db", count=2)
         assert it.approve("db_0", event.id).status == 500
         target = "/metadata/instance?api-version=2021-02-01"
-        assert it.ask("db_0", "GET", target, {"Metadata": "true"}).status == 500
+        assert it.send_from("db_0", "GET", target, {"Metadata": "true"}).status == 500
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
         assert it.approve("db_0", event.id).status == 200
 
 
 def test_a_delayed_approval_is_made_once() -> None:
     """It arrives late, and is as good as any."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         event = it.restart("db_0")
         _put(it, FaultKind.DELAY, "db", delay_seconds=0)
@@ -258,11 +259,11 @@ def test_a_delayed_approval_is_made_once() -> None:
 @pytest.mark.parametrize("kind", STATUSES)
 def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
     """Status, an error text that says it was asked for, and a connection that closes."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, kind, count=1)
         connection = it.client("db_0")
-        answer = ask(connection, "GET", POLL, {"Metadata": "true"})
+        answer = send(connection, "GET", POLL, {"Metadata": "true"})
         connection.close()
         assert answer.status == STATUSES[kind]
         assert "asked for" in answer.error
@@ -272,7 +273,7 @@ def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
 
 def test_control_characters_break_a_strict_reader() -> None:
     """The body is not JSON."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _fleet(it)
         _put(it, FaultKind.CONTROL, count=1)
         text = it.get("db_0").body.decode()
@@ -292,7 +293,7 @@ def test_control_characters_break_a_strict_reader() -> None:
 )
 def test_what_cannot_be_asked_for(fault: Fault) -> None:
     """A machine without its scope, or a time or count below nothing, is refused."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         with pytest.raises(Refused):
             it.call(lambda: it.server.faults.put(fault))
         assert not it.call(lambda: bool(it.server.faults))

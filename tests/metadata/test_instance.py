@@ -12,8 +12,8 @@ from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, Sco
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
 from fairwarning.service.settings import Cloud
-from tests.bed import Bed
 from tests.contract.stage import set_of
+from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("M19")
 
@@ -105,11 +105,12 @@ def test_a_machine_by_itself() -> None:
 
 def test_an_instance_of_a_scale_set() -> None:
     """It knows its set, its place in it, and the placement group it shares with its neighbours."""
-    with Bed() as bed:
-        set_of(bed, 2, name="web_tier", group="shop")
-        scope = bed.scope("web_tier/0")
+    with FleetHarness() as harness:
+        set_of(harness, 2, name="web_tier", group="shop")
+        scope = harness.scope("web_tier/0")
         one, two = (
-            compute(scope=scope, machine=machine) for machine in bed.machines("web_tier/0").values()
+            compute(scope=scope, machine=machine)
+            for machine in harness.machines("web_tier/0").values()
         )
     assert (two["name"], two["vmScaleSetName"]) == ("web_tier_1", "web_tier")
     assert two["osProfile"]["computerName"] == "web_tier000001"

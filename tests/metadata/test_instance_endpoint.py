@@ -6,7 +6,8 @@ from fairwarning.core.commands import CreateScope, CreateSet, Deallocate
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScopeKind
 from fairwarning.metadata.instance import VERSIONS
 from fairwarning.service.settings import Cloud
-from tests.metadata.rig import Answer, Endpoint, ask
+from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.http import Response, send
 
 pytestmark = pytest.mark.spec("M19")
 
@@ -29,9 +30,9 @@ def _made() -> CreateScope:
     return CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(VM,))
 
 
-def _ask(it: Endpoint, path: str, query: str = "api-version=2025-04-07") -> Answer:
+def _ask(it: EndpointHarness, path: str, query: str = "api-version=2025-04-07") -> Response:
     target = f"/metadata/{path}?{query}"
-    return it.ask("vm", "GET", target, {"Metadata": "true"})
+    return it.send_from("vm", "GET", target, {"Metadata": "true"})
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def _ask(it: Endpoint, path: str, query: str = "api-version=2025-04-07") -> Answ
 )
 def test_a_leaf_as_text(path: str, value: str) -> None:
     """With format=text it is the bare value, whatever the case of `text`; without it, 400."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         for form in ("text", "TEXT"):
             query = f"api-version=2025-04-07&format={form}"
@@ -74,7 +75,7 @@ def test_a_leaf_as_text(path: str, value: str) -> None:
 
 def test_the_whole_and_its_parts() -> None:
     """The tree, a branch of it, a list in it: the same values, as JSON."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         whole = _ask(it, "instance")
         assert whole.headers["content-type"].startswith("application/json")
@@ -91,7 +92,7 @@ def test_the_whole_and_its_parts() -> None:
 @pytest.mark.parametrize("path", ["instance/", "Instance", "INSTANCE/", "instance/compute/"])
 def test_the_path_forgives(path: str) -> None:
     """A trailing slash, and capital letters in what is not a field."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         answer = _ask(it, path)
         assert answer.status == 200
@@ -100,7 +101,7 @@ def test_the_path_forgives(path: str) -> None:
 
 def test_unknown_parameters_are_ignored() -> None:
     """As `extended=true`, which cloud-init sends."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         answer = _ask(it, "instance", "api-version=2021-08-01&extended=true")
         assert answer.json == _ask(it, "instance", "api-version=2021-08-01").json
@@ -112,7 +113,7 @@ def test_unknown_parameters_are_ignored() -> None:
 @pytest.mark.parametrize("more", ["", "&format=text"])
 def test_a_path_that_leads_nowhere(path: str, more: str) -> None:
     """404 with a text; fields are case-sensitive."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         answer = _ask(it, f"instance/{path}", f"api-version=2025-04-07{more}")
         assert answer.status == 404
@@ -131,7 +132,7 @@ def test_every_version_is_served(version: str) -> None:
         "osProfile": "2020-07-15",
         "priority": "2020-12-01",
     }
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(_made())
         compute = _ask(it, "instance", f"api-version={version}").json["compute"]
         shown = {name for name in since if name in compute}
@@ -140,10 +141,10 @@ def test_every_version_is_served(version: str) -> None:
 
 def test_versions() -> None:
     """GET /metadata/versions needs no api-version, and lists those of instance, oldest first."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.create(_made())
         for target in ("/metadata/versions", "/metadata/Versions/", "/metadata/versions?x=1"):
-            answer = it.ask("vm", "GET", target, {"Metadata": "true"})
+            answer = it.send_from("vm", "GET", target, {"Metadata": "true"})
             assert answer.json == {"apiVersions": list(VERSIONS)}
         assert answer.json["apiVersions"] == sorted(answer.json["apiVersions"])
         for version in answer.json["apiVersions"]:
@@ -152,25 +153,25 @@ def test_versions() -> None:
 
 def test_a_version_that_cloud_init_tries_first() -> None:
     """400 with the newest versions, on the same connection that then asks for an older one."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.create(_made())
         connection = it.client("vm")
         headers = {"Metadata": "true"}
-        answer = ask(connection, "GET", "/metadata/instance?api-version=2031-01-01", headers)
+        answer = send(connection, "GET", "/metadata/instance?api-version=2031-01-01", headers)
         assert (answer.status, answer.json["newest-versions"][0]) == (400, "2025-04-07")
         newest = answer.json["newest-versions"][0]
-        answer = ask(connection, "GET", f"/metadata/instance?api-version={newest}", headers)
+        answer = send(connection, "GET", f"/metadata/instance?api-version={newest}", headers)
         assert answer.status == 200
 
 
 def test_each_machine_is_told_about_itself() -> None:
     """Machines of one set, by the same bytes: each gets its own name and computer name."""
-    with Endpoint(cloud=CLOUD) as it:
+    with EndpointHarness(cloud=CLOUD) as it:
         it.create(CreateSet(set="web", capacity=3))
         told = {}
         for n in range(3):
             target = "/metadata/instance/compute?api-version=2021-02-01"
-            compute = it.ask(f"web_{n}", "GET", target, {"Metadata": "true"}).json
+            compute = it.send_from(f"web_{n}", "GET", target, {"Metadata": "true"}).json
             assert (compute["name"], compute["vmScaleSetName"]) == (f"web_{n}", "web")
             assert compute["osProfile"]["computerName"] == f"web00000{n}"
             told[compute["vmId"]] = compute["placementGroupId"]
@@ -180,7 +181,7 @@ def test_each_machine_is_told_about_itself() -> None:
 
 def test_it_follows_the_machine() -> None:
     """A machine that is switched off is told nothing; versions are no secret of it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.create(_made())
         assert _ask(it, "instance").status == 200
         it.do(Deallocate(scope="vm", operation="off", machines=("vm",)))

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from fairwarning.service.settings import Settings
-from tests.metadata.rig import EVENTS, Endpoint, approval, ask, poll, read_all, request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
+from tests.fixtures.http import send
 
 pytestmark = pytest.mark.spec("M17")
 
@@ -40,10 +41,10 @@ KIB = 1024
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_a_wrong_path(path: str, method: str) -> None:
     """404 with a text that names the right ones, whatever the verb; a path is taken literally."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = it.ask("db_0", method, target, {"Metadata": "true"})
+        answer = it.send_from("db_0", method, target, {"Metadata": "true"})
         assert answer.status == 404
         assert EVENTS in answer.error
         assert not it.scope("db").enabled
@@ -56,9 +57,9 @@ def test_a_wrong_path(path: str, method: str) -> None:
 )
 def test_a_wrong_verb(method: str, target: str, allowed: set[str]) -> None:
     """405; `Allow` lists the verbs that may be used."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        answer = it.ask("db_0", method, target, {"Metadata": "true"})
+        answer = it.send_from("db_0", method, target, {"Metadata": "true"})
         assert answer.status == 405
         assert set(answer.headers["allow"].replace(" ", "").split(",")) == allowed
         assert method in answer.error
@@ -67,19 +68,19 @@ def test_a_wrong_verb(method: str, target: str, allowed: set[str]) -> None:
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
 def test_what_can_only_be_read(target: str) -> None:
     """POST is for approvals alone."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        answer = it.ask("db_0", "POST", target, {"Metadata": "true"}, "{}")
+        answer = it.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
         assert (answer.status, answer.headers["allow"]) == (405, "GET")
 
 
 @pytest.mark.parametrize("expect", [True, False])
 def test_a_body_that_says_it_is_too_long(expect: bool) -> None:
     """413 as soon as the length is known: nobody has to send the body first."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         headers = ["Expect: 100-continue"] if expect else []
-        head = request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
+        head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
         with it.open("db_0") as client:
             client.sendall(head)
             answer = read_all(client)
@@ -90,9 +91,9 @@ def test_a_body_that_says_it_is_too_long(expect: bool) -> None:
 
 def test_a_body_that_turns_out_too_long() -> None:
     """413 as well, if it comes in chunks and no length was given."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        head = request(POLL, "Transfer-Encoding: chunked", method="POST")
+        head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
         chunk = b"%x\r\n%s\r\n" % (32 * KIB, b" " * 32 * KIB)
         with it.open("db_0") as client:
             client.sendall(head + chunk + chunk)
@@ -103,40 +104,40 @@ def test_a_body_that_turns_out_too_long() -> None:
 @pytest.mark.parametrize("size", [64 * KIB + 1, 200 * KIB, 4 * 1024 * KIB])
 def test_a_client_that_sends_it_all_reads_the_refusal(size: int) -> None:
     """Who sends the whole body before reading, as most do, gets the 413 and no reset."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         for _ in range(5):
-            answer = it.ask("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
+            answer = it.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
             assert answer.status == 413
             assert answer.error
 
 
 def test_a_body_just_long_enough() -> None:
     """64 KiB are read, and judged by what they say."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         body = approval(it.restart("db_0").id)
-        answer = it.ask("db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB))
+        answer = it.send_from("db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB))
         assert answer.status == 200
 
 
 def test_no_rate_is_kept_by_default() -> None:
     """A local run lets everybody ask as often as they like."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         assert {poll(connection).status for _ in range(200)} == {200}
 
 
-def _statuses(it: Endpoint, machine: str, times: int) -> list[int]:
+def _statuses(it: EndpointHarness, machine: str, times: int) -> list[int]:
     connection = it.client(machine)
     return [poll(connection).status for _ in range(times)]
 
 
 def test_a_burst_then_the_rate() -> None:
     """Ten at once, then five more each second, never more than ten; the rest get 429."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db")
         assert _statuses(it, "db_0", 12) == [200] * 10 + [429] * 2
@@ -149,7 +150,7 @@ def test_a_burst_then_the_rate() -> None:
 
 def test_what_too_many_requests_says() -> None:
     """429 with `Retry-After` in whole seconds and a text; the connection stays."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db")
         _statuses(it, "db_0", 10)
@@ -165,7 +166,7 @@ def test_what_too_many_requests_says() -> None:
 
 def test_once_a_second_always_passes() -> None:
     """As the documentation advises: on one connection or on one each, for as long as it likes."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db")
         connection = it.client("db_0")
@@ -177,7 +178,7 @@ def test_once_a_second_always_passes() -> None:
 
 def test_each_machine_has_a_rate_of_its_own() -> None:
     """A busy neighbour, of the same scope even, takes nothing from others."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db", 2)
         assert _statuses(it, "db_0", 20)[-1] == 429
@@ -186,26 +187,26 @@ def test_each_machine_has_a_rate_of_its_own() -> None:
 
 def test_all_of_a_machines_requests_count() -> None:
     """Polls, unchanged or not, approvals and instance metadata, on however many connections."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db")
         for _ in range(2):
             assert it.get("db_0").status == 200
             assert it.get("db_0", **{"If-None-Match": '"1"'}).status == 304
-            assert it.ask("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
+            assert it.send_from("db_0", "GET", INSTANCE, {"Metadata": "true"}).status == 200
             assert it.approve("db_0", "x").status == 400
         event = it.restart("db_0")
         assert it.approve("db_0", event.id).status == 200
         assert it.get("db_0").status == 200
         for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
             body = "{}" if method == "POST" else None
-            answer = it.ask("db_0", method, target, {"Metadata": "true"}, body)
+            answer = it.send_from("db_0", method, target, {"Metadata": "true"}, body)
             assert answer.status == 429
 
 
 def test_a_refusal_costs_nothing_of_the_document() -> None:
     """Who was refused for asking too often reads the present document when let in again."""
-    with Endpoint(LIMITED) as it:
+    with EndpointHarness(LIMITED) as it:
         it.stop_ticking()
         it.make("db")
         _statuses(it, "db_0", 11)
@@ -213,5 +214,5 @@ def test_a_refusal_costs_nothing_of_the_document() -> None:
         connection = it.client("db_0")
         assert poll(connection).status == 429
         it.tick()
-        answer = ask(connection, "GET", POLL, {"Metadata": "true"})
+        answer = send(connection, "GET", POLL, {"Metadata": "true"})
         assert [shown["EventId"] for shown in answer.json["Events"]] == [event.id]

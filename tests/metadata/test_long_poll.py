@@ -9,7 +9,8 @@ import pytest
 from fairwarning.core.commands import AddMachines, Deallocate
 from fairwarning.core.model import Machine
 from fairwarning.service.settings import Settings
-from tests.metadata.rig import EVENTS, Answer, Endpoint, finish, poll, request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll, raw_request
+from tests.fixtures.http import Response, receive
 
 pytestmark = pytest.mark.spec("M18")
 
@@ -17,34 +18,34 @@ KNOWN = "If-None-Match"
 HAVE_1 = {KNOWN: '"1"'}
 
 
-def _on(it: Endpoint, machines: int = 1, scope: str = "db") -> None:
+def _on(it: EndpointHarness, machines: int = 1, scope: str = "db") -> None:
     it.make(scope, machines)
     it.get(f"{scope}_0")
 
 
-def _hold(it: Endpoint, machine: str, wait: int = 300, tags: str = '"1"') -> HTTPConnection:
+def _hold(it: EndpointHarness, machine: str, wait: int = 300, tags: str = '"1"') -> HTTPConnection:
     """A long poll that the server holds."""
     before = it.call(lambda: it.server.counts.held)
     connection = it.begin(machine, more=f"&wait={wait}", **{KNOWN: tags})
-    it.until(lambda: it.server.counts.held == before + 1)
+    it.wait_until(lambda: it.server.counts.held == before + 1)
     assert not select.select([connection.sock], [], [], 0)[0]
     return connection
 
 
-def _end(connection: HTTPConnection) -> Answer:
-    answer = finish(connection)
+def _end(connection: HTTPConnection) -> Response:
+    answer = receive(connection)
     connection.close()
     return answer
 
 
-def _nothing_is_left(it: Endpoint, scope: str = "db") -> bool:
+def _nothing_is_left(it: EndpointHarness, scope: str = "db") -> bool:
     published = it.fleet.documents.get(scope)
     return it.server.counts.held == 0 and published is not None and not published._followers
 
 
 def test_held_until_the_document_changes() -> None:
     """The answer comes with the change, and is the new document."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         connection = _hold(it, "db_0")
         it.advance(3600)
@@ -58,10 +59,10 @@ def test_held_until_the_document_changes() -> None:
 
 def test_304_when_the_seconds_pass() -> None:
     """Nothing has changed: 304, and the connection goes on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         connection = _hold(it, "db_0", wait=1)
-        answer = finish(connection)
+        answer = receive(connection)
         assert (answer.status, answer.body, answer.headers["etag"]) == (304, b"", '"1"')
         assert it.call(lambda: _nothing_is_left(it))
         assert poll(connection).status == 200
@@ -70,10 +71,10 @@ def test_304_when_the_seconds_pass() -> None:
 @pytest.mark.parametrize("version", ["2017-03-01", "2017-08-01", "2019-08-01", "2020-07-01"])
 def test_every_version_may_wait(version: str) -> None:
     """Each is answered with its own view of the new document."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         connection = it.begin("db_0", version, "&wait=300", **HAVE_1)
-        it.until(lambda: it.server.counts.held == 1)
+        it.wait_until(lambda: it.server.counts.held == 1)
         it.restart("db_0")
         assert _end(connection).body == it.get("db_0", version).body
 
@@ -81,7 +82,7 @@ def test_every_version_may_wait(version: str) -> None:
 @pytest.mark.parametrize("tags", ['"1"', "1", 'W/"1"', '"7", "1"', "*"])
 def test_known_in_whatever_spelling(tags: str) -> None:
     """What would give 304 is held."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         connection = _hold(it, "db_0", tags=tags)
         it.restart("db_0")
@@ -93,7 +94,7 @@ def test_known_in_whatever_spelling(tags: str) -> None:
 @pytest.mark.parametrize("headers", [{}, {KNOWN: "0"}, {KNOWN: '"2"'}, {KNOWN: "nonsense"}])
 def test_who_does_not_have_it_is_answered_at_once(headers: dict[str, str]) -> None:
     """Without If-None-Match, or with another's, there is nothing to wait for."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         assert it.get("db_0", more="&wait=300", **headers).json["DocumentIncarnation"] == 1
         assert it.call(lambda: _nothing_is_left(it))
@@ -101,7 +102,7 @@ def test_who_does_not_have_it_is_answered_at_once(headers: dict[str, str]) -> No
 
 def test_the_first_request_of_all() -> None:
     """It enables the feature and is answered, even if it says that it may wait."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         answer = it.get("db_0", more="&wait=300", **{KNOWN: "0"})
         assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 1)
@@ -109,7 +110,7 @@ def test_the_first_request_of_all() -> None:
 
 def test_zero_is_no_wait() -> None:
     """`wait=0` is a poll like any other."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         assert it.get("db_0", more="&wait=0", **HAVE_1).status == 304
 
@@ -120,7 +121,7 @@ def test_zero_is_no_wait() -> None:
 )
 def test_wrong_seconds(wait: str) -> None:
     """Whole seconds, 0 to 300; anything else is a bad request and says so."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         answer = it.get("db_0", more=f"&wait={wait}", **HAVE_1)
         assert answer.status == 400
@@ -129,7 +130,7 @@ def test_wrong_seconds(wait: str) -> None:
 
 def test_one_change_wakes_all() -> None:
     """However many of a scope's machines wait, all have the new document; other scopes wait on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it, 40)
         _on(it, scope="web")
         other = _hold(it, "web_0")
@@ -146,7 +147,7 @@ def test_one_change_wakes_all() -> None:
 
 def test_what_is_not_seen_wakes_nobody() -> None:
     """A change of the scope that does not show in the document is none."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         connection = _hold(it, "db_0")
         it.create(AddMachines(scope="db", machines=(Machine(name="db_1"),)))
@@ -158,15 +159,15 @@ def test_what_is_not_seen_wakes_nobody() -> None:
 
 def test_who_hangs_up_leaves_nothing_behind() -> None:
     """Neither a count, nor a follower, nor a timer, nor a connection, nor what a change trips."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it, 3)
         waiting = [_hold(it, f"db_{n}") for n in range(3)]
         timers = it.call(lambda: [one._timer for one in it.connections])
         for connection in waiting[:2]:
             connection.close()
-        it.until(lambda: it.server.counts.held == 1)
+        it.wait_until(lambda: it.server.counts.held == 1)
         waiting[2].close()
-        it.until(lambda: _nothing_is_left(it) and not it.connections)
+        it.wait_until(lambda: _nothing_is_left(it) and not it.connections)
         assert [timer.cancelled() for timer in timers if timer] == [True] * 3
         it.restart("db_0")
         assert it.get("db_1").json["DocumentIncarnation"] == 2
@@ -174,13 +175,13 @@ def test_who_hangs_up_leaves_nothing_behind() -> None:
 
 def test_a_request_behind_a_held_one_waits_its_turn() -> None:
     """Answers keep the order of the requests."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         target = f"{EVENTS}?api-version=2020-07-01"
         with it.open("db_0") as client:
-            held = request(f"{target}&wait=300", 'If-None-Match: "1"')
-            client.sendall(held + request("/nowhere"))
-            it.until(lambda: it.server.counts.held == 1)
+            held = raw_request(f"{target}&wait=300", 'If-None-Match: "1"')
+            client.sendall(held + raw_request("/nowhere"))
+            it.wait_until(lambda: it.server.counts.held == 1)
             it.restart("db_0")
             read = b""
             while read.count(b"HTTP/1.1 ") < 2:
@@ -190,20 +191,20 @@ def test_a_request_behind_a_held_one_waits_its_turn() -> None:
 
 def test_a_held_connection_is_not_idle() -> None:
     """It outlasts the time after which silent connections are closed, and goes on after it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.stop_ticking()
         _on(it)
         connection = _hold(it, "db_0")
         it.tick(299)
         it.restart("db_0")
-        assert finish(connection).status == 200
+        assert receive(connection).status == 200
         it.tick(2)
         assert poll(connection).json["DocumentIncarnation"] == 2
 
 
 def test_a_machine_that_is_switched_off_meanwhile() -> None:
     """Its held request tells it nothing more once there is news."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it, 2)
         connection = _hold(it, "db_0")
         it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
@@ -216,7 +217,7 @@ def test_a_machine_that_is_switched_off_meanwhile() -> None:
 
 def test_a_long_poll_counts_as_one() -> None:
     """It is one request of its machine's rate."""
-    with Endpoint(Settings(requests_per_second=5)) as it:
+    with EndpointHarness(Settings(requests_per_second=5)) as it:
         it.stop_ticking()
         _on(it)
         for incarnation in range(1, 9):
@@ -231,7 +232,7 @@ def test_a_long_poll_counts_as_one() -> None:
 
 def test_a_long_poll_is_counted_once() -> None:
     """However long it was held: one document sent, or found unchanged."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _on(it)
         it.tick()
         before = it.call(lambda: it.server.counts.polls)
@@ -245,18 +246,18 @@ def test_a_long_poll_is_counted_once() -> None:
 def test_the_cost_of_a_held_request() -> None:
     """Less than 10 KiB of memory each, its connection included, and the client's side too."""
     many = 200
-    with Endpoint(Settings(connections_of_machine=many + 1)) as it:
+    with EndpointHarness(Settings(connections_of_machine=many + 1)) as it:
         _on(it)
         _hold(it, "db_0").close()
-        sent = request(f"{EVENTS}?api-version=2020-07-01&wait=300", 'If-None-Match: "1"')
+        sent = raw_request(f"{EVENTS}?api-version=2020-07-01&wait=300", 'If-None-Match: "1"')
         tracemalloc.start()
         clients = [it.open("db_0") for _ in range(many)]
         for client in clients:
             client.sendall(sent)
-        it.until(lambda: it.server.counts.held >= many)
+        it.wait_until(lambda: it.server.counts.held >= many)
         used, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         for client in clients:
             client.close()
-        it.until(lambda: _nothing_is_left(it))
+        it.wait_until(lambda: _nothing_is_left(it))
         assert used / many < 10 * 1024

@@ -7,7 +7,7 @@ import pytest
 from fairwarning.core.commands import AddMachines
 from fairwarning.core.model import Machine
 from fairwarning.service.documents import Published
-from tests.metadata.rig import EVENTS, Endpoint, approval, poll, read_all, request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
 
 pytestmark = pytest.mark.spec("M20")
 
@@ -15,7 +15,7 @@ POLL = f"{EVENTS}?api-version=2020-07-01"
 EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
 
 
-def _until_closed(it: Endpoint, sent: bytes) -> bytes:
+def _until_closed(it: EndpointHarness, sent: bytes) -> bytes:
     """What is answered by the time the server hangs up of its own accord."""
     with it.open("db_0") as client:
         client.sendall(sent)
@@ -25,10 +25,10 @@ def _until_closed(it: Endpoint, sent: bytes) -> bytes:
 @pytest.mark.parametrize("repeat", [1, 2])
 def test_close_is_answered_in_kind(repeat: int) -> None:
     """`Connection: close`: the answer says the same, then the server closes; so it does again."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         for _ in range(repeat):
-            answer = _until_closed(it, request(POLL, "Connection: close"))
+            answer = _until_closed(it, raw_request(POLL, "Connection: close"))
             head, _, body = answer.partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK\r\n")
             assert b"connection: close" in head.lower()
@@ -38,17 +38,17 @@ def test_close_is_answered_in_kind(repeat: int) -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        request("/nowhere", "Connection: close"),
-        request(EVENTS, "Connection: close"),
-        request(POLL, "Connection: close", "If-None-Match: *"),
-        request("/metadata/versions", "connection: CLOSE"),
-        request(POLL, "Connection: close", "X-Forwarded-For: 1"),
-        request(POLL, "Connection: close", method="PUT"),
+        raw_request("/nowhere", "Connection: close"),
+        raw_request(EVENTS, "Connection: close"),
+        raw_request(POLL, "Connection: close", "If-None-Match: *"),
+        raw_request("/metadata/versions", "connection: CLOSE"),
+        raw_request(POLL, "Connection: close", "X-Forwarded-For: 1"),
+        raw_request(POLL, "Connection: close", method="PUT"),
     ],
 )
 def test_every_kind_of_answer_closes(sent: bytes) -> None:
     """Refusals, 304 and others say that they close, and do."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         head = _until_closed(it, sent).partition(b"\r\n\r\n")[0].lower()
         assert b"connection: close" in head
@@ -56,7 +56,7 @@ def test_every_kind_of_answer_closes(sent: bytes) -> None:
 
 def test_without_it_the_connection_stays() -> None:
     """HTTP/1.1 goes on: several requests one after the other, and nothing is said of closing."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         connection.connect()
@@ -71,7 +71,7 @@ def test_without_it_the_connection_stays() -> None:
 
 def test_refusals_keep_the_connection() -> None:
     """A wrong request is no reason to hang up, if what follows can be told from it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         for version, status in (("latest", 400), ("2031-01-01", 404), ("2020-07-01", 200)):
@@ -82,9 +82,9 @@ def test_refusals_keep_the_connection() -> None:
 @pytest.mark.parametrize("headers", [(), ("Connection: keep-alive",), ("Connection: close",)])
 def test_http_1_0_works(headers: tuple[str, ...]) -> None:
     """An old client gets its answer, with a length, and the connection is closed after it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        answer = _until_closed(it, request(POLL, *headers, http="1.0"))
+        answer = _until_closed(it, raw_request(POLL, *headers, http="1.0"))
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.split(b" ")[1] == b"200"
         assert b"\r\nContent-Length: 37" in head
@@ -94,7 +94,7 @@ def test_http_1_0_works(headers: tuple[str, ...]) -> None:
 
 def test_http_1_0_needs_no_host() -> None:
     """HTTP/1.1 does: that is a Bad Request without."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         lines = f"GET {POLL} HTTP/{{}}\r\nMetadata: true\r\n\r\n"
         assert EMPTY in _until_closed(it, lines.format("1.0").encode())
@@ -103,11 +103,11 @@ def test_http_1_0_needs_no_host() -> None:
 
 def test_an_approval_in_http_1_0() -> None:
     """POST works as well, and is answered with an empty body of known length."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         body = approval(it.restart("db_0").id)
-        head = request(POLL, f"Content-Length: {len(body)}", method="POST", http="1.0")
+        head = raw_request(POLL, f"Content-Length: {len(body)}", method="POST", http="1.0")
         answer = _until_closed(it, head + body.encode())
         assert answer.split(b" ")[1] == b"200"
         assert answer.endswith(b"\r\n\r\n")
@@ -116,10 +116,10 @@ def test_an_approval_in_http_1_0() -> None:
 
 def test_a_client_that_sends_no_more_is_answered() -> None:
     """Half a connection closed is no reason not to use the other half."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         with it.open("db_0") as client:
-            client.sendall(request(POLL))
+            client.sendall(raw_request(POLL))
             client.shutdown(socket.SHUT_WR)
             assert read_all(client).endswith(EMPTY)
 
@@ -130,25 +130,25 @@ def _statuses(answer: bytes) -> list[bytes]:
 
 def test_requests_run_together_are_answered_in_order() -> None:
     """Three in one piece: three answers, each in its place."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        sent = request(POLL) + request("/nowhere") + request(POLL, "Connection: close")
+        sent = raw_request(POLL) + raw_request("/nowhere") + raw_request(POLL, "Connection: close")
         assert _statuses(_until_closed(it, sent)) == [b"200", b"404", b"200"]
 
 
 def test_requests_before_the_end_are_answered() -> None:
     """A client that sends several, and no more, gets an answer to each: also to its first ever."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        sent = request(POLL) + request("/nowhere") + request(POLL)
+        sent = raw_request(POLL) + raw_request("/nowhere") + raw_request(POLL)
         assert _statuses(it.raw("db_0", sent)) == [b"200", b"404", b"200"]
 
 
 def test_a_request_cut_into_bytes() -> None:
     """However the network cuts it up, a request is one."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        sent = request(POLL)
+        sent = raw_request(POLL)
         answer = it.raw("db_0", *(sent[n : n + 1] for n in range(len(sent))))
         assert answer.startswith(b"HTTP/1.1 200 ")
         assert answer.endswith(EMPTY)
@@ -156,9 +156,9 @@ def test_a_request_cut_into_bytes() -> None:
 
 def test_head_is_answered_without_a_body() -> None:
     """A HEAD, though not allowed, has no body after its head: what follows stays in step."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        answer = it.raw("db_0", request(POLL, method="HEAD"), request(POLL))
+        answer = it.raw("db_0", raw_request(POLL, method="HEAD"), raw_request(POLL))
         head, _, rest = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 405 ")
         assert rest.startswith(b"HTTP/1.1 200 ")
@@ -167,10 +167,10 @@ def test_head_is_answered_without_a_body() -> None:
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
 def test_an_upgrade_is_not_taken_up(protocol: str) -> None:
     """A client that offers another protocol, as `curl --http2` does, gets one answer in ours."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
-        sent = request(POLL, "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}")
+        sent = raw_request(POLL, "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}")
         answer = it.raw("db_0", sent)
         assert answer.count(b"HTTP/1.1 ") == 1
         assert answer.startswith(b"HTTP/1.1 200 ")
@@ -178,12 +178,12 @@ def test_an_upgrade_is_not_taken_up(protocol: str) -> None:
 
 def test_an_approval_that_offers_an_upgrade() -> None:
     """Java's own client offers one with every request: its body is read all the same."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         body = approval(it.restart("db_0").id)
         offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAA")
-        head = request(POLL, f"Content-Length: {len(body)}", *offer, method="POST")
+        head = raw_request(POLL, f"Content-Length: {len(body)}", *offer, method="POST")
         answer = it.raw("db_0", head + body.encode())
         assert _statuses(answer) == [b"200"]
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
@@ -191,7 +191,7 @@ def test_an_approval_that_offers_an_upgrade() -> None:
 
 def test_the_order_of_resources_stays() -> None:
     """From when it is first shown until it is gone, an event keeps the order of its machines."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 12)
         it.get("db_0")
         chosen = [f"db_{n}" for n in (7, 11, 2, 10, 0)]
@@ -212,7 +212,7 @@ def test_the_order_of_resources_stays() -> None:
 
 def test_a_failure_of_ours_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     """What nobody thought of is a 503 and a line in the log, never a connection that hangs."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
 
         async def fail(scope: str) -> Published:

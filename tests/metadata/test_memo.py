@@ -4,13 +4,13 @@ import pytest
 
 from fairwarning.core.commands import Deallocate
 from fairwarning.metadata.memo import MEMO_REQUESTS
-from tests.metadata.rig import EVENTS, Endpoint, approval, read_all, request
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, raw_request, read_all
 
 POLL = f"{EVENTS}?api-version=2020-07-01"
 NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
 
 
-def _send(it: Endpoint, machine: str, *sent: bytes) -> list[bytes]:
+def _send(it: EndpointHarness, machine: str, *sent: bytes) -> list[bytes]:
     """Send each on one connection, the next when the one before is answered; the answers."""
     answers = []
     with it.open(machine) as client:
@@ -20,7 +20,7 @@ def _send(it: Endpoint, machine: str, *sent: bytes) -> list[bytes]:
     return answers
 
 
-def _remembered(it: Endpoint) -> int:
+def _remembered(it: EndpointHarness) -> int:
     return it.call(lambda: len(it.server.memo.known))
 
 
@@ -28,18 +28,18 @@ def _remembered(it: Endpoint) -> int:
 @pytest.mark.parametrize(
     "sent",
     [
-        request(POLL),
-        request(f"{EVENTS}?api-version=2017-03-01"),
-        request(POLL, "Connection: keep-alive", "User-Agent: x"),
-        request(POLL, 'If-None-Match: "2"'),
-        request(POLL, 'If-None-Match: "1"'),
-        request(NAME),
-        request("/metadata/versions"),
+        raw_request(POLL),
+        raw_request(f"{EVENTS}?api-version=2017-03-01"),
+        raw_request(POLL, "Connection: keep-alive", "User-Agent: x"),
+        raw_request(POLL, 'If-None-Match: "2"'),
+        raw_request(POLL, 'If-None-Match: "1"'),
+        raw_request(NAME),
+        raw_request("/metadata/versions"),
     ],
 )
 def test_the_second_time_is_as_the_first(sent: bytes) -> None:
     """Byte by byte, on the same connection and on another."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         it.restart("db_0")
@@ -52,46 +52,46 @@ def test_the_second_time_is_as_the_first(sent: bytes) -> None:
 @pytest.mark.spec("M1", "M20")
 def test_closing_by_heart() -> None:
     """A request that asks to close is closed each time; one that does not, never."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        plain = _send(it, "db_0", request(POLL), request(POLL))
+        plain = _send(it, "db_0", raw_request(POLL), raw_request(POLL))
         answers = []
         for _ in range(3):
             with it.open("db_0") as client:
-                client.sendall(request(POLL, "Connection: close"))
+                client.sendall(raw_request(POLL, "Connection: close"))
                 answers.append(read_all(client))
         assert len(set(answers)) == 1
         assert b"\r\nConnection: close\r\n" in answers[0]
-        assert _send(it, "db_0", request(POLL), request(POLL)) == plain
+        assert _send(it, "db_0", raw_request(POLL), raw_request(POLL)) == plain
         assert b"Connection" not in plain[0]
 
 
 @pytest.mark.spec("M16", "M22")
 def test_identical_bytes_of_two_machines() -> None:
     """Each gets its own document: who asks is no part of what is remembered."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.make("web", 2)
         for machine in ("db_0", "web_0"):
             it.get(machine)
         events = {"db_0": it.restart("db_0").id, "web_0": it.restart("web_1").id}
-        sent = request(POLL)
+        sent = raw_request(POLL)
         for _ in range(3):
             for machine, event in events.items():
                 (answer,) = _send(it, machine, sent)
                 assert event.encode() in answer
                 assert sum(other.encode() in answer for other in events.values()) == 1
         for machine in ("db_0", "web_0", "web_1", "db_0"):
-            (answer,) = _send(it, machine, request(NAME))
+            (answer,) = _send(it, machine, raw_request(NAME))
             assert answer.endswith(b"\r\n\r\n" + machine.encode())
 
 
 @pytest.mark.spec("M22")
 def test_what_is_remembered_opens_nothing_for_a_stranger() -> None:
     """The same bytes from where no machine is: 404."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        sent = request(POLL)
+        sent = raw_request(POLL)
         _send(it, "db_0", sent, sent)
         it._addresses["nobody"] = "127.0.0.1"
         assert all(
@@ -102,9 +102,9 @@ def test_what_is_remembered_opens_nothing_for_a_stranger() -> None:
 @pytest.mark.spec("M1", "M11")
 def test_a_change_is_seen_with_the_next_poll() -> None:
     """A connection that polls by heart sees each change as soon as it is made."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
-        sent = request(POLL)
+        sent = raw_request(POLL)
         with it.open("db_0") as client:
 
             def incarnation() -> int:
@@ -125,9 +125,9 @@ def test_a_change_is_seen_with_the_next_poll() -> None:
 @pytest.mark.spec("M22")
 def test_a_machine_that_was_switched_off() -> None:
     """Its requests are as well known as ever, and are refused."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
-        sent = request(POLL)
+        sent = raw_request(POLL)
         assert _send(it, "db_0", sent, sent)[1].startswith(b"HTTP/1.1 200 ")
         it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
         it.advance(60)
@@ -138,12 +138,12 @@ def test_a_machine_that_was_switched_off() -> None:
 @pytest.mark.spec("M1", "M16")
 def test_more_than_can_be_remembered() -> None:
     """The memory is bounded; once it is full, every answer is still right."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.make("web")
         it.get("db_0"), it.get("web_0")
         event = it.restart("db_0").id.encode()
-        many = [request(f"{POLL}&n={n}") for n in range(MEMO_REQUESTS + 50)]
+        many = [raw_request(f"{POLL}&n={n}") for n in range(MEMO_REQUESTS + 50)]
         answers = _send(it, "db_0", *many, *many[:10], *many[-10:])
         assert 0 < _remembered(it) <= MEMO_REQUESTS == 1024
         assert len(set(answers)) == 1
@@ -155,24 +155,24 @@ def test_more_than_can_be_remembered() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        request(EVENTS),
-        request(f"{EVENTS}?api-version=2031-01-01"),
-        request(POLL, "X-Forwarded-For: 10.0.0.1"),
-        request(POLL).replace(b"Metadata: true", b"Metadata: false"),
-        request(POLL, method="PUT"),
-        request(POLL, method="POST"),
-        request("/nowhere"),
-        request(POLL, "Host: 127.0.0.1"),
-        request(f"{POLL}&wait=x"),
+        raw_request(EVENTS),
+        raw_request(f"{EVENTS}?api-version=2031-01-01"),
+        raw_request(POLL, "X-Forwarded-For: 10.0.0.1"),
+        raw_request(POLL).replace(b"Metadata: true", b"Metadata: false"),
+        raw_request(POLL, method="PUT"),
+        raw_request(POLL, method="POST"),
+        raw_request("/nowhere"),
+        raw_request(POLL, "Host: 127.0.0.1"),
+        raw_request(f"{POLL}&wait=x"),
     ],
 )
 def test_a_refused_request_is_never_remembered(sent: bytes) -> None:
     """It goes through every check each time, and is refused each time."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         before = _remembered(it)
-        answers = _send(it, "db_0", sent, sent, request(POLL), sent)
+        answers = _send(it, "db_0", sent, sent, raw_request(POLL), sent)
         assert {answers[n].split(b" ")[1][:1] for n in (0, 1, 3)} == {b"4"}
         assert answers[2].startswith(b"HTTP/1.1 200 ")
         assert _remembered(it) == before + 1
@@ -181,13 +181,13 @@ def test_a_refused_request_is_never_remembered(sent: bytes) -> None:
 @pytest.mark.spec("M12")
 def test_an_approval_is_never_remembered() -> None:
     """What changes something is done each time it is asked for."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         before = _remembered(it)
         for _ in range(2):
             body = approval(it.restart("db_0").id)
-            head = request(POLL, f"Content-Length: {len(body)}", method="POST")
+            head = raw_request(POLL, f"Content-Length: {len(body)}", method="POST")
             (answer,) = _send(it, "db_0", head + body.encode())
             assert answer.startswith(b"HTTP/1.1 200 ")
             assert it.get("db_0").json["Events"][0]["EventStatus"] == "Started"
@@ -198,11 +198,11 @@ def test_an_approval_is_never_remembered() -> None:
 @pytest.mark.spec("M20")
 def test_requests_that_are_no_whole_are_not_remembered() -> None:
     """Half a request, or one and a half, is not taken for one the next time."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         before = _remembered(it)
-        sent = request(POLL)
+        sent = raw_request(POLL)
         with it.open("db_0") as client:
             for _ in range(2):
                 client.sendall(sent + sent[:20])

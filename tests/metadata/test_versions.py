@@ -3,7 +3,8 @@
 import pytest
 
 from fairwarning.service.settings import Settings
-from tests.metadata.rig import EVENTS, Answer, Endpoint
+from tests.fixtures.endpoint import EVENTS, EndpointHarness
+from tests.fixtures.http import Response
 
 INSTANCE = "/metadata/instance"
 PREVIEW = "2024-07-09"
@@ -11,10 +12,10 @@ NEWEST_VERSIONS = ["2025-04-07", "2024-07-17", "2024-03-15"]
 BOTH = pytest.mark.parametrize("path", [EVENTS, INSTANCE])
 
 
-def _ask(it: Endpoint, target: str, method: str = "GET") -> Answer:
+def _ask(it: EndpointHarness, target: str, method: str = "GET") -> Response:
     it.make("db")
     body = '{"StartRequests":[]}' if method == "POST" else None
-    return it.ask("db_0", method, target, {"Metadata": "true"}, body)
+    return it.send_from("db_0", method, target, {"Metadata": "true"}, body)
 
 
 @pytest.mark.spec("M2", "M3")
@@ -22,7 +23,7 @@ def _ask(it: Endpoint, target: str, method: str = "GET") -> Answer:
 @pytest.mark.parametrize("query", ["", "?", "?format=json", "?version=2020-07-01", "?api-version"])
 def test_a_version_must_be_given(path: str, query: str) -> None:
     """Without one: 400, an error text, and the newest versions."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         answer = _ask(it, f"{path}{query}")
         assert answer.status == 400
         assert "api-version" in answer.error
@@ -52,7 +53,7 @@ def test_a_version_must_be_given(path: str, query: str) -> None:
 )
 def test_a_malformed_version(path: str, version: str) -> None:
     """What is no date at all, `latest` included, is as if it had not been given."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         answer = _ask(it, f"{path}?api-version={version}")
         assert answer.status == 400
         assert answer.error
@@ -64,7 +65,7 @@ def test_a_malformed_version(path: str, version: str) -> None:
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2021-12-13", "2020-13-45"])
 def test_an_unknown_version_of_events_is_not_found(method: str, version: str) -> None:
     """404, so that a client which tries a newer version first falls back; the text names ours."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         answer = _ask(it, f"{EVENTS}?api-version={version}", method)
         assert answer.status == 404
         assert version in answer.error
@@ -76,7 +77,7 @@ def test_an_unknown_version_of_events_is_not_found(method: str, version: str) ->
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2020-07-01", "2017-11-01"])
 def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
     """400, so that cloud-init falls back, with the newest versions; events' own are unknown too."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         answer = _ask(it, f"{INSTANCE}?api-version={version}")
         assert answer.status == 400
         assert version in answer.error
@@ -101,7 +102,7 @@ def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
 )
 def test_a_parameter_given_twice(path: str, query: str) -> None:
     """400, however the second is spelt, and even if both say the same."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         answer = _ask(it, f"{path}?{query}")
         assert answer.status == 400
         assert "twice" in answer.error
@@ -110,7 +111,7 @@ def test_a_parameter_given_twice(path: str, query: str) -> None:
 @pytest.mark.spec("M3")
 def test_a_wrong_version_enables_nothing() -> None:
     """Who is refused has not asked: the feature stays off."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         for version in ("", "latest", "2031-01-01", PREVIEW):
             assert it.get("db_0", version).status in {400, 404}
@@ -120,7 +121,7 @@ def test_a_wrong_version_enables_nothing() -> None:
 @pytest.mark.spec("M2", "M3")
 def test_the_preview_version_is_off() -> None:
     """2024-07-09 is not found unless it was turned on, and a client can fall back at once."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         connection = it.client("db_0")
         connection.request("GET", f"{EVENTS}?api-version={PREVIEW}", headers={"Metadata": "true"})
@@ -134,7 +135,7 @@ def test_the_preview_version_is_off() -> None:
 @pytest.mark.spec("M2")
 def test_the_preview_version_turned_on() -> None:
     """A setting makes it a version like the others, for GET and POST."""
-    with Endpoint(Settings(preview=True)) as it:
+    with EndpointHarness(Settings(preview=True)) as it:
         it.make("db")
         assert it.get("db_0", PREVIEW).json == {"DocumentIncarnation": 1, "Events": []}
         assert it.approve("db_0", it.restart("db_0").id, version=PREVIEW).status == 200
@@ -145,10 +146,10 @@ def test_the_preview_version_turned_on() -> None:
 @pytest.mark.spec("M2")
 def test_the_version_on_the_path_is_gone() -> None:
     """The 2016 preview's paths are not found."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         for version in ("latest", "2017-03-01"):
             target = f"/metadata/{version}/scheduledevents"
-            answer = it.ask("db_0", "GET", target, {"Metadata": "true"})
+            answer = it.send_from("db_0", "GET", target, {"Metadata": "true"})
             assert answer.status == 404
             assert answer.error

@@ -12,7 +12,9 @@ from fairwarning.core.model import Machine, Scope, ScopeKind
 from fairwarning.metadata.identity import always, by_local_address, by_source_address
 from fairwarning.metadata.listeners import open_tcp, open_unix
 from fairwarning.store.store import Place
-from tests.metadata.rig import EVENTS, LONGEST_SECONDS, Answer, Endpoint, approval, ask, poll
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
+from tests.fixtures.http import Response, send
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("M22")
 
@@ -23,41 +25,41 @@ AWAY = "127.9.9.9"
 
 def _name(connection: HTTPConnection, **headers: str) -> str:
     """Who the server takes this connection for; empty if for nobody."""
-    answer = ask(connection, "GET", NAME, {"Metadata": "true", **headers})
+    answer = send(connection, "GET", NAME, {"Metadata": "true", **headers})
     if answer.status == 200:
         return answer.body.decode()
     assert _unknown(answer)
     return ""
 
 
-def _from(it: Endpoint, source: str, port: int) -> HTTPConnection:
+def _from(it: EndpointHarness, source: str, port: int) -> HTTPConnection:
     origin = (source, 0)
-    return it.keep(HTTPConnection("127.0.0.1", port, LONGEST_SECONDS, source_address=origin))
+    return it.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS, source_address=origin))
 
 
-def _at(it: Endpoint, address: str, port: int) -> HTTPConnection:
-    return it.keep(HTTPConnection(address, port, LONGEST_SECONDS))
+def _at(it: EndpointHarness, address: str, port: int) -> HTTPConnection:
+    return it.keep(HTTPConnection(address, port, LIMIT_SECONDS))
 
 
-def _unix(it: Endpoint, path: Path) -> HTTPConnection:
+def _unix(it: EndpointHarness, path: Path) -> HTTPConnection:
     connection = it.keep(HTTPConnection("localhost"))
     connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.settimeout(LONGEST_SECONDS)
+    connection.sock.settimeout(LIMIT_SECONDS)
     connection.sock.connect(str(path))
     return connection
 
 
-def _once(connection: HTTPConnection, target: str = POLL) -> Answer:
-    return ask(connection, "GET", target, {"Metadata": "true"})
+def _once(connection: HTTPConnection, target: str = POLL) -> Response:
+    return send(connection, "GET", target, {"Metadata": "true"})
 
 
-def _unknown(answer: Answer) -> bool:
+def _unknown(answer: Response) -> bool:
     return answer.status == 404 and bool(answer.error)
 
 
 def test_each_machine_at_an_address_of_its_own() -> None:
     """One listener, an address in 127.0.0.0/8 for each: who connects there is that machine."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 3)
         for name in ("db_0", "db_1", "db_2"):
             connection = it.client(name)
@@ -66,7 +68,7 @@ def test_each_machine_at_an_address_of_its_own() -> None:
 
 def test_the_listener_of_a_local_run() -> None:
     """What `open_tcp` opens on 127.0.0.1 takes the addresses of all machines."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         listener = open_tcp("127.0.0.1", 0)
         it.listen_on(listener, by_local_address)
@@ -90,44 +92,44 @@ def test_the_listener_of_a_local_run() -> None:
 )
 def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
     """Whatever a request claims, it is of the machine whose connection it came by."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         connection = it.client("db_0")
         assert _name(connection, **headers) == "db_0"
         target = f"{NAME}&machine=db_1&resource=db_1"
-        assert ask(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
+        assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
 @pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
 def test_an_address_that_is_nobodys(address: str, target: str) -> None:
     """404 with an error text, whatever is asked for, each time."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         connection = _at(it, address, it.port)
         for _ in range(2):
-            assert _unknown(ask(connection, "GET", target, {"Metadata": "true"}))
+            assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
 
 
 def test_a_stranger_approves_nothing() -> None:
     """404 for a POST, too, and the event is as it was."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.get("db_0")
         body = approval(it.restart("db_0").id)
         connection = _at(it, "127.0.0.1", it.port)
-        assert _unknown(ask(connection, "POST", POLL, {"Metadata": "true"}, body))
+        assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
         assert it.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
 
 
-def _with_address(it: Endpoint, name: str = "guest", address: str = AWAY) -> None:
+def _with_address(it: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:
     machine = Machine(name=name, address=address)
     it.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
 
 
 def test_by_source_address() -> None:
     """On a host with real guests, a machine is known by where it connects from."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         _with_address(it)
         _with_address(it, "other", "127.9.9.10")
@@ -141,7 +143,7 @@ def test_by_source_address() -> None:
 
 def test_the_address_one_connects_to_is_no_source() -> None:
     """Where machines are known by their source, the loopback address of another is no help."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         port = it.listen(by_source_address)
         connection = _at(it, it.address("db_0")[0], port)
@@ -150,7 +152,7 @@ def test_the_address_one_connects_to_is_no_source() -> None:
 
 def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
     """Whoever may open it is that machine; only its owner may."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         for name in ("db_0", "db_1"):
             path = tmp_path / name
@@ -164,7 +166,7 @@ def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
 
 def test_a_listener_of_one_machine() -> None:
     """As inside a network namespace: every connection is of that machine, from wherever."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         port = it.listen(always("db", "db_1"))
         for address in ("127.0.0.1", it.address("db_0")[0], AWAY):
@@ -175,7 +177,7 @@ def test_a_listener_of_one_machine() -> None:
 @pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
 def test_a_listener_of_nobody(scope: str, machine: str) -> None:
     """404, as for any stranger."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         port = it.listen(always(scope, machine))
         assert _unknown(_once(_at(it, "127.0.0.1", port)))
@@ -183,21 +185,21 @@ def test_a_listener_of_nobody(scope: str, machine: str) -> None:
 
 def test_a_machine_that_comes_later() -> None:
     """A connection that was nobody's is served once its machine is there."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         connection = _at(it, "127.0.0.1", it.listen(always("db", "db_0")))
         assert poll(connection).status == 404
         it.make("db")
         assert poll(connection).status == 200
 
 
-def _delete(it: Endpoint, machine: str) -> None:
+def _delete(it: EndpointHarness, machine: str) -> None:
     it.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
     it.advance(3600)
 
 
 def test_a_deleted_machine_is_unknown() -> None:
     """404 at its address, on the connection it had and on a new one; others go on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         kept = it.client("db_0")
         assert [poll(kept).status for _ in range(2)] == [200, 200]
@@ -210,7 +212,7 @@ def test_a_deleted_machine_is_unknown() -> None:
 
 def test_a_deleted_scope_is_unknown() -> None:
     """The same if it was the last machine of its scope."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         alone = (Machine(name="db_0"),)
         it.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
         kept = it.client("db_0")
@@ -221,7 +223,7 @@ def test_a_deleted_scope_is_unknown() -> None:
         assert _unknown(it.get("db_0"))
 
 
-def _remake(it: Endpoint, *, scope_stays: bool) -> None:
+def _remake(it: EndpointHarness, *, scope_stays: bool) -> None:
     """A machine `vm` of scope `db` asks in every way, is deleted, and made again."""
     vm = Machine(name="vm", address=AWAY)
     kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
@@ -236,7 +238,7 @@ def _remake(it: Endpoint, *, scope_stays: bool) -> None:
         it.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
 
 
-def _ways(it: Endpoint) -> dict[str, HTTPConnection]:
+def _ways(it: EndpointHarness) -> dict[str, HTTPConnection]:
     return {
         "loopback": it.client("vm"),
         "source": _from(it, AWAY, it.listen(by_source_address)),
@@ -248,7 +250,7 @@ def _ways(it: Endpoint) -> dict[str, HTTPConnection]:
 @pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
 def test_made_again_under_the_same_name(way: str, scope_stays: bool) -> None:
     """The new machine is known in every way in which the old one was."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         _remake(it, scope_stays=scope_stays)
         connection = _ways(it)[way]
         assert _name(connection) == "vm"
@@ -257,7 +259,7 @@ def test_made_again_under_the_same_name(way: str, scope_stays: bool) -> None:
 
 def test_the_address_of_the_old_is_nobodys() -> None:
     """A machine made again has an address in 127.0.0.0/8 of its own; the old one's is not it."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         old = it.address("db_0")
         assert it.get("db_0").status == 200
@@ -270,7 +272,7 @@ def test_the_address_of_the_old_is_nobodys() -> None:
 
 def test_a_deallocated_machine_cannot_ask() -> None:
     """Whoever asks at its address is not it: 404, until it is started again."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db", 2)
         kept = it.client("db_0")
         assert poll(kept).status == 200
@@ -289,7 +291,7 @@ def test_a_deallocated_machine_cannot_ask() -> None:
 
 def test_a_deallocated_machine_enables_nothing() -> None:
     """Nor is it who keeps the feature on."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         it.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
         it.advance(60)
@@ -299,7 +301,7 @@ def test_a_deallocated_machine_enables_nothing() -> None:
 
 def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
     """Also if it was being looked for while it came to be: nobody is unknown for longer than so."""
-    with Endpoint() as it:
+    with EndpointHarness() as it:
         it.make("db")
         store = it.fleet.store
         find = store.find
@@ -316,7 +318,7 @@ def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
         port = it.listen(by_source_address)
         statuses = []
         for _ in range(2):
-            connection = HTTPConnection("127.0.0.1", port, timeout=LONGEST_SECONDS)
+            connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_SECONDS)
             statuses.append(poll(connection).status)
             connection.close()
         assert statuses == [404, 200]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.machines.libvirt.record import RECORD, Record, read
+from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
 from tests.machines.libvirt_daemon import Daemon, daemon
-from tests.machines.libvirt_stage import DEBIAN, MODULES, libvirt, machine_element
+from tests.machines.libvirt_stage import libvirt, machine_element
 from tests.qemu import initramfs
 from tests.qemu.needs import BUSYBOX, kernel, kind
 
@@ -147,7 +148,7 @@ def guest_of(libvirtd: Daemon, name: str) -> Iterator[Guest]:
 def library_folder(folder: Path) -> Path:
     """A folder with nothing but libvirt for Python, for the PYTHONPATH of a service."""
     folder.mkdir()
-    for name in MODULES:
-        for path in DEBIAN.glob(f"{name}.*"):
+    for name in LIBVIRT_MODULES:
+        for path in DEBIAN_PACKAGES.glob(f"{name}.*"):
             (folder / path.name).symlink_to(path)
     return folder

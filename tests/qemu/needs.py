@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.machines import libvirt_daemon, libvirt_stage
+from tests.fixtures.requirements import LIBVIRTD, has_libvirt
 
 ASKED = "FAIRWARNING_QEMU"  # these tests take minutes, so somebody has to want them
 KERNEL = "FAIRWARNING_QEMU_KERNEL"  # a folder with boot/ and lib/modules/; else those of the system
@@ -85,8 +85,8 @@ def missing() -> str:
         return f"there is no guest for {platform.machine()}; see KINDS in tests/qemu/needs.py"
     emulator, image = machine.packages.split()
     found = {
-        "python3-libvirt": libvirt_stage.libvirt is not None,
-        "libvirt-daemon": libvirt_daemon.LIBVIRTD is not None,
+        "python3-libvirt": has_libvirt(),
+        "libvirt-daemon": LIBVIRTD is not None,
         "libvirt-daemon-driver-qemu": any(Path("/usr/lib").glob("*/libvirt/*/*_driver_qemu.so")),
         "busybox-static": BUSYBOX.exists() and b"/lib/ld-linux" not in BUSYBOX.read_bytes(),
         emulator: machine.path is not None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.machines.libvirt.record import Step
-from tests.cli.stage import Up, up
+from tests.fixtures.service import ServiceProcess
 from tests.qemu.guest import Guest, guest, library_folder, until
 
 FLEET = """
@@ -24,15 +24,15 @@ METADATA = ("127.0.0.1", 8169)  # free in a room; a guest finds it again after a
 
 
 @contextmanager
-def service(vm: Guest, folder: Path, *words: str) -> Iterator[Up]:
+def service(vm: Guest, folder: Path, *words: str) -> Iterator[ServiceProcess]:
     """Started as anybody would."""
     metadata = "{}:{}".format(*METADATA)
     fleet = FLEET.format(uri=vm.uri)
-    with up(folder / "data", *words, fleet=fleet, metadata=metadata) as started:
+    with ServiceProcess(folder / "data", *words, fleet=fleet, metadata=metadata) as started:
         yield started
 
 
-def boot(vm: Guest, started: Up, words: str = "") -> None:
+def boot(vm: Guest, started: ServiceProcess, words: str = "") -> None:
     """The guest of the fleet's one machine, until it has asked for its events."""
     address = started.ready["machines"]["gateway"].removeprefix("http://").partition(":")[0]
     vm.define("gateway", (address, METADATA[1]), words)

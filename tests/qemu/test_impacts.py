@@ -1,7 +1,6 @@
 """What impacts are to a real guest, with the driver alone."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,6 +8,7 @@ import pytest
 
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.libvirt.driver import LibvirtDriver
+from tests.fixtures.requirements import needs_root
 from tests.machines.libvirt_daemon import daemon
 from tests.qemu.guest import SETTINGS, Guest, guest, guest_of
 
@@ -79,7 +79,7 @@ def test_what_happens_to_a_guest() -> None:
         assert vm.names() == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a host of another name")
+@needs_root
 def test_a_guest_moves_to_another_host() -> None:
     """Redeployed, it goes on there as it was; and so it does when it is redeployed again."""
     settings = SETTINGS + 'migration_host = "127.0.0.2"\n'  # libvirt lets 127.0.0.1 be no other

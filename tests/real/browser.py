@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
-import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import (
     Browser,
@@ -17,17 +16,12 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from fairwarning.cli import client
-from fairwarning.metadata.identity import loopback_address
-from tests.cli.stage import Up, up
+from tests.fixtures.requirements import CHROMIUM
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS
 
-CHROMIUM = "/usr/bin/chromium"
 WIDE = (1280, 800)
 PHONE = (390, 844)
-needs_chromium = pytest.mark.skipif(
-    not Path(CHROMIUM).exists(),
-    reason=f"there is no {CHROMIUM}; install Debian's chromium to test the page",
-)
 FLEET = """
 [[scale_set]]
 name = "web"
@@ -64,15 +58,15 @@ eviction = "Delete"
 name = "legacy"
 roles = { FrontEnd = 2 }
 """
-_LONGEST_MILLISECONDS = 15_000
+_LIMIT_MILLISECONDS = 1000 * LIMIT_SECONDS
 
 Scheme = Literal["light", "dark"]
 
 
-class Stage:
+class BrowserHarness:
     """A service with a virtual clock, and a browser to look at it with."""
 
-    def __init__(self, service: Up, browser: Browser) -> None:
+    def __init__(self, service: ServiceProcess, browser: Browser) -> None:
         self.service = service
         self.browser = browser
         self.complaints: list[str] = []
@@ -88,7 +82,7 @@ class Stage:
             java_script_enabled=script,
             base_url=self.service.ready["console"],
         )
-        context.set_default_timeout(_LONGEST_MILLISECONDS)
+        context.set_default_timeout(_LIMIT_MILLISECONDS)
         page = context.new_page()
         page.goto(self.service.ready["page"])
         page.close()
@@ -114,11 +108,7 @@ class Stage:
             self.complaints.append(f"{url}: {failure}")
 
     def poll(self, machine: str) -> list[str]:
-        """What a machine reads of what comes to it: the types of its events."""
-        port = self.service.ready["metadata"].rpartition(":")[2]
-        for one in client.ask(self.service.data, "GET", "/api/machines")["machines"]:
-            url = f"http://{loopback_address(one['number'])}:{port}"
-            self.service.ready["machines"][one["name"]] = url
+        """The types of the events that a machine reads."""
         return [event["EventType"] for event in self.service.poll(machine)["Events"]]
 
     def lively(self) -> Page:
@@ -147,16 +137,17 @@ class Stage:
 
 
 @contextmanager
-def stage(data: Path, fleet: str = FLEET) -> Iterator[Stage]:
+def browser_harness(data: Path, fleet: str = FLEET) -> Iterator[BrowserHarness]:
     """All of it; whatever the browser complained about is a failure."""
     with (
-        up(data, "--clock", "virtual", "--memory", fleet=fleet) as service,
+        ServiceProcess(data, "--clock", "virtual", "--memory", fleet=fleet) as service,
         sync_playwright() as playwright,
     ):
+        expect.set_options(timeout=_LIMIT_MILLISECONDS)
         # Root has no sandbox of its own to put it in; it visits nobody but us.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
-            it = Stage(service, browser)
+            it = BrowserHarness(service, browser)
             yield it
             assert it.complaints == []
         finally:
@@ -192,7 +183,7 @@ def overflow(page: Page) -> int:
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def eventful(it: Stage) -> Page:
+def eventful(it: BrowserHarness) -> Page:
     """Half an hour of a busy fleet, for pictures: one of everything on the timeline."""
     for machine in ("web_0", "db_0", "batch_0", "FrontEnd_IN_0"):
         it.poll(machine)
@@ -239,7 +230,7 @@ def advance(page: Page, minutes: str) -> None:
 def main() -> None:
     """Take the pictures of the documentation: `python -m tests.real.browser`."""
     folder = Path("docs/images")
-    with TemporaryDirectory() as name, stage(Path(name) / "data", PICTURED) as it:
+    with TemporaryDirectory() as name, browser_harness(Path(name) / "data", PICTURED) as it:
         page = eventful(it)
         event = event_of(page, "web_2")
         pictures: tuple[tuple[str, str, tuple[int, int], Scheme], ...] = (

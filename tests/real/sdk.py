@@ -1,15 +1,11 @@
 """Azure's own SDK, unchanged, against the real program; and what its machines then see."""
 
-import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, Self
 
 from azure.core.credentials import AccessToken, TokenCredential
 from azure.core.exceptions import HttpResponseError
@@ -19,10 +15,10 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
 from fairwarning.core.times import parse_date
-from fairwarning.metadata.identity import loopback_address
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, key_of
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM, QUERY, Up
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 GROUP = "rg"
 PLACE = "local"
@@ -38,23 +34,36 @@ class StaticToken:
         return AccessToken(self.token, int(time.time()) + ACCESS_SECONDS)
 
 
-class Service:
-    """A service, seen from both sides: by those who manage machines, and by the machines."""
+class SdkService(ServiceProcess):
+    """A service whose time stands still, seen by those who manage machines, and by the machines.
 
-    def __init__(self, it: Up, clients: ExitStack) -> None:
-        self.up = it
-        self.arm: str = it.ready["arm"]
-        self.ca: str = it.ready["ca"]
-        self.tokens = Tokens(key_of(it.data), TENANT)
-        self._clients = clients
+    It listens on the usual ports, which are free in a network of its own. Started again on the
+    same data it is where it was. Without other words it keeps nothing.
+    """
+
+    def __init__(self, data: Path, *words: str, fleet: str = "") -> None:
+        words = ("--clock", "virtual", *(words or ["--memory"]))
+        super().__init__(data, *words, fleet=fleet, metadata="", console="", arm="")
+        self._clients = ExitStack()
+
+    def start(self) -> Self:
+        super().start()
+        self.arm: str = self.ready["arm"]
+        self.ca: str = self.ready["ca"]
+        self.tokens = Tokens(key_of(self.data), TENANT)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._clients.close()
+        super().__exit__(*error)
 
     # --- Those who manage ---
 
     def client(self, credential: TokenCredential | None = None) -> ComputeManagementClient:
         """Azure's client, told where we are; the operator's, unless it is somebody else's."""
         client = ComputeManagementClient(
-            credential or StaticToken(self.up.ready["token"]),
-            self.up.ready["subscription"],
+            credential or StaticToken(self.ready["token"]),
+            self.ready["subscription"],
             base_url=self.arm,
             credential_scopes=[f"{self.arm}/.default"],
             connection_verify=self.ca,
@@ -68,27 +77,20 @@ class Service:
 
     def make_group(self, client: ComputeManagementClient, name: str = GROUP) -> None:
         """A resource group, by the client's own pipeline: this SDK has no call for it."""
-        path = f"/subscriptions/{self.up.ready['subscription']}/resourcegroups/{name}"
+        path = f"/subscriptions/{self.ready['subscription']}/resourcegroups/{name}"
         url = f"{self.arm}{path}?api-version=2024-11-01"
         client.send_request(HttpRequest("PUT", url, json={"location": PLACE})).raise_for_status()
 
     # --- Machines ---
 
-    def address(self, machine: str) -> str:
-        """Where a machine asks, also one that came after the start."""
-        number = self._console("GET", f"/api/machines/{quote(machine)}")["number"]
-        return f"http://{loopback_address(number)}:{urlsplit(self.up.ready['metadata']).port}"
-
     def names(self) -> list[str]:
         """Every machine there is."""
-        listed = self._console("GET", "/api/machines?limit=1000")["machines"]
+        listed = self.ok("GET", "/api/machines?limit=1000")["machines"]
         return [one["name"] for one in listed]
 
     def events(self, machine: str) -> list[dict[str, Any]]:
         """What a machine reads; as any GET it enables the feature."""
-        status, body = self.up.get(self.address(machine), QUERY)
-        assert status == 200, body
-        events: list[dict[str, Any]] = json.loads(body)["Events"]
+        events: list[dict[str, Any]] = self.poll(machine)["Events"]
         return events
 
     def seen(self, machine: str) -> dict[str, str]:
@@ -99,80 +101,33 @@ class Service:
             for name in event["Resources"]
         }
 
-    def approve(self, asker: str, *machines: str) -> None:
+    def approve_for(self, asker: str, *machines: str) -> None:
         """One machine approves what is planned for these; for all, if none is named."""
-        ids = [
-            {"EventId": event["EventId"]}
-            for event in self.events(asker)
-            if not machines or set(machines) & set(event["Resources"])
-        ]
-        body = json.dumps({"StartRequests": ids}).encode()
-        headers = {"Metadata": "true"}
-        answer = self.up.post(self.address(asker), QUERY, "", headers, body)
-        assert answer == (200, b"")
+        self.approve(
+            asker,
+            *(
+                event["EventId"]
+                for event in self.events(asker)
+                if not machines or set(machines) & set(event["Resources"])
+            ),
+        )
 
     # --- Time, and the platform ---
 
-    def advance(self, seconds: float) -> None:
-        """Let virtual time pass."""
-        self._console("POST", "/api/clock", {"advance": seconds})
-
     def now(self) -> str:
         """What time it is there."""
-        now: str = self._console("GET", "/api/clock")["now"]
+        now: str = self.ok("GET", "/api/clock")["now"]
         return now
 
     def freeze(self, machine: str) -> None:
         """The platform plans to pause a machine."""
-        self._console("POST", f"/api/machines/{machine}/freeze", {})
-
-    def _console(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401  (JSON)
-        where = urlsplit(self.up.ready["console"])
-        connection = HTTPConnection(where.hostname or "", where.port, LONGEST_SECONDS)
-        try:
-            sent = b"" if body is None else json.dumps(body).encode()
-            headers = {"Authorization": f"Bearer {self.up.ready['token']}"}
-            connection.request(method, path, sent, headers)
-            response = connection.getresponse()
-            answer = response.read()
-            assert response.status < 300, answer
-            return json.loads(answer)
-        finally:
-            connection.close()
+        self.ok("POST", f"/api/machines/{machine}/freeze", {})
 
 
 @contextmanager
-def service(data: Path, *words: str, fleet: str = "") -> Iterator[Service]:
-    """A service whose time stands still, on the usual ports: in a room they are free.
-
-    Started again on the same data it is where it was. Without other words it keeps nothing.
-    """
-    command = [*PROGRAM, "up", "--json", "--clock", "virtual", "--data", str(data)]
-    if fleet:
-        path = data.with_suffix(".toml")
-        path.write_text(fleet)
-        command.append(str(path))
-    process = subprocess.Popen(
-        [*command, *(words or ["--memory"])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        with ExitStack() as clients:
-            yield Service(Up(process, data, json.loads(line)), clients)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-@contextmanager
-def cloud(data: Path) -> Iterator[tuple[Service, ComputeManagementClient]]:
+def cloud(data: Path) -> Iterator[tuple[SdkService, ComputeManagementClient]]:
     """A service with a resource group, and its operator's client."""
-    with service(data) as it:
+    with SdkService(data) as it:
         client = it.client()
         it.make_group(client)
         yield it, client
@@ -181,7 +136,7 @@ def cloud(data: Path) -> Iterator[tuple[Service, ComputeManagementClient]]:
 def ended(*pollers: LROPoller[Any]) -> list[Any]:
     """What came of operations that are over, or will be once their pollers ask again."""
     for poller in pollers:
-        poller.wait(LONGEST_SECONDS)
+        poller.wait(LIMIT_SECONDS)
         assert poller.done(), poller.status()
     return [poller.result() for poller in pollers]
 
@@ -192,14 +147,14 @@ def code_of(error: HttpResponseError) -> str | None:
     return error.error.code
 
 
-def make_set(it: Service, client: ComputeManagementClient, capacity: int, **more: str) -> None:
+def make_set(it: SdkService, client: ComputeManagementClient, capacity: int, **more: str) -> None:
     """A scale set `web` whose machines ask."""
     wanted = scale_set(capacity, **more)
     ended(client.virtual_machine_scale_sets.begin_create_or_update(GROUP, "web", wanted))
     assert it.seen("web_0") == {}
 
 
-def notice_seconds(it: Service, asker: str, name: str) -> float:
+def notice_seconds(it: SdkService, asker: str, name: str) -> float:
     """How long from now a machine's impact will wait."""
     (event,) = (one for one in it.events(asker) if name in one["Resources"])
     return parse_date(event["NotBefore"]) - parse_date(it.now())

@@ -12,7 +12,7 @@ from fairwarning.cli import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, key_of
-from tests.real.stage import GROUP, Stage, stage
+from tests.real.azure_cli import GROUP, AzureCliService, assert_succeeds
 
 ONE = ("--resource-group", GROUP, "--name", "one")
 FLEET = """
@@ -70,7 +70,7 @@ def fleet(folder: Path) -> str:
     return str(path)
 
 
-def names(it: Stage) -> list[str]:
+def names(it: AzureCliService) -> list[str]:
     """The machines, as the Azure CLI lists them."""
     found: list[str] = it.ask("vm", "list", "--query", "[].name")
     return found
@@ -80,11 +80,11 @@ def names(it: Stage) -> list[str]:
 @pytest.mark.usefixtures("az")
 def test_the_first_use_sets_it_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at once do so once; the secret is in no command line; nobody asks the Internet."""
-    with stage(tmp_path / "data", fleet(tmp_path)) as it:
+    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as it:
         watch = Watch(tmp_path / "watch", monkeypatch)
-        first, second = it.begin("vm", "list"), it.begin("vm", "list", "--output", "table")
-        first.done()
-        second.done()
+        first, second = it.start_az("vm", "list"), it.start_az("vm", "list", "--output", "table")
+        assert_succeeds(first)
+        assert_succeeds(second)
         login, *others = watch.logins()
         assert others == []
         assert login[-2:] == ["--password", "@-"]
@@ -110,7 +110,7 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     data = tmp_path / "data"
     stamp = data / az_command.FOLDER / "fairwarning.json"
     watch = Watch(tmp_path / "watch", monkeypatch)
-    with stage(data, fleet(tmp_path)) as it:
+    with AzureCliService(data, fleet(tmp_path)) as it:
         assert [names(it), names(it)] == [["one"], ["one"]]
         assert len(watch.logins()) == 1
         old = json.loads(stamp.read_text()) | {"at": time.time() - 31 * 86_400}
@@ -122,14 +122,17 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(watch.logins()) == 3
         before = it.ready["arm"]
         assert it.stop()[0] == 0
-    with socket.create_server(("127.0.0.1", int(before.rpartition(":")[2]))), stage(data) as it:
+    with (
+        socket.create_server(("127.0.0.1", int(before.rpartition(":")[2]))),
+        AzureCliService(data) as it,
+    ):
         assert it.ready["arm"] != before
         assert names(it) == ["one"]
         assert len(watch.logins()) == 4
         after = it.ready["arm"].removeprefix("https://")
         assert it.stop()[0] == 0
     (data / "signing.key").unlink()
-    with stage(data, arm=after) as it:
+    with AzureCliService(data, arm=after) as it:
         assert names(it) == ["one"]  # new keys: no token made before is good any more
         assert len(watch.logins()) == 5
         assert watch.looked_for() == {"127.0.0.1"}
@@ -138,7 +141,7 @@ def test_it_stays_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.spec("C2", "C3")
 def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
     """Told where the service is and whom to trust, it works by itself; a reader may only look."""
-    with stage(tmp_path / "data", fleet(tmp_path)) as it:
+    with AzureCliService(tmp_path / "data", fleet(tmp_path)) as it:
         own = tmp_path / "own"
         own.mkdir()
         settings = az_command.environment(os.environ, own, it.ready["ca"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.stage import GROUP, NEW, Stage, stage
+from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
 
 ONE = ("--resource-group", GROUP, "--name", "one")
 FLEET = """
@@ -17,7 +17,7 @@ name = "one"
 """
 
 
-def power(it: Stage, name: str) -> list[str]:
+def power(it: AzureCliService, name: str) -> list[str]:
     """What the instance view of a machine says."""
     words = ("vm", "get-instance-view", "--resource-group", GROUP, "--name", name)
     codes: list[str] = it.ask(*words, "--query", "instanceView.statuses[].code")
@@ -28,7 +28,7 @@ def power(it: Stage, name: str) -> list[str]:
 @pytest.mark.usefixtures("az")
 def test_the_life_of_a_machine(tmp_path: Path) -> None:
     """Created, restarted and redeployed with notice; switched off, on and deleted at once."""
-    with stage(tmp_path / "data") as it:
+    with AzureCliService(tmp_path / "data") as it:
         it.ask("group", "create", "--name", GROUP, "--location", "westus")
         assert it.ask("vm", "create", *ONE, *NEW)["powerState"] == "VM running"
         assert it.events("one") == []
@@ -36,19 +36,19 @@ def test_the_life_of_a_machine(tmp_path: Path) -> None:
             ("restart", "Reboot", 900, 60),
             ("redeploy", "Redeploy", 600, 240),
         ):
-            done = it.begin("vm", action, *ONE)
+            done = it.start_az("vm", action, *ONE)
             event = it.announced("one", kind)
             assert (event["Resources"], event["EventSource"]) == (["one"], "User")
             assert it.notice(event) == notice
-            assert done.waits()
-            it.approve("one", event)
+            assert done.is_running()
+            it.approve("one", event["EventId"])
             it.advance(lasts)
-            done.done()
+            assert_succeeds(done)
             assert it.events("one") == []
 
         with it.time_running():
             it.ask("vm", "deallocate", *ONE)
-        assert it.status("one") == 404
+        assert it.get("one").status == 404
         assert power(it, "one") == ["ProvisioningState/succeeded", "PowerState/deallocated"]
         with it.time_running():
             it.ask("vm", "start", *ONE)
@@ -57,7 +57,7 @@ def test_the_life_of_a_machine(tmp_path: Path) -> None:
         assert (shown["name"], shown["powerState"], others) == ("one", "VM running", [])
         with it.time_running():
             it.ask("vm", "delete", *ONE, "--yes")
-        assert it.status("one") == 404
+        assert it.get("one").status == 404
         assert it.ask("vm", "list") == []
 
 
@@ -68,7 +68,7 @@ def test_an_eviction_is_simulated(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
     spot = ("--resource-group", GROUP, "--name", "spot")
-    with stage(tmp_path / "data", str(fleet)) as it:
+    with AzureCliService(tmp_path / "data", str(fleet)) as it:
         it.ask("vm", "create", *spot, *NEW, "--priority", "Spot")
         assert it.events("spot") == []
         it.ask("vm", "simulate-eviction", *spot)
@@ -78,7 +78,7 @@ def test_an_eviction_is_simulated(tmp_path: Path) -> None:
         it.advance(30)
         assert it.announced("spot", "Preempt")["EventStatus"] == "Started"
         it.advance(10)
-        assert it.status("spot") == 404
+        assert it.get("spot").status == 404
         assert power(it, "spot")[1] == "PowerState/deallocated"
 
         assert it.events("one") == []
@@ -91,7 +91,7 @@ def test_an_eviction_is_simulated(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_what_a_group_holds(tmp_path: Path) -> None:
     """Machines of an availability set share a document; with their group all of them go."""
-    with stage(tmp_path / "data") as it:
+    with AzureCliService(tmp_path / "data") as it:
         it.ask("group", "create", "--name", GROUP, "--location", "westus")
         it.ask("vm", "availability-set", "create", "--resource-group", GROUP, "--name", "db")
         for name in ("db-a", "db-b"):
@@ -106,7 +106,7 @@ def test_what_a_group_holds(tmp_path: Path) -> None:
         it.ask("vm", "restart", "--resource-group", GROUP, "--name", "db-b", "--no-wait")
         event = it.announced("db-a", "Reboot")
         assert event["Resources"] == ["db-b"]
-        it.approve("db-a", event)
+        it.approve("db-a", event["EventId"])
         it.advance(60)
 
         assert GROUP in it.ask("group", "list", "--query", "[].name")
@@ -115,7 +115,7 @@ def test_what_a_group_holds(tmp_path: Path) -> None:
             it.ask("group", "delete", "--name", GROUP, "--yes")
         assert it.ask("group", "exists", "--name", GROUP) is False
         assert it.machines() == {}
-        assert [it.status(name) for name in ("db-a", "db-b")] == [404, 404]
+        assert [it.get(name).status for name in ("db-a", "db-b")] == [404, 404]
 
 
 @pytest.mark.spec("C1", "C2", "E9")
@@ -125,7 +125,7 @@ def test_an_operation_outlives_the_service(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
     data = tmp_path / "data"
-    with stage(data, str(fleet)) as it:
+    with AzureCliService(data, str(fleet)) as it:
         it.events("one")
         done = it.az("vm", "restart", *ONE, "--no-wait", "--debug")
         assert done.returncode == 0, done.stderr
@@ -135,12 +135,11 @@ def test_an_operation_outlives_the_service(tmp_path: Path) -> None:
         assert it.ask(*status) == "InProgress"
         event = it.announced("one", "Reboot")
         address = it.ready["arm"].removeprefix("https://")
-        it.process.kill()
-        it.process.wait()
-    with stage(data, arm=address) as it:
+        it.kill()
+    with AzureCliService(data, arm=address) as it:
         assert it.ask(*status) == "InProgress"
         assert it.announced("one", "Reboot") == event
-        it.approve("one", event)
+        it.approve("one", event["EventId"])
         it.advance(60)
         assert it.ask(*status) == "Succeeded"
         assert it.events("one") == []

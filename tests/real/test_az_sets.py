@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.stage import GROUP, NEW, Stage, stage, until
+from tests.fixtures.waiting import wait_until
+from tests.real.azure_cli import GROUP, NEW, AzureCliService, assert_succeeds
 
 SET = ("--resource-group", GROUP, "--name", "web")
 NOTICE = "virtualMachineProfile.scheduledEventsProfile.terminateNotificationProfile"
@@ -22,7 +23,7 @@ capacity = 3
 SPOT = FLEET + 'priority = "Spot"\neviction = "Delete"\n'
 
 
-def instances(it: Stage, what: str) -> dict[str, object]:
+def instances(it: AzureCliService, what: str) -> dict[str, object]:
     """One property of every instance."""
     shown = it.ask("vmss", "list-instances", *SET, "--query", f"[].[instanceId, {what}]")
     return dict(shown)
@@ -38,7 +39,7 @@ def body(notice: object) -> str:
 @pytest.mark.usefixtures("az")
 def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
     """The documentation's commands: all of the set see who is to go, and one of them agrees."""
-    with stage(tmp_path / "data") as it:
+    with AzureCliService(tmp_path / "data") as it:
         it.ask("group", "create", "--name", GROUP, "--location", "westus")
         notice = ("--terminate-notification-time", "10")
         made = it.ask("vmss", "create", *SET, *NEW, *notice)["VMSS"]
@@ -46,20 +47,20 @@ def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
         assert list(it.machines()) == ["web_0", "web_1"]
         assert [it.events(machine) for machine in ("web_0", "web_1")] == [[], []]
 
-        delete = it.begin("vmss", "delete-instances", *SET, "--instance-ids", "1")
+        delete = it.start_az("vmss", "delete-instances", *SET, "--instance-ids", "1")
         event = it.announced("web_0", "Terminate")
         assert event == it.announced("web_1", "Terminate")
         assert (event["Resources"], event["EventSource"]) == (["web_1"], "User")
         assert it.notice(event) == 600
         assert instances(it, "provisioningState") == {"0": "Succeeded", "1": "Deleting"}
-        assert delete.waits()
+        assert delete.is_running()
 
-        it.approve("web_1", event)
+        it.approve("web_1", event["EventId"])
         assert it.announced("web_0", "Terminate")["EventStatus"] == "Started"
         it.advance(30)
-        delete.done()
+        assert_succeeds(delete)
         assert it.events("web_0") == []
-        assert it.status("web_1") == 404
+        assert it.get("web_1").status == 404
         assert list(instances(it, "name")) == ["0"]
 
 
@@ -67,7 +68,7 @@ def test_a_delete_waits_for_its_approval(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("az")
 def test_a_new_notice_is_for_those_that_are_brought_to_it(tmp_path: Path) -> None:
     """Existing instances keep theirs until they are upgraded; new ones and no event have it."""
-    with stage(tmp_path / "data") as it:
+    with AzureCliService(tmp_path / "data") as it:
         it.ask("group", "create", "--name", GROUP, "--location", "westus")
         create = ("vmss", "create", *SET, *NEW, "--orchestration-mode", "Uniform")
         it.ask(*create, "--instance-count", "3", "--terminate-notification-time", "10")
@@ -99,7 +100,7 @@ def test_a_body_as_the_documentation_has_it(tmp_path: Path) -> None:
     """It says nothing but the notice. Before its api-version it is refused, and so is too much."""
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
-    with stage(tmp_path / "data", str(fleet)) as it:
+    with AzureCliService(tmp_path / "data", str(fleet)) as it:
         path = it.path("virtualMachineScaleSets/web")
         put = ("rest", "--method", "put", "--url", f"{path}?api-version=2019-03-01", "--body")
         earlier = ("rest", "--method", "put", "--url", f"{path}?api-version=2018-10-01", "--body")
@@ -132,23 +133,23 @@ def test_what_users_do_to_instances(tmp_path: Path) -> None:
     """Restarts are announced and wait; what happens at once is not, and is over when it says so."""
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(FLEET)
-    with stage(tmp_path / "data", str(fleet)) as it:
+    with AzureCliService(tmp_path / "data", str(fleet)) as it:
         it.events("web_0")
-        restart = it.begin("vmss", "restart", *SET, "--instance-ids", "0")
+        restart = it.start_az("vmss", "restart", *SET, "--instance-ids", "0")
         event = it.announced("web_1", "Reboot")
         assert (event["Resources"], it.notice(event)) == (["web_0"], 900)
-        assert restart.waits()
-        it.approve("web_0", event)
+        assert restart.is_running()
+        it.approve("web_0", event["EventId"])
         it.advance(60)
-        restart.done()
+        assert_succeeds(restart)
         with it.time_running():
             it.ask("vmss", "deallocate", *SET, "--instance-ids", "1")
-        assert it.status("web_1") == 404
+        assert it.get("web_1").status == 404
         assert it.machines()["web_1"]["power"] == "deallocated"
         with it.time_running():
             it.ask("vmss", "start", *SET, "--instance-ids", "1")
             it.ask("vmss", "reimage", *SET, "--instance-ids", "0")
-        assert (it.status("web_1"), it.events("web_0")) == (200, [])
+        assert (it.get("web_1").status, it.events("web_0")) == (200, [])
         summary = it.ask("vmss", "get-instance-view", *SET)["virtualMachine"]["statusesSummary"]
         assert {"code": "PowerState/running", "count": 3} in summary
 
@@ -166,7 +167,7 @@ def test_what_the_platform_does_to_instances(tmp_path: Path) -> None:
     """Maintenance may be begun when one is planned; Spot instances are evicted; a set ends."""
     fleet = tmp_path / "fleet.toml"
     fleet.write_text(SPOT)
-    with stage(tmp_path / "data", str(fleet)) as it:
+    with AzureCliService(tmp_path / "data", str(fleet)) as it:
         it.events("web_0")
         maintain = ("vmss", "perform-maintenance", *SET, "--instance-ids", "0")
         said = it.refused(*maintain)
@@ -175,11 +176,11 @@ def test_what_the_platform_does_to_instances(tmp_path: Path) -> None:
         assert it.run("machine", "freeze", "web_0", "--seconds", "7").returncode == 0
         event = it.announced("web_0", "Freeze")
         assert event["EventStatus"] == "Scheduled"
-        maintenance = it.begin(*maintain)
-        until(lambda: it.events("web_0")[0]["EventStatus"] == "Started", "maintenance begins")
-        assert maintenance.waits()
+        maintenance = it.start_az(*maintain)
+        wait_until(lambda: it.events("web_0")[0]["EventStatus"] == "Started", "maintenance begins")
+        assert maintenance.is_running()
         it.advance(7)
-        maintenance.done()
+        assert_succeeds(maintenance)
         assert it.events("web_0") == []
 
         it.ask("vmss", "simulate-eviction", *SET, "--instance-id", "2")
@@ -193,6 +194,6 @@ def test_what_the_platform_does_to_instances(tmp_path: Path) -> None:
         it.ask("vmss", "wait", *SET, "--created")
         with it.time_running():
             it.ask("vmss", "delete", *SET)
-        assert it.status("web_0") == 404
+        assert it.get("web_0").status == 404
         assert it.machines() == {}
         assert it.az("vmss", "show", *SET).returncode == 3

@@ -5,17 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.cli.stage import QUERY
-from tests.real.browser import (
-    PHONE,
-    Scheme,
-    barriers,
-    event_of,
-    needs_chromium,
-    overflow,
-    press,
-    stage,
-)
+from tests.fixtures.requirements import needs_chromium
+from tests.real.browser import PHONE, Scheme, barriers, browser_harness, event_of, overflow, press
 
 pytestmark = needs_chromium
 
@@ -39,7 +30,7 @@ PATHS = (
 @pytest.mark.spec("O8", "T8")
 def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path: Path) -> None:
     """Termination notice is on: Terminate appears by itself, is approved, and carried out."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         page = it.tab("/sets/new")
         page.get_by_label("Name").fill("shop")
         page.get_by_label("Instances").fill("2")
@@ -74,7 +65,7 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
 @pytest.mark.spec("O8", "O5")
 def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Path) -> None:
     """At once where nobody polls; with notice where somebody does, until time is advanced."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         page = it.tab("/machines/web_0")
         deed = page.locator(".deed", has=page.get_by_role("button", name="Restart"))
         expect(deed).to_contain_text("At once, as nobody polls in its scope: web_0 reboots.")
@@ -96,7 +87,7 @@ def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Pat
 @pytest.mark.spec("O5")
 def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         it.poll("web_0")
         page = it.tab("/machines/web_0")
         press(page, "Restart")
@@ -111,7 +102,7 @@ def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_two_tabs_agree(tmp_path: Path) -> None:
     """What one does shows in the other, and neither loses what its reader was at."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         it.poll("web_0")
         one, other = it.tab("/"), it.tab("/")
         page = it.tab("/machines/web_1")
@@ -143,7 +134,7 @@ def reach(page: Page, name: str) -> None:
 @pytest.mark.spec("O8")
 def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
     """From the fleet to the new set: Tab, Enter, Space, arrows and letters."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         page = it.tab("/")
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")  # the first thing there is skips to the content
@@ -173,7 +164,7 @@ def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nobody_is_kept_out_and_nothing_runs_off_a_phone(tmp_path: Path, scheme: Scheme) -> None:
     """Axe finds nothing serious on any page, wide or narrow, and none scrolls sideways."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         event = event_of(it.lively(), "web_2")
         wide, narrow = it.context(scheme=scheme), it.context(PHONE, scheme)
         for path in (*PATHS, event):
@@ -189,7 +180,7 @@ def test_nobody_is_kept_out_and_nothing_runs_off_a_phone(tmp_path: Path, scheme:
 @pytest.mark.spec("O8")
 def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
     """Pages say all, forms redirect and say what was done, and a refusal keeps what was typed."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         it.lively().context.close()
         page = it.open(it.context(script=False), "/")
         expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
@@ -219,7 +210,7 @@ def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
     """Who logs in with a reader's token is shown what operators are, and can change nothing."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         event = event_of(it.lively(), "web_2")
         made = it.service.run("token", "looker", "--role", "reader")
         context = it.browser.new_context(base_url=it.service.ready["console"])
@@ -238,7 +229,7 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
 @pytest.mark.spec("O8")
 def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
     """A verdict is told on the page; a fault is met by the next poll, until it is cleared."""
-    with stage(tmp_path / "data") as it:
+    with browser_harness(tmp_path / "data") as it:
         page = it.tab("/scenarios")
         press(page, "Run spot-eviction")
         expect(page.locator("#notice")).to_contain_text("spot-eviction passed")
@@ -246,7 +237,7 @@ def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
         page.get_by_label("What goes wrong").select_option("410")
         press(page, "Set")
         expect(page.locator("#faults")).to_contain_text("410 Gone for every machine")
-        assert it.service.get(it.service.ready["machines"]["web_0"], QUERY)[0] == 410
+        assert it.service.get("web_0").status == 410
         press(page, "Clear all")
         expect(page.locator("#faults")).to_contain_text("None")
         assert it.poll("web_0") == []

@@ -1,6 +1,5 @@
 """Azure's SDK for Python against the control plane: who gets in, what is refused, what fails."""
 
-import signal
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,18 +21,18 @@ from azure.mgmt.compute import ComputeManagementClient
 
 from fairwarning.service.settings import TENANT
 from fairwarning.service.tokens import Principal, Role
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM
-from tests.machines.stage import needs_namespaces
+from tests.fixtures.requirements import needs_namespaces
+from tests.fixtures.service import PROGRAM
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.real.sdk import (
     GROUP,
-    Service,
+    SdkService,
     StaticToken,
     cloud,
     code_of,
     ended,
     machine,
     scale_set,
-    service,
     some,
 )
 
@@ -43,7 +42,7 @@ ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
 # --- Logging in -----------------------------------------------------------------------------------
 
 
-def log_in(it: Service, tenant: str, secret: str) -> ClientSecretCredential:
+def log_in(it: SdkService, tenant: str, secret: str) -> ClientSecretCredential:
     """A service principal at our own authority."""
     return ClientSecretCredential(
         tenant,
@@ -87,7 +86,7 @@ def test_who_is_not_let_in(tmp_path: Path) -> None:
         assert "get a new one" in refused.value.message
         with (
             ComputeManagementClient(
-                StaticToken(it.up.ready["token"]), it.up.ready["subscription"], base_url=it.arm
+                StaticToken(it.ready["token"]), it.ready["subscription"], base_url=it.arm
             ) as careful,
             pytest.raises(ServiceRequestError, match="certificate"),
         ):
@@ -119,9 +118,9 @@ def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", it.ca)  # the other way to name the authority
         own = StaticToken(it.tokens.access(ALICE))
-        with ComputeManagementClient(own, it.up.ready["subscription"], base_url=it.arm) as alice:
+        with ComputeManagementClient(own, it.ready["subscription"], base_url=it.arm) as alice:
             restarting = alice.virtual_machines.begin_restart(GROUP, "vm")
-            it.approve("vm")
+            it.approve_for("vm")
             it.advance(60)
             ended(restarting)
 
@@ -171,7 +170,7 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
         assert f"unfinished reboot (event {event['EventId']})" in busy.value.message
         assert it.events("vm") == [event]
 
-        url = f"{it.arm}/subscriptions/{it.up.ready['subscription']}/resourcegroups/{GROUP}"
+        url = f"{it.arm}/subscriptions/{it.ready['subscription']}/resourcegroups/{GROUP}"
         unversioned = client.send_request(HttpRequest("GET", url))
         assert unversioned.status_code == 400
         assert unversioned.json()["error"]["code"] == "MissingApiVersionParameter"
@@ -185,7 +184,7 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
     with cloud(tmp_path / "data") as (it, client):
         machines = client.virtual_machines
         ended(machines.begin_create_or_update(GROUP, "vm", machine()))
-        words = ["exec", "--data", str(it.up.data), "--grace", str(LONGEST_SECONDS), "vm", "--"]
+        words = ["exec", "--data", str(it.data), "--grace", str(LIMIT_SECONDS), "vm", "--"]
         with subprocess.Popen(
             [*PROGRAM, *words, "sh", "-c", stubborn],
             stdout=subprocess.PIPE,
@@ -199,7 +198,7 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
             assert program.stderr.readline() == "fairwarning: vm is rebooted\n"
             program.kill()  # a machine that dies while it goes down does not come up again
         with pytest.raises(HttpResponseError) as failed:
-            restarting.result(LONGEST_SECONDS)
+            restarting.result(LIMIT_SECONDS)
         assert restarting.status() == "Failed"
         assert code_of(failed.value) == "OperationFailed"
         assert "the program that is vm went away" in failed.value.message
@@ -211,7 +210,7 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
 @pytest.mark.spec("E9", "C1", "C2")
 def test_a_poller_outlives_the_service(tmp_path: Path) -> None:
     """Killed and started again on the same data, the service knows the operation by its URL."""
-    with service(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
+    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
         client = it.client()
         it.make_group(client)
         sets = client.virtual_machine_scale_sets
@@ -220,16 +219,15 @@ def test_a_poller_outlives_the_service(tmp_path: Path) -> None:
         deleting = sets.begin_delete_instances(GROUP, "web", some(1), retry_total=0)
         (event,) = it.events("web_0")
         token = deleting.continuation_token()
-        it.up.process.send_signal(signal.SIGKILL)
-        it.up.process.wait()
+        it.kill()
         with pytest.raises(AzureError):
-            deleting.result(LONGEST_SECONDS)
-    with service(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
+            deleting.result(LIMIT_SECONDS)
+    with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as it:
         assert it.events("web_0") == [event]
         sets = it.client().virtual_machine_scale_sets
         resumed = sets.begin_delete_instances(GROUP, "web", some(1), continuation_token=token)
         assert not resumed.done()
-        it.approve("web_0", "web_1")
+        it.approve_for("web_0", "web_1")
         it.advance(30)
         assert ended(resumed) == [None]
         assert resumed.status() == "Succeeded"

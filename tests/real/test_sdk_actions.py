@@ -9,11 +9,10 @@ from azure.core.polling import LROPoller
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
-from tests.cli.stage import QUERY
 from tests.real.sdk import (
     GROUP,
     PLACE,
-    Service,
+    SdkService,
     cloud,
     ended,
     machine,
@@ -53,7 +52,7 @@ def begin_on_set(client: ComputeManagementClient) -> dict[str, LROPoller[None]]:
     }
 
 
-def check_told(it: Service, names: dict[str, str]) -> None:
+def check_told(it: SdkService, names: dict[str, str]) -> None:
     """Who was restarted or redeployed is told so, and nobody else anything; they approve."""
     expected = {names[action]: f"{kind} Scheduled" for action, kind in ANNOUNCED.items()}
     told: dict[str, str] = {}
@@ -61,7 +60,7 @@ def check_told(it: Service, names: dict[str, str]) -> None:
         told |= it.seen(name)
     assert told == expected
     for action in ANNOUNCED:
-        it.approve(names[action], names[action])
+        it.approve_for(names[action], names[action])
 
 
 @pytest.mark.spec("C1", "C2", "T4")
@@ -80,7 +79,7 @@ def test_actions_on_machines(tmp_path: Path) -> None:
             statuses = machines.instance_view(GROUP, name).statuses or []
             power = POWER.get(name, "running")
             assert statuses[-1].code == f"PowerState/{power}"
-            assert it.up.get(it.address(name), QUERY)[0] == (404 if name in POWER else 200)
+            assert it.get(name).status == (404 if name in POWER else 200)
         starting = [machines.begin_start(GROUP, name) for name in POWER]
         it.advance(30)
         ended(*starting)
@@ -102,9 +101,7 @@ def test_actions_on_instances(tmp_path: Path, begin: Any) -> None:  # noqa: ANN4
         for number, action in enumerate(ACTIONS):
             statuses = instances.get_instance_view(GROUP, "web", str(number)).statuses or []
             assert statuses[-1].code == f"PowerState/{POWER.get(action, 'running')}"
-            assert it.up.get(it.address(names[action]), QUERY)[0] == (
-                404 if action in POWER else 200
-            )
+            assert it.get(names[action]).status == (404 if action in POWER else 200)
         if begin is begin_on_set:
             starting = [client.virtual_machine_scale_sets.begin_start(GROUP, "web")]
         else:
@@ -170,12 +167,12 @@ def test_protected_instances(tmp_path: Path) -> None:
 
         restarting = sets.begin_restart(GROUP, "web")
         assert it.seen("web_0") == {f"web_{n}": "Reboot Scheduled" for n in range(3)}
-        it.approve("web_0")
+        it.approve_for("web_0")
         it.advance(60)
         ended(restarting)
         scaling = sets.begin_create_or_update(GROUP, "web", scale_set(2))
         assert it.seen("web_0") == {f"web_{n}": "Terminate Scheduled" for n in range(2)}
-        it.approve("web_0")
+        it.approve_for("web_0")
         it.advance(30)
         (after,) = ended(scaling)
         assert after.sku.capacity == 2

@@ -7,10 +7,9 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.mgmt.compute import ComputeManagementClient
 
-from tests.cli.stage import QUERY
 from tests.real.sdk import (
     GROUP,
-    Service,
+    SdkService,
     cloud,
     ended,
     machine,
@@ -36,7 +35,7 @@ def test_an_approved_delete_ends(tmp_path: Path) -> None:
         it.advance(599)
         assert it.seen("web_0") == {"web_1": "Terminate Scheduled"}
         assert not deleting.done()
-        it.approve("web_1")
+        it.approve_for("web_1")
         assert it.seen("web_0") == {"web_1": "Terminate Started"}
         it.advance(30)
         assert ended(deleting) == [None]
@@ -113,8 +112,8 @@ def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
         assert it.seen("told") == {"told": "Terminate Scheduled"}
         assert notice_seconds(it, "told", "told") == 360
         assert it.seen("untold") == {}
-        it.approve("web_0")
-        it.approve("told")
+        it.approve_for("web_0")
+        it.approve_for("told")
         it.advance(30)
         ended(*leaving)
         assert it.names() == ["web_0", "web_1"]
@@ -124,12 +123,11 @@ def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
         whole = sets.begin_delete(GROUP, "web")
         assert it.seen("web_0") == dict.fromkeys(("web_0", "web_1"), "Terminate Scheduled")
         assert sets.get(GROUP, "web").provisioning_state == "Deleting"
-        where = it.address("web_0")
-        it.approve("web_1")
+        it.approve_for("web_1")
         it.advance(30)
         ended(whole)
         assert it.names() == []
-        assert it.up.get(where, QUERY)[0] == 404
+        assert it.get("web_0").status == 404
         with pytest.raises(ResourceNotFoundError):
             sets.get(GROUP, "web")
 
@@ -137,7 +135,7 @@ def test_deleting_an_instance_a_machine_a_set(tmp_path: Path) -> None:
 # --- The queue of deletes -------------------------------------------------------------------------
 
 
-def make_queue(it: Service, client: ComputeManagementClient) -> Any:  # noqa: ANN401  (operations)
+def make_queue(it: SdkService, client: ComputeManagementClient) -> Any:  # noqa: ANN401  (operations)
     """A scale set with the instances VM_1 and VM_2, and one that watches."""
     sets = client.virtual_machine_scale_sets
     ended(sets.begin_create_or_update(GROUP, "VM", scale_set(3)))
@@ -158,12 +156,12 @@ def test_an_earlier_delete_holds_a_later_one(tmp_path: Path) -> None:
         it.advance(10)
         deleting.append(sets.begin_delete_instances(GROUP, "VM", some(2)))
         assert [notice_seconds(it, "VM_0", name) for name in PENDING] == [290, 300]
-        it.approve("VM_2", "VM_2")
+        it.approve_for("VM_2", "VM_2")
         it.advance(280)
         assert it.seen("VM_0") == PENDING
         assert not any(one.done() for one in deleting)
         assert it.names() == ["VM_0", "VM_1", "VM_2"]
-        it.approve("VM_1", "VM_1")
+        it.approve_for("VM_1", "VM_1")
         assert it.seen("VM_0") == BEGUN
         it.advance(30)
         ended(*deleting)
@@ -176,11 +174,11 @@ def test_deletes_of_one_time_need_every_approval(tmp_path: Path) -> None:
     with cloud(tmp_path / "data") as (it, client):
         deleting = make_queue(it, client).begin_delete_instances(GROUP, "VM", some(1, 2))
         assert [notice_seconds(it, "VM_0", name) for name in PENDING] == [300, 300]
-        it.approve("VM_1", "VM_1")
+        it.approve_for("VM_1", "VM_1")
         it.advance(120)
         assert it.seen("VM_0") == PENDING
         assert it.names() == ["VM_0", "VM_1", "VM_2"]
-        it.approve("VM_1", "VM_2")  # anybody of the scope may
+        it.approve_for("VM_1", "VM_2")  # anybody of the scope may
         assert it.seen("VM_0") == BEGUN
         it.advance(30)
         ended(deleting)

@@ -17,13 +17,13 @@ from azure.mgmt.compute import models as m
 from tests.real.sdk import (
     GROUP,
     PLACE,
+    SdkService,
     cloud,
     code_of,
     ended,
     machine,
     notice,
     scale_set,
-    service,
     some,
 )
 
@@ -116,7 +116,7 @@ def test_availability_sets(tmp_path: Path) -> None:
         assert it.seen("one") == {}
         redeploying = machines.begin_redeploy(GROUP, "two")
         assert it.seen("one") == {"two": "Redeploy Scheduled"}  # what one is told, all are
-        it.approve("one")
+        it.approve_for("one")
         it.advance(240)
         ended(redeploying)
 
@@ -138,7 +138,7 @@ def test_availability_sets(tmp_path: Path) -> None:
 def test_listings_are_whole(tmp_path: Path) -> None:
     """However many there are: on several pages, each once, and nobody else's."""
     fleet = '[[machine]]\nname = "vm"\ncount = 450\ngroup = "rg"\n[[machine]]\nname = "far"\n'
-    with service(tmp_path / "data", "--memory", fleet=fleet) as it:
+    with SdkService(tmp_path / "data", "--memory", fleet=fleet) as it:
         client = it.client()
         machines = client.virtual_machines
         pages = [[one.name for one in page] for page in machines.list(GROUP).by_page()]

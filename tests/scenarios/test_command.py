@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.stage import LONGEST_SECONDS, PROGRAM, run
+from tests.fixtures.service import PROGRAM, run_command
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -38,10 +39,10 @@ def wrong(tmp_path: Path) -> Path:
 
 def test_list() -> None:
     """A line for each, or an array."""
-    lines = run("scenario", "list").stdout.splitlines()
+    lines = run_command("scenario", "list").stdout.splitlines()
     assert len(lines) == 9
     assert re.fullmatch(r"spot-eviction +40s  Spot machines are taken back: .*", lines[6])
-    known = json.loads(run("scenario", "list", "--json").stdout)
+    known = json.loads(run_command("scenario", "list", "--json").stdout)
     assert [one["name"] for one in known] == [line.split()[0] for line in lines]
     assert known[6]["seconds"] == 40
     assert set(known[6]) == {"name", "about", "steps", "seconds"}
@@ -49,18 +50,18 @@ def test_list() -> None:
 
 def test_show(tmp_path: Path) -> None:
     """What it prints is a scenario, to change and run."""
-    done = run("scenario", "show", "user-reboot")
+    done = run_command("scenario", "show", "user-reboot")
     assert "step" in tomllib.loads(done.stdout)
     mine = tmp_path / "mine.toml"
     mine.write_text(done.stdout)
-    assert run("scenario", "run", str(mine)).stdout.startswith("passed  mine: ")
-    gone = run("scenario", "show", "nothing")
+    assert run_command("scenario", "run", str(mine)).stdout.startswith("passed  mine: ")
+    gone = run_command("scenario", "show", "nothing")
     assert (gone.returncode, gone.stdout) == (3, "")
 
 
 def test_run_all() -> None:
     """A line for each where nobody looks on, and no bar."""
-    done = run("scenario", "run", "--all")
+    done = run_command("scenario", "run", "--all")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) == 9
@@ -70,7 +71,7 @@ def test_run_all() -> None:
 
 def test_a_difference(wrong: Path) -> None:
     """It is told in full, and the exit code says so; the others are played all the same."""
-    done = run("scenario", "run", str(wrong), "spot-eviction")
+    done = run_command("scenario", "run", str(wrong), "spot-eviction")
     assert done.returncode == 1
     assert done.stdout.startswith("FAILED  wrong: step 2 of 2, 15m of virtual time")
     assert f"{wrong}: step 2 (line 7), expect, status\n  at        15m\n" in done.stdout
@@ -81,7 +82,9 @@ def test_a_difference(wrong: Path) -> None:
 def test_for_programs(wrong: Path, tmp_path: Path) -> None:
     """The same as JSON, and as JUnit has it."""
     report = tmp_path / "report.xml"
-    done = run("scenario", "run", str(wrong), "user-redeploy", "--json", "--junit", str(report))
+    done = run_command(
+        "scenario", "run", str(wrong), "user-redeploy", "--json", "--junit", str(report)
+    )
     assert done.returncode == 1
     told = json.loads(done.stdout)
     assert told["passed"] is False
@@ -111,7 +114,7 @@ def test_for_programs(wrong: Path, tmp_path: Path) -> None:
 )
 def test_wrong_usage(words: tuple[str, ...], code: int, said: str) -> None:
     """A sentence, and an exit code that says whose fault it is."""
-    done = run("scenario", "run", *words)
+    done = run_command("scenario", "run", *words)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -121,7 +124,7 @@ def test_a_file_that_is_no_scenario(tmp_path: Path) -> None:
     """Nothing is played, and the place is told."""
     path = tmp_path / "bad.toml"
     path.write_text(WRONG.replace("Scheduled", "Planned"))
-    done = run("scenario", "run", "scale-in", str(path))
+    done = run_command("scenario", "run", "scale-in", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     place = f"{path}: step 2 (line 7), expect, status"
     assert done.stderr == f"Error: {place}: must be one of Scheduled, Started, not 'Planned'\n"
@@ -130,7 +133,7 @@ def test_a_file_that_is_no_scenario(tmp_path: Path) -> None:
 def test_help() -> None:
     """With examples and exit codes."""
     for words in (("scenario",), ("scenario", "run")):
-        text = run(*words, "--help").stdout
+        text = run_command(*words, "--help").stdout
         assert "fairwarning scenario run host-update --real --rate 60" in text
         assert "3 no such scenario" in text
 
@@ -143,7 +146,7 @@ def test_a_bar_for_who_looks_on(wrong: Path) -> None:
     with subprocess.Popen(command, stdout=terminal, stderr=terminal, env=env) as process:
         os.close(terminal)
         text = _read(screen)
-        assert process.wait(LONGEST_SECONDS) == 1, text
+        assert process.wait(LIMIT_SECONDS) == 1, text
     assert "The operator pauses it; what was announced goes on" in text
     assert "It is [bold]wrong[/bold]" in text  # notes are no markup
     assert re.search(r"\x1b\[32mpassed  host-update: ", text)

@@ -9,8 +9,8 @@ import pytest
 from fairwarning.testing.scenarios import find, play, read, shipped
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import SUBJECTS
-from tests.cli.stage import run
 from tests.examples.test_pages import block
+from tests.fixtures.service import run_command
 
 pytestmark = pytest.mark.spec("O6")
 
@@ -21,7 +21,7 @@ EXAMPLE = block("scenarios.md", "toml", "the reboot")
 def played(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """The page's command, with this file."""
     (folder / "mine.toml").write_text(text)
-    return run("scenario", "run", "mine.toml", cwd=folder)
+    return run_command("scenario", "run", "mine.toml", cwd=folder)
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from fairwarning.service.documents import Published
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Batch
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 
 P = ParamSpec("P")
 

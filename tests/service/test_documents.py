@@ -15,8 +15,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 from fairwarning.service.documents import Documents, Published
-from tests.bed import NEWEST
 from tests.contract.stage import until
+from tests.fixtures.fleet import NEWEST
 from tests.service.rig import change, in_loop
 
 _EVENT = Event(

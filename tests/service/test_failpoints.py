@@ -8,8 +8,8 @@ import pytest
 
 from fairwarning.core.commands import Restart
 from fairwarning.service import failpoints
-from tests.bed import Bed
 from tests.contract.stage import approve, operate, polled
+from tests.fixtures.fleet import FleetHarness
 
 PROGRAM = """
 from fairwarning.service import failpoints
@@ -38,11 +38,11 @@ def test_a_whole_life_passes_every_failpoint_in_order() -> None:
     """Each place has a name that is really passed; and durable, visible, impact, answer it is."""
     passed: list[str] = []
     failpoints.arm(passed.append)
-    with Bed() as bed:
-        polled(bed, "vm")
-        operate(bed, Restart, "vm", "vm")
+    with FleetHarness() as harness:
+        polled(harness, "vm")
+        operate(harness, Restart, "vm", "vm")
         passed.clear()
-        approve(bed, "vm")
+        approve(harness, "vm")
         assert passed == [
             "batch.taken",
             "commit.before",
@@ -53,8 +53,8 @@ def test_a_whole_life_passes_every_failpoint_in_order() -> None:
             "ack.before",
             "ack.after",
         ]
-        bed.advance(60)
-        bed.restart()
+        harness.advance(60)
+        harness.restart()
     assert set(passed) == set(failpoints.NAMES)
 
 

@@ -7,8 +7,8 @@ import pytest
 from fairwarning.core.commands import Approve, Configure, Restart
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.core.model import EventStatus, Operation, Rules, Scope
-from tests.bed import NOON
 from tests.contract.stage import until
+from tests.fixtures.fleet import NOON
 from tests.service.rig import FickleStore, in_loop, restart, rig, standalone
 
 

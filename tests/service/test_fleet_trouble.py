@@ -14,8 +14,8 @@ from fairwarning.service import fleet as fleet_module
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import Batch
-from tests.bed import NEWEST, NOON
 from tests.contract.stage import until
+from tests.fixtures.fleet import NEWEST, NOON
 from tests.service.rig import FickleStore, HandDriver, Rig, in_loop, restart, rig, standalone
 
 AWAY = ["commit", "load"]

@@ -21,7 +21,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.service.fleetfile import Applied, FleetFile, apply, demo, read
 from fairwarning.service.settings import Cloud, Cluster, DriverKind, Driving, Journal
-from tests.bed import Bed
+from tests.fixtures.fleet import FleetHarness
 
 PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
 
@@ -297,29 +297,29 @@ def test_a_later_scale_set_instance_is_not_foreseen() -> None:
 # --- Applying -----------------------------------------------------------------------------------
 
 
-def applied(bed: Bed, file: FleetFile) -> Applied:
-    """Apply a file to the fleet on the bed."""
-    return bed._runner.run(apply(file, bed.fleet.submit))
+def applied(harness: FleetHarness, file: FleetFile) -> Applied:
+    """Apply a fleet file to the harness."""
+    return harness._runner.run(apply(file, harness.fleet.submit))
 
 
 def test_applied_to_a_fleet() -> None:
     """Everything is created; a second time everything is kept, as it has become."""
-    with Bed() as bed:
-        assert applied(bed, demo()) == Applied(created=4, kept=0)
-        assert set(bed.machines("web/0")) == {"web_0", "web_1", "web_2"}
-        assert bed.machines("batch_0")["batch_0"].priority is Priority.SPOT
-        before = bed.scope("db")
-        assert applied(bed, demo()) == Applied(created=0, kept=4)
-        assert bed.scope("db") == before
+    with FleetHarness() as harness:
+        assert applied(harness, demo()) == Applied(created=4, kept=0)
+        assert set(harness.machines("web/0")) == {"web_0", "web_1", "web_2"}
+        assert harness.machines("batch_0")["batch_0"].priority is Priority.SPOT
+        before = harness.scope("db")
+        assert applied(harness, demo()) == Applied(created=0, kept=4)
+        assert harness.scope("db") == before
 
 
 def test_what_is_new_in_the_file_is_added() -> None:
     """A file that has grown creates what is missing and leaves the rest alone."""
-    with Bed() as bed:
-        bed.availability_set("db", machines=3)
+    with FleetHarness() as harness:
+        harness.availability_set("db", machines=3)
         file = read(VM + WEB + DB + "machines = 1")
-        assert applied(bed, file) == Applied(created=2, kept=1)
-        assert len(bed.machines("db")) == 3
+        assert applied(harness, file) == Applied(created=2, kept=1)
+        assert len(harness.machines("db")) == 3
 
 
 def test_trouble_is_not_taken_for_kept() -> None:

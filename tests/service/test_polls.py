@@ -5,8 +5,8 @@ from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.service.polls import Polls
 from fairwarning.store.postgres.store import PostgresStore
-from tests.bed import NOON, Bed
 from tests.bench.fleets import Never, serving
+from tests.fixtures.fleet import NOON, FleetHarness
 from tests.postgres.fixtures import database_or_skip
 from tests.service.rig import in_loop
 
@@ -104,15 +104,15 @@ def test_a_scope_that_is_forgotten() -> None:
 
 def test_polls_of_a_fleet_cost_few_writes() -> None:
     """An hour of polls every second changes the scope a dozen times, not thousands."""
-    with Bed() as bed:
-        bed.standalone()
-        bed.poll("vm")
-        before = bed.scope("vm").version
+    with FleetHarness() as harness:
+        harness.standalone()
+        harness.poll("vm")
+        before = harness.scope("vm").version
         for _ in range(3600):
-            bed.advance(1)
-            bed.poll("vm")
-        assert 11 <= bed.scope("vm").version - before <= 13
-        assert bed.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
+            harness.advance(1)
+            harness.poll("vm")
+        assert 11 <= harness.scope("vm").version - before <= 13
+        assert harness.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
 
 
 @pytest.mark.spec("X1")

@@ -2,7 +2,7 @@ import pytest
 
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.timers import Timers
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 from tests.service.rig import in_loop
 
 pytestmark = pytest.mark.spec("E2")

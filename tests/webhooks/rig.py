@@ -31,7 +31,7 @@ from fairwarning.service.webhooks.webhooks import Status, Webhooks
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Entry, Store
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 from tests.service.rig import standalone
 
 SECRET = "a secret of a test".replace(" ", "-")

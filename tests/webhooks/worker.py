@@ -17,7 +17,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.webhooks.targets import Targets
 from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.sqlite import SQLiteStore
-from tests.bed import NOON
+from tests.fixtures.fleet import NOON
 from tests.service.rig import standalone
 from tests.webhooks.rig import ALLOWED, SECRET, QuickDriver
 
