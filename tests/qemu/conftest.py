@@ -1,19 +1,16 @@
-"""Every test here is run in a room (see tests/real/room.py), if it was asked for at all."""
+"""Every test here runs in a private network, if it was asked for at all."""
 
 import pytest
 
+from tests.fixtures import private_network
 from tests.qemu.needs import missing
-from tests.real import room
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Outside, a test is: run it in a room."""
-    if not room.is_inside():
-        item.setup = lambda: None  # type: ignore[method-assign]
-        item.runtest = lambda: _play(item)  # type: ignore[method-assign]
+    """A guest, its host and the service see one another and nothing else."""
+    private_network.isolate(item, _check)
 
 
-def _play(item: pytest.Item) -> None:
+def _check() -> None:
     if reason := missing():
         pytest.skip(reason)
-    room.play(item.nodeid, item.config.rootpath)

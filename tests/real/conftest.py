@@ -1,4 +1,4 @@
-"""Every test here runs in a room of its own (see `room.py`): nothing it starts reaches further."""
+"""Every test here runs in a private network: nothing that it starts reaches further."""
 
 import os
 import shutil
@@ -6,27 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.real import room
+from tests.fixtures import private_network
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Outside, a test is: run it in a room. Its fixtures are set up there, and only there."""
-    if not room.is_inside():
-        item.setup = lambda: None  # type: ignore[method-assign]
-        item.runtest = lambda: _play(item)  # type: ignore[method-assign]
+    """Run a test, and its fixtures, in a private network."""
 
+    def check() -> None:
+        if "az" in getattr(item, "fixturenames", ()):
+            _installed_az(item.config.rootpath)
 
-def _play(item: pytest.Item) -> None:
-    root = item.config.rootpath
-    if "az" in getattr(item, "fixturenames", ()):
-        _installed_az(root)  # a room only to say that it is missing would take seconds
-    room.play(item.nodeid, root)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Inside, say why a test was skipped."""
-    if room.is_inside() and report.skipped and isinstance(report.longrepr, tuple):
-        room.note_skip(report.longrepr[2].removeprefix("Skipped: "))
+    private_network.isolate(item, check)
 
 
 @pytest.fixture
