@@ -37,7 +37,7 @@ test: .venv ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
 
 test-all: test ## the same, then the long campaigns: simulator, crashes, cluster, certify, fuzzing
-	$(pytest) -m campaign $(ARGS)
+	$(pytest) -m "campaign or hypothesis" --hypothesis-profile=fixed $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
 	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)

@@ -14,6 +14,7 @@ from fairwarning.service.webhooks.delivery import State
 from fairwarning.service.webhooks.messages import Message
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Entry
+from tests.campaigns import split
 from tests.service.rig import FickleStore, in_loop, standalone
 from tests.webhooks.rig import (
     Got,
@@ -355,7 +356,8 @@ async def test_cursors_are_written_together() -> None:
     assert len(receiver.posts) == limits.SUBSCRIPTIONS
 
 
-def test_ten_thousand_messages_are_drained_in_bounded_memory() -> None:
+@pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))
+def test_ten_thousand_messages_are_drained_in_bounded_memory(messages: int) -> None:
     """A long backlog arrives whole and in order; only a page of it is ever held."""
     got: list[int] = []
 
@@ -371,7 +373,7 @@ def test_ten_thousand_messages_are_drained_in_bounded_memory() -> None:
         port = server.sockets[0].getsockname()[1]
         async with server, town() as place:
             await place.webhooks.create("ops", f"http://127.0.0.1:{port}/", handshake=False)
-            entries = await place.invent(10_000)
+            entries = await place.invent(messages)
             delivery = place.webhooks._deliveries["webhook::ops"]
             most = 0
             while delivery.cursor < entries[-1].number:
