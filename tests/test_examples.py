@@ -1,10 +1,11 @@
 """Examples are programs, so they are run."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fixtures.programs import run_program
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
@@ -12,8 +13,6 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_it_runs(path: Path) -> None:
     """To its end, without a complaint."""
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_program(sys.executable, path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout

@@ -2,8 +2,6 @@ import asyncio
 import os
 import shutil
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from fairwarning.arm import signing
 from fairwarning.arm.certificates import Authority
 from fairwarning.core.errors import Refused
 from tests.campaigns import split
+from tests.fixtures.programs import run_at_once, run_python
 
 DAY = 24 * 3600
 STRICT = ssl.VerifyFlags.VERIFY_X509_STRICT | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
@@ -217,8 +216,7 @@ def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
         "Authority(Path(sys.argv[1]), ['arm.example.com']).prepare()\n"
         "print('cryptography' in sys.modules)"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    assert subprocess.run(command, capture_output=True, check=True).stdout == b"False\n"
+    assert run_python(program, tmp_path, check=True).stdout == "False\n"
 
 
 def test_stopped_halfway(tmp_path: Path) -> None:
@@ -271,17 +269,7 @@ def test_processes_agree(tmp_path: Path) -> None:
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(4)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-    published = {process.communicate()[0].strip() for process in processes}
+    published = set(run_at_once(4, program, tmp_path))
     assert published == {(tmp_path / "ca.pem").read_text("ascii").strip()}
 
 

@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
+from tests.fixtures.programs import run_program, run_python
 from tests.fixtures.service import PROGRAM, ServiceProcess, run_command
 
 NOUNS = (
@@ -54,8 +53,7 @@ def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
     code += (
         "print([m for m in ('rich', 'http.client', 'fairwarning.cli.local') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert run_python(code, check=True).stdout == "[]\n"
 
 
 def test_nobody_is_there(tmp_path: Path) -> None:
@@ -77,7 +75,7 @@ def tab(data: Path, *words: str) -> list[str]:
         "COMP_WORDS": " ".join(line),
         "COMP_CWORD": str(len(line) - 1),
     }
-    done = subprocess.run(PROGRAM, env=asked, capture_output=True, text=True, check=False)
+    done = run_command(env=asked)
     assert done.stderr == ""
     return [one.partition(",")[2] for one in done.stdout.splitlines() if one]
 
@@ -109,9 +107,7 @@ COMP_WORDS=(fairwarning clock adv) COMP_CWORD=2
 _fairwarning_completion fairwarning adv clock && echo "${COMPREPLY[@]}"
 """
     asked = os.environ | {"PATH": f"{here}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "--norc", "-c", script], env=asked, capture_output=True, text=True, check=False
-    )
+    done = run_program("bash", "--norc", "-c", script, env=asked)
     assert (done.stdout, done.stderr) == ("advance\n", "")
     for shell in ("zsh", "fish"):
         printed = run_command("completion", shell)

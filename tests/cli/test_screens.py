@@ -1,11 +1,11 @@
 """What people see on a real terminal of 80 columns: tmux types, and reads its screen."""
 
 import os
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tmux
 from tests.fixtures.service import FREE, PROGRAM, ServiceProcess
 from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until
@@ -28,10 +28,7 @@ class Terminal:
 
     def _run(self, *words: str) -> str:
         asked = {key: value for key, value in os.environ.items() if key not in {"TMUX", "NO_COLOR"}}
-        done = subprocess.run(
-            [*self._tmux, *words], env=asked, capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        return run_program(*self._tmux, *words, env=asked, check=True).stdout
 
     def __enter__(self) -> Self:
         return self

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from fairwarning.core.commands import Command
 from tests.cluster.worker import LINE_BYTES, Setting
+from tests.fixtures.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30.0
 SOON_SECONDS = 0.5
 

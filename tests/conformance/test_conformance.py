@@ -7,6 +7,7 @@ import pytest
 
 from tests.conformance.__main__ import ROOT, table
 from tests.conformance.rows import all_rows, chapters, expand
+from tests.fixtures.programs import run_program
 
 pytest_plugins = ["pytester"]
 
@@ -17,8 +18,7 @@ def _report(tests: str, folder: Path, *options: str) -> subprocess.CompletedProc
     """What `make conformance` would say if these were all the tests."""
     (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
     (folder / "test_sample.py").write_text(tests, encoding="utf-8")
-    command = [sys.executable, "-m", "tests.conformance", *options, str(folder)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return run_program(sys.executable, "-m", "tests.conformance", *options, folder, cwd=ROOT)
 
 
 def test_the_contract_has_all_its_rows() -> None:

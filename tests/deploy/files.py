@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 import string
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-ROOT = Path(__file__).parents[2]
+from tests.fixtures.programs import ROOT, run_program
+
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "systemd" / "fairwarning.service"
 CLUSTER = DEPLOY / "systemd" / "cluster.conf"
@@ -48,9 +48,7 @@ class Command:
 def lint(tool: str, *words: str | Path) -> None:
     """Have a linter of this environment look at a file; it must have nothing to say against it."""
     path = Path(sys.executable).parent / tool
-    done = subprocess.run(
-        [path, *words], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
-    )
+    done = run_program(path, *words, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

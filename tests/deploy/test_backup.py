@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from fairwarning.core.model import Entity, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.docs.pages import DOCS, blocks
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
 from tests.postgres import programs
@@ -33,15 +33,8 @@ def shell(text: str, folder: Path, **environment: str) -> None:
     systemctl.write_text("#!/bin/sh\n")
     systemctl.chmod(0o755)
     path = f"{programs_of_ours}:{environment.pop('PATH', '')}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-eu", "-c", text.replace(LIBRARY, str(folder))],
-        cwd=folder,
-        env={"PATH": path, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    script = text.replace(LIBRARY, str(folder))
+    done = run_program("sh", "-eu", "-c", script, cwd=folder, env={"PATH": path, **environment})
     assert done.returncode == 0, done.stderr
 
 

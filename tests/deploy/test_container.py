@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import tomllib
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.deploy.files import (
     COMPOSE,
     CONTAINERFILE,
     ENTRYPOINT,
-    ROOT,
     composed,
     documents,
     healthcheck,
@@ -25,6 +23,7 @@ from tests.deploy.files import (
     services,
 )
 from tests.docs.pages import DOCS, blocks
+from tests.fixtures.programs import ROOT, run_program
 
 
 def test_the_linter_takes_it() -> None:
@@ -142,11 +141,6 @@ def test_no_token_gets_into_the_log(word: str, said: str, tmp_path: Path) -> Non
     program.write_text('#!/bin/sh\necho a token\necho "$@" >&2\n')
     program.chmod(0o755)
     assert os.access(ENTRYPOINT, os.X_OK)
-    done = subprocess.run(
-        [ENTRYPOINT, word, "--json"],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = run_program(ENTRYPOINT, word, "--json", env=path, check=True)
     assert (done.stdout, done.stderr) == (said, f"{word} --json\n")

@@ -8,8 +8,9 @@ import click
 import pytest
 
 from fairwarning.service import fleetfile
-from tests.deploy.files import DEPLOY, ROOT, UNIT, Command, command_lines, lint, settings
+from tests.deploy.files import DEPLOY, UNIT, Command, command_lines, lint, settings
 from tests.docs.chapters import cli
+from tests.fixtures.programs import ROOT
 
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 LINES = list(command_lines())

@@ -8,17 +8,16 @@ import json
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-LONGEST_SECONDS = 60.0
-_LOOK_SECONDS = 0.02
+from tests.fixtures.programs import BackgroundProgram, run_program
+from tests.fixtures.waiting import wait_until
+
 _USUAL = {"metadata": "8169", "console": "8170", "arm": "8171"}
 
 # What differs from run to run, in pages as in what is said.
@@ -84,7 +83,7 @@ class Terminal:
         self.folder = folder
         self._names: dict[str, str] = {}  # as the page has them -> as they are
         self._ports: dict[str, str] = {}
-        self._running: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._running: list[BackgroundProgram] = []
         self._said = ""
         self._bin = folder / ".bin"
         self._bin.mkdir()
@@ -94,15 +93,8 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, _path in reversed(self._running):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for process, _path in self._running:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(LONGEST_SECONDS)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        for program in reversed(self._running):
+            program.end()
 
     # --- What a page has us do ------------------------------------------------------------------
 
@@ -122,38 +114,24 @@ class Terminal:
 
     def run(self, typed: str) -> subprocess.CompletedProcess[str]:
         """A command, to its end."""
-        return subprocess.run(
-            ["bash", "-c", self._own(typed)],
+        return run_program(
+            "bash",
+            "-c",
+            self._own(typed),
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
         )
 
     def begin(self, typed: str, shown: str) -> None:
         """Start what goes on, as in another terminal, and wait until it says what is shown."""
-        output = self.folder / f".output-{len(self._running)}"
-        with output.open("wb") as file:
-            process = subprocess.Popen(
-                [
-                    "bash",
-                    "-c",
-                    f"exec {self._own(typed)}" if "=" not in typed else self._own(typed),
-                ],
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._running.append((process, output))
+        script = f"exec {self._own(typed)}" if "=" not in typed else self._own(typed)
+        env = self._environment()
+        program = BackgroundProgram("bash", "-c", script, folder=self.folder, env=env)
+        self._running.append(program)
         if typed.startswith("fairwarning up") and not shown.startswith("Error"):
-            self._learn_ports(typed, process)
+            self._learn_ports(typed, program)
         self.expect(shown)
 
     def expect(self, shown: str) -> None:
@@ -161,19 +139,17 @@ class Terminal:
         pattern, groups = _pattern(shown)
         if not shown.strip():
             return
-        process, output = self._running[-1] if self._running else (None, None)
+        if self._running:
+            program = self._running[-1]
 
-        def said() -> str:
-            return self._said if output is None else self._usual(output.read_text())
+            def is_decided() -> bool:
+                ended = program.has_ended  # before the look, so that its last words are in it
+                self._said = self._usual(program.output)
+                return ended or pattern.search(_plain(self._said)) is not None
 
-        ended = process is None
-        found = pattern.search(_plain(said()))
-        ends = time.monotonic() + LONGEST_SECONDS
-        while found is None and not ended and time.monotonic() < ends:
-            time.sleep(_LOOK_SECONDS)
-            ended = process is not None and process.poll() is not None
-            found = pattern.search(_plain(said()))
-        self._said = said()
+            with suppress(AssertionError):  # the comparison says more
+                wait_until(is_decided)
+        found = pattern.search(_plain(self._said))
         self._compare(found, groups, "(what runs)", shown)
 
     # --- How ------------------------------------------------------------------------------------
@@ -205,20 +181,14 @@ class Terminal:
             said = re.sub(rf":{port}\b", f":{usual}", said)
         return said
 
-    def _learn_ports(self, typed: str, process: subprocess.Popen[bytes]) -> None:
+    def _learn_ports(self, typed: str, program: BackgroundProgram) -> None:
         words = shlex.split(typed)
         data = words[words.index("--data") + 1] if "--data" in words else ".fairwarning"
         ready = self.folder / data / "up.json"
-        self._until(lambda: ready.exists() or process.poll() is not None)
-        assert ready.exists(), self._running[-1][1].read_text()
+        wait_until(lambda: ready.exists() or program.has_ended, lambda: program.output)
+        assert ready.exists(), program.output
         where = json.loads(ready.read_text())
         self._ports = {usual: where[key].rpartition(":")[2] for key, usual in _USUAL.items()}
-
-    def _until(self, condition: Callable[[], bool]) -> None:
-        ends = time.monotonic() + LONGEST_SECONDS
-        while not condition():
-            assert time.monotonic() < ends, self._running[-1][1].read_text()
-            time.sleep(_LOOK_SECONDS)
 
     def _environment(self) -> Mapping[str, str]:
         bins = [str(self._bin), str(Path(sys.executable).parent), os.environ["PATH"]]

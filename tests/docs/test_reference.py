@@ -1,12 +1,12 @@
 """The reference pages say what the program does; and the site builds without a complaint."""
 
-import subprocess
 import sys
 
 import pytest
 
 from tests.docs.pages import GENERATED, ROOT
 from tests.docs.reference import ANEW, PAGES
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_zensical
 
 
@@ -28,7 +28,5 @@ def test_no_page_is_left_over() -> None:
 def test_the_site_builds() -> None:
     """Without a warning."""
     command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_program(*command, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.pytest_plugin import Cloud
 from tests.examples.copies import AGENT, copy, fill_in
-from tests.fixtures.http import fetch, free_port, is_listening
+from tests.fixtures.http import fetch, free_port, is_listening, local_url
 from tests.fixtures.programs import start_program
 from tests.fixtures.requirements import needs_children_in_proc, needs_nginx
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
@@ -48,7 +48,7 @@ def backend(name: str, gate: threading.Event) -> Iterator[int]:
 
 def visit(port: int, path: str) -> tuple[int, str]:
     """The status, and which machine answered."""
-    response = fetch(f"http://127.0.0.1:{port}{path}")
+    response = fetch(local_url(port, path))
     return response.status, response.text
 
 

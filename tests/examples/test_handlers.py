@@ -9,19 +9,19 @@ import pytest
 
 from fairwarning.pytest_plugin import Cloud
 from tests.examples.copies import copy
-from tests.fixtures.http import fetch, free_port, is_listening
+from tests.fixtures.http import fetch, free_port, is_listening, local_url
 from tests.fixtures.programs import start_program
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 
 def status(port: int) -> int:
     """What the health check of a handler says."""
-    return fetch(f"http://127.0.0.1:{port}/healthz").status
+    return fetch(local_url(port, "/healthz")).status
 
 
 def answer(port: int) -> tuple[int, str]:
     """What the web server says."""
-    response = fetch(f"http://127.0.0.1:{port}/")
+    response = fetch(local_url(port))
     return response.status, response.text
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeVar
 import pytest
 
 from fairwarning import AsyncScheduledEvents, Change, Document, Event, ScheduledEvents
-from tests.guest.double import LONGEST_SECONDS
+from tests.fixtures.waiting import LIMIT_SECONDS
 
 T = TypeVar("T")
 
@@ -137,7 +137,7 @@ def meanwhile(work: Callable[[], T]) -> "Future[T]":
 
 def done(future: "Future[T]") -> T:
     """What came of it; a hang is a failure."""
-    return future.result(LONGEST_SECONDS)
+    return future.result(LIMIT_SECONDS)
 
 
 def ids(document: Document | tuple[Event, ...]) -> list[str]:

@@ -23,8 +23,8 @@ from typing import Any, BinaryIO, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from fairwarning.core import times
+from tests.fixtures.waiting import LIMIT_SECONDS
 
-LONGEST_SECONDS = 20.0  # nothing here takes as long; a hang is a failure
 FIRST_ID = 0x4CAEA225
 NOT_BEFORE = 1_900_000_000  # epoch seconds
 RESET = None  # as a trouble: the connection is reset
@@ -105,13 +105,13 @@ class Double:
     ) -> None:
         self._may_answer.set()
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._threads[0].join(LONGEST_SECONDS)
+        self._threads[0].join(LIMIT_SECONDS)
         self._listener.close()
         for connection in self._open:
             with suppress(OSError):  # it may be closed already
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(LONGEST_SECONDS)
+            thread.join(LIMIT_SECONDS)
 
     # --- What is planned ---
 
@@ -161,10 +161,10 @@ class Double:
         finally:
             self._may_answer.set()
 
-    def until(self, requests: int) -> None:
+    def wait_until(self, requests: int) -> None:
         """Return once so many requests have arrived."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.requests) >= requests, LONGEST_SECONDS)
+            assert self._changed.wait_for(lambda: len(self.requests) >= requests, LIMIT_SECONDS)
 
     @property
     def polls(self) -> list[Request]:
@@ -204,7 +204,7 @@ class Double:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
-        self._may_answer.wait(LONGEST_SECONDS)
+        self._may_answer.wait(LIMIT_SECONDS)
         if trouble is None:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

@@ -7,7 +7,6 @@ virtual: whoever sleeps by its clock moves it on, and pods end when their grace 
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -245,11 +244,3 @@ def kubeconfig(folder: Path, url: str) -> Path:
     path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
     return path
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to do."""
-    ends = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < ends
-        time.sleep(0.005)

@@ -1,6 +1,5 @@
 """The real program against our endpoint: bad hooks, bad days of the endpoint, and ends."""
 
-import json
 import os
 import re
 import signal
@@ -12,7 +11,15 @@ import pytest
 
 from fairwarning.metadata.identity import by_local_address
 from fairwarning.service.faults import FaultKind
-from tests.guest.stage import Cloud, Home, Running, free_ports, get, homes, program, until
+from tests.fixtures.http import fetch, free_port, local_url
+from tests.fixtures.waiting import wait_until
+from tests.guest.agents import (
+    AgentEndpoint,
+    AgentFolder,
+    AgentProcess,
+    agent_folders,
+    run_agent_command,
+)
 
 SLEEP = "sleep 600"
 
@@ -20,19 +27,19 @@ SLEEP = "sleep 600"
 @pytest.mark.spec("G4", "G5", "G7")
 def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
     """Hooks in their phases, approval after the required one, recovery at the end."""
-    with Cloud() as it:
-        it.on("db", 2)
-        with homes(it, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.gate())
-            with Running(home) as agent:
+    with AgentEndpoint() as it:
+        it.make_enabled("db", 2)
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            home.usual_hooks(home.wait_script())
+            with AgentProcess(home) as agent:
                 other, mine = it.restart("db_1"), it.restart("db_0")
-                agent.until(lambda: "note" in home.ran())
+                agent.wait_until(lambda: "note" in home.ran())
                 assert it.approvals == []
-                home.open_gate()
-                agent.until(lambda: "flush" in home.ran())
+                home.release_hooks()
+                agent.wait_until(lambda: "flush" in home.ran())
                 assert it.approvals == [("db_0", (mine.id,))]
                 it.finish("db")
-                agent.until(lambda: "back" in home.ran() and not home.steps())
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
                 assert agent.stop() < 5
                 assert agent.process.returncode == 0
             assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
@@ -43,17 +50,17 @@ def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
 @pytest.mark.spec("G4", "G5")
 def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
     """Each ends in its time; none keeps another, the approval or the agent waiting."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             short = "required = false\ntimeout_seconds = 1"
             home.hook("hang", "scheduled", f"trap '' TERM; {SLEEP}", short)
             home.hook("fork", "scheduled", f"({SLEEP} & {SLEEP} & {SLEEP} &)")
             home.hook("flood", "scheduled", "yes flood | head -c 20000000; yes error 1>&2", short)
             home.hook("drain", "scheduled")
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: it.approvals and home.steps().count("done") == 4)
+                agent.wait_until(lambda: it.approvals and home.steps().count("done") == 4)
                 failed = {one.hook: one.failed for one in home.journal() if one.step == "done"}
                 assert failed["fork"] == failed["drain"] == ""
                 assert "ran out of time" in failed["hang"]
@@ -67,17 +74,17 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
 @pytest.mark.spec("G5")
 def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
     """The event begins in its own time; what failed is told, and recovery follows."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks("echo no room left; exit 3")
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: home.steps().count("done") == 2)
+                agent.wait_until(lambda: home.steps().count("done") == 2)
                 it.advance(15 * 60 + 2)
-                agent.until(lambda: "flush" in home.ran())
+                agent.wait_until(lambda: "flush" in home.ran())
                 it.finish("db")
-                agent.until(lambda: "back" in home.ran() and not home.steps())
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
                 assert it.approvals == []
                 assert "exit code 3: no room left" in agent.said()
 
@@ -89,23 +96,23 @@ def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", FaultKind)
 def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
     """Nothing is over before a document says so, and all is made good afterwards (IG5)."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.gate())
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            home.usual_hooks(home.wait_script())
             home.name = "db_0"
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: "drain" in home.ran("+"))
-                it.suffer(kind, delay_seconds=0.3)
+                agent.wait_until(lambda: "drain" in home.ran("+"))
+                it.put_fault(kind, delay_seconds=0.3)
                 met = it.call(lambda: it.server.counts.faults[kind])
-                home.open_gate()
-                agent.until(lambda: it.call(lambda: it.server.counts.faults[kind]) > met + 2)
+                home.release_hooks()
+                agent.wait_until(lambda: it.call(lambda: it.server.counts.faults[kind]) > met + 2)
                 assert "back" not in home.ran("+")
-                it.heal()
-                agent.until(lambda: it.approvals and "flush" in home.ran())
+                it.clear_faults()
+                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
                 it.finish("db")
-                agent.until(lambda: "back" in home.ran() and not home.steps())
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             assert sorted(home.ran("+")) == ["back", "drain", "flush", "note"]
 
 
@@ -113,19 +120,19 @@ def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL, FaultKind.ERROR])
 def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: FaultKind) -> None:
     """An answer that is no document does not end what was going on (IG5)."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.gate())
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            home.usual_hooks(home.wait_script())
             home.name = "db_0"
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: "drain" in home.ran("+"))
+                agent.wait_until(lambda: "drain" in home.ran("+"))
                 agent.kill()
-            it.suffer(kind, count=3)
-            home.open_gate()
-            with Running(home) as agent:
-                agent.until(lambda: it.approvals and "flush" in home.ran())
+            it.put_fault(kind, count=3)
+            home.release_hooks()
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
                 assert "back" not in home.ran("+")
 
 
@@ -133,71 +140,71 @@ def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: Fau
 @pytest.mark.parametrize("kind", FaultKind)
 def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None:
     """The first answers are no name; the agent asks until it has one that is."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             it.restart("db_0")
-            it.suffer(kind, count=2, delay_seconds=0.1)
-            with Running(home) as agent:
-                agent.until(lambda: "drain" in home.ran())
+            it.put_fault(kind, count=2, delay_seconds=0.1)
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: "drain" in home.ran())
 
 
 @pytest.mark.spec("G4", "G6")
 def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
     """Nobody listens for an hour of the cloud's time: nothing changes, and then all is done."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.gate())
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            home.usual_hooks(home.wait_script())
             home.name = "db_0"
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: "drain" in home.ran("+"))
-                it.go_away()
+                agent.wait_until(lambda: "drain" in home.ran("+"))
+                it.refuse_connections()
                 it.advance(3600)
-                home.open_gate()
-                agent.until(lambda: "approving" in home.steps())
+                home.release_hooks()
+                agent.wait_until(lambda: "approving" in home.steps())
                 assert "back" not in home.ran("+")
-                it.heal()
-                agent.until(lambda: "back" in home.ran() and not home.steps())
-                agent.until(lambda: "approved" in agent.said())  # or not: it has heard of it
+                it.clear_faults()
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
+                agent.wait_until(lambda: "approved" in agent.said())  # or not: it has heard of it
             assert home.ran("+").count("back") == 1
 
 
 @pytest.mark.spec("G2", "G4")
 def test_an_agent_that_is_up_before_its_endpoint(tmp_path: Path) -> None:
     """A machine may boot faster than its host does."""
-    (port,) = free_ports(1)
-    with Cloud() as it, socket.socket() as late:
-        it.on("db")
+    port = free_port()
+    with AgentEndpoint() as it, socket.socket() as late:
+        it.make_enabled("db")
         it.restart("db_0")
-        with homes(it, tmp_path, "db_0") as (home,):
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             home.endpoint = f"http://{it.address('db_0')[0]}:{port}"
-            with Running(home) as agent:
-                until(lambda: _listens_for_signals(agent))
+            with AgentProcess(home) as agent:
+                wait_until(lambda: _listens_for_signals(agent))
                 late.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 late.bind(("0.0.0.0", port))
                 late.listen()
                 it.listen_on(late, by_local_address)
-                agent.until(lambda: it.approvals)
+                agent.wait_until(lambda: it.approvals)
 
 
 @pytest.mark.spec("G6")
 def test_a_full_disk_ends_it_and_the_next_one_goes_on(tmp_path: Path) -> None:
     """What cannot be written down is not done (IG2); nothing is approved early or lost."""
-    with Cloud() as it:
-        it.on("db")
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
         event = it.restart("db_0")
-        with homes(it, tmp_path, "db_0") as (home,):
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
-            with Running(home, file_bytes=500) as agent:
-                assert agent.ended() == 1
+            with AgentProcess(home, file_bytes=500) as agent:
+                assert agent.exit_code() == 1
                 assert "Error: the agent cannot write its journal in" in agent.said()
             assert it.approvals == []
-            with Running(home) as agent:
-                agent.until(lambda: it.approvals and "flush" in home.ran())
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
             assert {line.split()[3] for line in home.log()} == {event.id}
 
 
@@ -210,19 +217,19 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     """Within seconds; a hook that was ended did not fail."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
-            home.usual_hooks(home.gate())
-            with Running(home) as agent:
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            home.usual_hooks(home.wait_script())
+            with AgentProcess(home) as agent:
                 event = it.restart("db_0")
-                agent.until(lambda: "drain" in home.ran("+") and "note" in home.ran())
+                agent.wait_until(lambda: "drain" in home.ran("+") and "note" in home.ran())
                 agent.process.send_signal(number)
                 assert agent.process.wait(5) == 0
             assert it.approvals == []
-            home.open_gate()
-            with Running(home) as agent:
-                agent.until(lambda: it.approvals)
+            home.release_hooks()
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: it.approvals)
             assert home.ran("+").count("drain") == 2
             # Twice if the agent was ended before it had noted the end of the first (IG2).
             assert home.ran("+").count("note") in {1, 2}
@@ -232,14 +239,14 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
 @pytest.mark.spec("G6")
 def test_it_ends_when_asked_though_nobody_answers(tmp_path: Path) -> None:
     """Also while it does not know its name yet."""
-    (port,) = free_ports(1)
-    home = Home(tmp_path, f"http://127.0.0.1:{port}")
-    with Running(home) as agent:
-        until(lambda: _listens_for_signals(agent))
+    port = free_port()
+    home = AgentFolder(tmp_path, f"http://127.0.0.1:{port}")
+    with AgentProcess(home) as agent:
+        wait_until(lambda: _listens_for_signals(agent))
         assert agent.stop() < 5
 
 
-def _listens_for_signals(agent: Running) -> bool:
+def _listens_for_signals(agent: AgentProcess) -> bool:
     """Whether it has a handler for SIGTERM by now."""
     caught = Path(f"/proc/{agent.process.pid}/status")
     if not caught.exists():
@@ -251,17 +258,17 @@ def _listens_for_signals(agent: Running) -> bool:
 @pytest.mark.spec("G6")
 def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
     """The second says so and ends; the first goes on."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
-            with Running(home) as agent:
-                agent.until(lambda: "watching" in agent.said())
-                second = program("agent", "run", "--config", str(home.config()))
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: "watching" in agent.said())
+                second = run_agent_command("agent", "run", "--config", str(home.config()))
                 assert second.returncode == 1
                 assert "Error: another agent keeps its journal in" in second.stderr
                 it.restart("db_0")
-                agent.until(lambda: it.approvals)
+                agent.wait_until(lambda: it.approvals)
 
 
 # --- Other words ----------------------------------------------------------------------------------
@@ -270,19 +277,21 @@ def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
 @pytest.mark.spec("G4")
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     """It says what it would do, beside an agent that does it, without a line, a hook or a POST."""
-    with Cloud() as it:
-        it.on("db", 2)
+    with AgentEndpoint() as it:
+        it.make_enabled("db", 2)
         shared = tmp_path / "shared"
-        (port,) = free_ports(1)
-        with homes(it, tmp_path, "db_0") as (home,):
+        port = free_port()
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             home.lines = [f'group.folder = "{shared}"', f'listen = "127.0.0.1:{port}"']
             config = str(home.config())
-            with Running(home, "run", "--dry-run", "--config", config, alive=1, look=0.01) as agent:
+            with AgentProcess(
+                home, "run", "--dry-run", "--config", config, alive=1, look=0.01
+            ) as agent:
                 it.freeze("db_0", "db_1")
-                agent.until(lambda: agent.said().count("would run hook") == 2)
+                agent.wait_until(lambda: agent.said().count("would run hook") == 2)
                 it.finish("db")
-                agent.until(lambda: "is over" in agent.said())
+                agent.wait_until(lambda: "is over" in agent.said())
                 assert agent.stop() < 5
             assert home.log() == []
             assert it.approvals == []
@@ -292,13 +301,13 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
 
 def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
     """Endpoint, name, events and hooks; it runs and approves nothing."""
-    with Cloud() as it:
-        it.on("db")
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
         event = it.restart("db_0")
-        with homes(it, tmp_path, "db_0") as (home,):
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.hook("drain", "scheduled", more='on = ["Reboot"]')
             home.hooks.append('[[hook]]\nname = "tell"\nphase = "over"\nurl = "http://a/b"\n')
-            done = program("agent", "check", "--config", str(home.config()))
+            done = run_agent_command("agent", "check", "--config", str(home.config()))
             assert done.returncode == 0, done.stderr
             lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
             told = {line[0]: line[1] for line in lines}
@@ -316,10 +325,10 @@ def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
 
 def test_check_without_hooks_says_that_events_are_approved(tmp_path: Path) -> None:
     """Somebody may not have meant that."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
-            done = program("agent", "check", "--config", str(home.config()))
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
+            done = run_agent_command("agent", "check", "--config", str(home.config()))
             assert "hooks      none: events are approved as they come" in done.stdout
 
 
@@ -328,7 +337,7 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, verb: str) -> None:
     """With its place, as an error of one line."""
     path = tmp_path / "agent.toml"
     path.write_text('approve = "sometimes"', "utf-8")
-    done = program("agent", verb, "--config", str(path))
+    done = run_agent_command("agent", verb, "--config", str(path))
     assert done.returncode == 1
     assert done.stderr == (
         f"Error: {path}: approve: must be one of when done, at once, never, user events only\n"
@@ -354,17 +363,17 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
     """Neither its help nor its work; the rest of the program says what it needs."""
     (tmp_path / "sitecustomize.py").write_text(BARE.format(blocked=BLOCKED), "utf-8")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    told = program("agent", "--help", PYTHONPATH=path)
+    told = run_agent_command("agent", "--help", PYTHONPATH=path)
     assert told.returncode == 0, told.stderr
     assert "fairwarning agent run --config agent.toml" in told.stdout
-    up = program("up", PYTHONPATH=path)
+    up = run_agent_command("up", PYTHONPATH=path)
     assert up.returncode == 1
     assert "pip install 'fairwarning[server]'" in up.stderr
-    with Cloud() as it:
-        it.on("db")
-        home = Home(tmp_path, it.url("db_0"))
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        home = AgentFolder(tmp_path, it.url("db_0"))
         home.usual_hooks()
-        done = program("agent", "check", "--config", str(home.config()), PYTHONPATH=path)
+        done = run_agent_command("agent", "check", "--config", str(home.config()), PYTHONPATH=path)
         assert done.returncode == 0, done.stderr
         assert "machine    db_0" in done.stdout
 
@@ -372,41 +381,41 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
 @pytest.mark.spec("G4")
 def test_its_own_server(tmp_path: Path) -> None:
     """/healthz and /metrics of an agent that runs; not well once there are no documents."""
-    (port,) = free_ports(1)
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    port = free_port()
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             home.name = "db_0"
             home.lines = [f'listen = "127.0.0.1:{port}"']
-            with Running(home, well=1.0) as agent:
+            with AgentProcess(home, well=1.0) as agent:
                 it.restart("db_0")
-                agent.until(lambda: it.approvals and "flush" in home.ran())
-                assert get(port, "/healthz")[0] == 200
+                agent.wait_until(lambda: it.approvals and "flush" in home.ran())
+                assert fetch(local_url(port, "/healthz")).status == 200
                 done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
-                agent.until(lambda: done in get(port, "/metrics")[2])
+                agent.wait_until(lambda: done in fetch(local_url(port, "/metrics")).body)
                 figures = dict(
                     line.removeprefix("fairwarning_agent_").split()
-                    for line in get(port, "/metrics")[2].decode().splitlines()
+                    for line in fetch(local_url(port, "/metrics")).text.splitlines()
                     if not line.startswith("#")
                 )
                 assert float(figures["events_seen"]) >= 1
                 assert float(figures["hooks_done"]) == 3
                 assert float(figures["readings"]) >= 1
-                it.suffer(FaultKind.ERROR)
-                agent.until(lambda: get(port, "/healthz")[0] == 503)
-                assert json.loads(get(port, "/healthz")[2]) == {"status": "no document lately"}
-                it.heal()
-                agent.until(lambda: get(port, "/healthz")[0] == 200)
+                it.put_fault(FaultKind.ERROR)
+                agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 503)
+                assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
+                it.clear_faults()
+                agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
 
 
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     """The agent says so and does not start; nothing has run."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.lines = [f'listen = "127.0.0.1:{it.port}"']
-            done = program("agent", "run", "--config", str(home.config()))
+            done = run_agent_command("agent", "run", "--config", str(home.config()))
             assert done.returncode == 1
             assert "listen: cannot listen on" in done.stderr
             assert sys.platform == "win32" or "Traceback" not in done.stderr

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.guest.stage import Cloud, Home, Running, homes, until
+from tests.fixtures.waiting import wait_until
+from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders
 
 pytestmark = [pytest.mark.spec("G4", "G5", "G6")]
 
@@ -18,11 +19,11 @@ LINES = 14
 class Victim:
     """An agent that dies once, and the one that follows it."""
 
-    def __init__(self, home: Home, die: str) -> None:
+    def __init__(self, home: AgentFolder, die: str) -> None:
         self.home = home
         self.die = die
         self.deaths = 0
-        self._agent = Running(home, die=die)
+        self._agent = AgentProcess(home, die=die)
 
     def tend(self) -> None:
         """Start it again if it has died."""
@@ -32,7 +33,7 @@ class Victim:
         assert (code, self.deaths) == (-9, 0), (self.die, self._agent.said())
         self.deaths += 1
         self._agent.__exit__(None, None, None)
-        self._agent = Running(self.home)
+        self._agent = AgentProcess(self.home)
 
     def end(self) -> None:
         """Whatever is left of it."""
@@ -47,7 +48,7 @@ def together(victims: list[Victim], hook: str) -> None:
             one.tend()
         return all(hook in one.home.ran() for one in victims)
 
-    until(are_done, lambda: str({v.die: (v.home.log(), v.home.steps()) for v in victims}))
+    wait_until(are_done, lambda: str({v.die: (v.home.log(), v.home.steps()) for v in victims}))
 
 
 def forgotten(victims: list[Victim]) -> None:
@@ -58,7 +59,7 @@ def forgotten(victims: list[Victim]) -> None:
             one.tend()
         return not any(one.home.steps() for one in victims)
 
-    until(are_done)
+    wait_until(are_done)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -67,13 +68,13 @@ def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
 
     Fourteen machines, each of whose agents dies at another line.
     """
-    with Cloud() as it, ExitStack() as stack:
+    with AgentEndpoint() as it, ExitStack() as stack:
         names = [f"db{line}" for line in range(1, LINES + 1)]
         for name in names:
-            it.on(name)
+            it.make_enabled(name)
         events = {f"{name}_0": it.restart(f"{name}_0").id for name in names}
-        made = stack.enter_context(homes(it, tmp_path, *events))
-        it.witness = lambda: {home.folder.name: home.ran() for home in made}
+        made = stack.enter_context(agent_folders(it, tmp_path, *events))
+        it.observe = lambda: {home.folder.name: home.ran() for home in made}
         for home in made:
             home.usual_hooks()
         victims = [Victim(home, f"{when}:{line}") for line, home in enumerate(made, 1)]
@@ -87,13 +88,13 @@ def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
         assert [victim.deaths for victim in victims] == [1] * LINES
         for home in made:
             judge(home, events[home.folder.name])
-        for (machine, approved), ran in zip(it.approvals, it.witnessed, strict=True):
+        for (machine, approved), ran in zip(it.approvals, it.observed, strict=True):
             assert approved == (events[machine],)
             assert "drain" in ran[machine], "IG1"
         assert {machine for machine, _ in it.approvals} == set(events)
 
 
-def judge(home: Home, event: str) -> None:
+def judge(home: AgentFolder, event: str) -> None:
     """What one machine's hooks noted over both lives of its agent."""
     assert {line.split()[3] for line in home.log()} == {event}, "IG2"
     begun = Counter(home.ran("+"))
@@ -106,34 +107,34 @@ def judge(home: Home, event: str) -> None:
 
 def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
     """The agent is gone with it; afterwards what was prepared is recovered."""
-    with Cloud() as it:
-        it.on("db")
-        with homes(it, tmp_path, "db_0") as (home,):
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
-            with Running(home) as agent:
+            with AgentProcess(home) as agent:
                 it.restart("db_0")
-                agent.until(lambda: "approved" in home.steps())
+                agent.wait_until(lambda: "approved" in home.steps())
                 agent.kill()
             it.finish("db")
-            with Running(home) as agent:
-                agent.until(lambda: "back" in home.ran() and not home.steps())
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             begun = Counter(home.ran("+"))
             assert (begun["drain"], begun["back"]) == (1, 1)
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
     """Each life gets one line farther; in the end all is done."""
-    with Cloud() as it:
-        it.on("db")
+    with AgentEndpoint() as it:
+        it.make_enabled("db")
         it.restart("db_0")
-        with homes(it, tmp_path, "db_0") as (home,):
+        with agent_folders(it, tmp_path, "db_0") as (home,):
             home.usual_hooks()
             for _ in range(4):
-                with Running(home, die="before:3") as agent:
-                    until(lambda a=agent: a.process.poll() is not None or it.approvals)  # type: ignore[misc]
-            with Running(home) as agent:
-                agent.until(lambda: "flush" in home.ran())
+                with AgentProcess(home, die="before:3") as agent:
+                    wait_until(lambda a=agent: a.process.poll() is not None or it.approvals)  # type: ignore[misc]
+            with AgentProcess(home) as agent:
+                agent.wait_until(lambda: "flush" in home.ran())
                 it.finish("db")
-                agent.until(lambda: "back" in home.ran() and not home.steps())
+                agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             assert len({line.split()[3] for line in home.log()}) == 1
             assert home.ran("+").count("back") == 1

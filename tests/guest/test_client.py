@@ -17,8 +17,9 @@ from fairwarning import (
     Unavailable,
 )
 from fairwarning.guest.events import read
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import BOTH, SOON, Client, done, ids, meanwhile
-from tests.guest.double import LONGEST_SECONDS, NOT_BEFORE, RESET, Double, Framing, refusal
+from tests.guest.double import NOT_BEFORE, RESET, Double, Framing, refusal
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -96,7 +97,7 @@ def test_polling_where_nothing_is_held(guest: type[Client], strict: bool) -> Non
         azure.strict = strict
         client.document()
         waiting = meanwhile(client.wait)
-        azure.until(requests=8)
+        azure.wait_until(requests=8)
         event = azure.announce("vm-1")
         assert ids(done(waiting)) == [event["EventId"]]
         assert sum("wait" in one.query for one in azure.polls) == 1
@@ -111,7 +112,7 @@ def test_polling_where_there_are_no_tags(guest: type[Client]) -> None:
         azure.tagged = False
         client.document()
         waiting = meanwhile(client.wait)
-        azure.until(requests=5)
+        azure.wait_until(requests=5)
         event = azure.announce("vm-1")
         assert ids(done(waiting)) == [event["EventId"]]
         assert not any("if-none-match" in one.headers for one in azure.polls)
@@ -245,7 +246,7 @@ def test_a_first_answer_that_is_slow(guest: type[Client]) -> None:
     with Double() as azure, guest(azure.url) as client:
         with azure.silence():
             waiting = meanwhile(client.document)
-            azure.until(requests=1)
+            azure.wait_until(requests=1)
         assert done(waiting) == Document(1)
         assert len(azure.requests) == 1
 
@@ -445,7 +446,7 @@ def test_the_loop_goes_on_meanwhile() -> None:
             async with AsyncScheduledEvents(azure.url, every=SOON) as client:
                 with azure.silence():
                     waiting = asyncio.create_task(client.document())
-                    await asyncio.to_thread(azure.until, 1)
+                    await asyncio.to_thread(azure.wait_until, 1)
                     assert not waiting.done()
                 assert await waiting == Document(1)
 
@@ -466,7 +467,7 @@ def test_a_client_for_each_thread() -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(LONGEST_SECONDS)
+            thread.join(LIMIT_SECONDS)
         assert len(found) == 40
         assert len(set(found)) == 1
         assert azure.connections == 8

@@ -22,8 +22,9 @@ from fairwarning.guest import dhcp, discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
 from tests.fixtures import private_network
 from tests.fixtures.requirements import needs_linux
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import Asynchronous, Client, Plain
-from tests.guest.double import LONGEST_SECONDS, Double
+from tests.guest.double import Double
 from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
 
 pytestmark = pytest.mark.spec("G2")
@@ -226,7 +227,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Iterator[list[byt
     asked: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
-        server.settimeout(LONGEST_SECONDS)
+        server.settimeout(LIMIT_SECONDS)
 
         def serve() -> None:
             question, client = server.recvfrom(4096)
@@ -240,7 +241,7 @@ def serving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Iterator[list[byt
         thread = threading.Thread(target=serve, name="dhcp", daemon=True)
         thread.start()
         yield asked
-        thread.join(LONGEST_SECONDS)
+        thread.join(LIMIT_SECONDS)
 
 
 def _offer(question: bytes) -> bytes:

@@ -16,8 +16,8 @@ from fairwarning.guest.agent.config import Group
 from fairwarning.guest.agent.group import Company, Folder, Peers, company
 from fairwarning.guest.agent.health import Health
 from fairwarning.guest.agent.plan import Members
+from tests.fixtures.http import free_port
 from tests.guest.notices import event
-from tests.guest.stage import free_ports
 
 pytestmark = pytest.mark.spec("G5")
 
@@ -111,7 +111,7 @@ def serving(one: Peers) -> Iterator[int]:
 def test_peers_are_asked_over_http() -> None:
     """Whoever answers is alive; a path before it is kept."""
     second = Peers({}, "vm-2")
-    (nobody,) = free_ports(1)
+    nobody = free_port()
     with serving(second) as port:
         urls = {"VM-2": f"http://127.0.0.1:{port}", "vm-3": f"http://127.0.0.1:{nobody}"}
         first = Peers(urls, "vm-1")

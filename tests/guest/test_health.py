@@ -1,6 +1,5 @@
 """What others may ask an agent."""
 
-import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from fairwarning.guest.agent import agent as module
 from fairwarning.guest.agent.agent import Agent
 from fairwarning.guest.agent.config import Config
 from fairwarning.guest.agent.health import Health
-from tests.guest.stage import get
+from tests.fixtures.http import fetch, local_url
 
 pytestmark = pytest.mark.spec("G4")
 
@@ -31,14 +30,20 @@ def health(
         it.close()
 
 
+def told(port: int, path: str) -> tuple[int, str, bytes]:
+    """Status, content type and body."""
+    response = fetch(local_url(port, path))
+    return response.status, response.headers["content-type"], response.body
+
+
 def test_whether_it_is_well() -> None:
     """200 or 503, and why."""
     well = True
     with health(lambda: well) as port:
-        assert get(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
+        assert told(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
         well = False
-        assert get(port, "/healthz?x=1")[0] == 503
-        assert json.loads(get(port, "/healthz")[2]) == {"status": "no document lately"}
+        assert fetch(local_url(port, "/healthz?x=1")).status == 503
+        assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
 
 
 def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +57,7 @@ def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch)
 def test_its_figures() -> None:
     """In Prometheus's text format."""
     with health(figures=lambda: {"approvals": 3.0, "seconds_since_reading": 0.25}) as port:
-        status, kind, body = get(port, "/metrics")
+        status, kind, body = told(port, "/metrics")
     assert (status, kind) == (200, "text/plain; version=0.0.4")
     lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
     assert lines == [
@@ -65,28 +70,28 @@ def test_its_figures() -> None:
 def test_large_figures_keep_their_digits() -> None:
     """A counter that grows by one must be seen to."""
     with health(figures=lambda: {"readings": 12_345_678.0}) as port:
-        assert float(get(port, "/metrics")[2].split()[-1]) == 12_345_678
+        assert float(fetch(local_url(port, "/metrics")).body.split()[-1]) == 12_345_678
 
 
 def test_what_it_is_ready_for() -> None:
     """By the event's id, which may hold anything."""
     with health(ready=lambda event: event == "a/b \u00fc") as port:
-        assert get(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
-        assert get(port, "/ready/other")[2] == b'{"ready": false}'
-        assert get(port, "/ready/")[2] == b'{"ready": false}'
+        assert told(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
+        assert fetch(local_url(port, "/ready/other")).body == b'{"ready": false}'
+        assert fetch(local_url(port, "/ready/")).body == b'{"ready": false}'
 
 
 def test_there_is_nothing_else() -> None:
     """It says what there is."""
     with health() as port:
-        assert get(port, "/")[0] == 404
-        assert b"/healthz" in get(port, "/x")[2]
+        assert fetch(local_url(port, "/")).status == 404
+        assert b"/healthz" in fetch(local_url(port, "/x")).body
 
 
 def test_a_caller_who_says_nothing_is_in_nobodys_way() -> None:
     """Others are answered meanwhile."""
     with health() as port, socket.create_connection(("127.0.0.1", port)):
-        assert get(port, "/healthz")[0] == 200
+        assert fetch(local_url(port, "/healthz")).status == 200
 
 
 @pytest.mark.parametrize(

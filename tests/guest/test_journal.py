@@ -4,8 +4,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from fairwarning.guest.agent.config import Config
 from fairwarning.guest.agent.journal import Journal
 from fairwarning.guest.agent.plan import Entry, Plan
 from fairwarning.guest.watch import Phase
+from tests.fixtures.programs import ROOT, run_python
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
 
@@ -240,13 +239,7 @@ assert held(folder) == [SEEN, FAILED]
 
 def test_a_full_disk_leaves_nothing_by_halves(tmp_path: Path) -> None:
     """What is refused is not there; once there is room, it goes on."""
-    done = subprocess.run(
-        [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
+    done = run_python(ON_A_FULL_DISK, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 

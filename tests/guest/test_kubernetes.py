@@ -24,7 +24,8 @@ from fairwarning.guest.agent.work import work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, EventStatus, EventType
 from fairwarning.guest.watch import Phase
-from tests.guest.kubernetes_double import Clock, Double, failure, serving, until
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+from tests.guest.kubernetes_double import Clock, Double, failure, serving
 
 ID = "602D9444-D2CD-49C7-8624-8643E7171297"
 EVENT = Event(ID, EventType.REBOOT, EventStatus.SCHEDULED, ("vm-1",))
@@ -447,7 +448,7 @@ def test_an_event_that_is_called_off_ends_its_drain(
 
     def sleep(seconds: float) -> None:
         asked.set()
-        assert goes_on.wait(20)
+        assert goes_on.wait(LIMIT_SECONDS)
         passes(seconds)
 
     monkeypatch.setattr(cluster.clock, "sleep", sleep)
@@ -461,10 +462,10 @@ def test_an_event_that_is_called_off_ends_its_drain(
 
     draining = threading.Thread(target=run)
     draining.start()
-    assert asked.wait(20)
+    assert asked.wait(LIMIT_SECONDS)
     freeing = threading.Thread(target=lambda: uncordon(cluster))
     freeing.start()
-    until(lambda: ID in kubernetes._over)
+    wait_until(lambda: ID in kubernetes._over)
     assert state(cluster) == DRAINED
     goes_on.set()
     draining.join()

@@ -7,7 +7,6 @@ kind of system has. It reads source, and so also sees what never runs here.
 import ast
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 import fairwarning.guest
 from fairwarning.guest.agent import system
+from tests.fixtures.programs import run_python
 
 GUEST = Path(fairwarning.guest.__file__).parent
 SYSTEM = GUEST / "agent" / "system.py"
@@ -238,10 +238,7 @@ def loaded(statement: str) -> list[str]:
     """The modules that a statement loads in an interpreter that has none."""
     code = LOADED.format(statement=statement)
     environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
-    ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, check=True
-    )
-    names: list[str] = json.loads(ran.stdout)
+    names: list[str] = json.loads(run_python(code, env=environment, check=True).stdout)
     return names
 
 
@@ -285,9 +282,9 @@ sys.exit(lock(Path({str(tmp_path / "lock")!r})) is None)
 """
     held = system.lock(tmp_path / "lock")
     assert held is not None
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 1
+    assert run_python(code).returncode == 1
     os.close(held)
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert run_python(code).returncode == 0
     with pytest.raises(FileNotFoundError):
         system.lock(tmp_path / "missing" / "lock")
 

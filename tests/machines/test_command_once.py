@@ -16,13 +16,13 @@ import pytest
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import birth
 from fairwarning.machines.command.record import KEPT_DAYS
+from tests.fixtures.programs import ROOT
 from tests.machines.command_stage import QUICK, WAITS, Stage, in_both_loops, stage
 from tests.machines.stage import steady, until
 from tests.service.rig import in_loop
 
 pytestmark = pytest.mark.spec("E9")
 
-ROOT = Path(__file__).parents[2]
 CHECKS = 'echo "check $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT" >> "$0/log"\n'
 
 

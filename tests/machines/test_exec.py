@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from fairwarning.core.errors import FairwarningError
 from fairwarning.machines import namespace
 from fairwarning.machines.inside import Inside
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.machines.stage import EXEC, stage, until
 from tests.service.rig import in_loop
@@ -188,7 +188,7 @@ async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
 def test_without_a_service(tmp_path: Path) -> None:
     """It says how to start one."""
     words = [*EXEC, "--data", str(tmp_path), "web_0", "--", "true"]
-    ended = subprocess.run(words, check=False, capture_output=True, text=True)
+    ended = run_program(*words)
     assert ended.returncode == 1
     assert "start one with `fairwarning up`" in ended.stderr
 
@@ -197,7 +197,7 @@ def test_without_a_service(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [(), ("web_0",), ("--grace", "soon", "web_0", "--", "true")])
 def test_wrong_usage(words: tuple[str, ...]) -> None:
     """Exit code 2, and how it is used."""
-    ended = subprocess.run([*EXEC, *words], check=False, capture_output=True, text=True)
+    ended = run_program(*EXEC, *words)
     assert ended.returncode == 2
     assert "Usage:" in ended.stderr
 

@@ -1,13 +1,13 @@
 """The documentation's own requests, sent by the programs it names (M1, M4, M12, M19)."""
 
 import json
-import subprocess
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
+from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl
 from tests.fixtures.waiting import LIMIT_SECONDS
 
@@ -21,7 +21,7 @@ def _curl(it: EndpointHarness, target: str, *options: str) -> str:
     """What curl prints for a request of `db_0`."""
     command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
     command.append(_url(it, "db_0", target))
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return run_program(*command, check=True).stdout
 
 
 def _urllib(

@@ -1,8 +1,6 @@
 """The cloud that the fixture gives, call by call."""
 
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -15,6 +13,7 @@ from fairwarning import FairwarningError, Refused, ScheduledEvents, Unavailable
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.testing.cloud import Cloud, Machine
+from tests.fixtures.programs import run_python
 
 pytestmark = pytest.mark.spec("O9")
 
@@ -270,9 +269,7 @@ def test_another_process_inside() -> None:
     code = "from fairwarning import ScheduledEvents as S; print(S().me())"
     with Cloud() as cloud:
         web = cloud.machine("web")
-        said = subprocess.run(
-            [sys.executable, "-c", code], env=web.env, capture_output=True, text=True, check=True
-        )
+        said = run_python(code, env=web.env, check=True)
     assert said.stdout == "web\n"
 
 

@@ -4,17 +4,16 @@ import subprocess
 import sys
 import time
 import uuid
-from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests.fixtures.programs import ROOT
 from tests.postgres import room
 from tests.postgres.pair import Pair
 from tests.postgres.programs import NoPostgreSQL
 from tests.postgres.server import Server, shared
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30.0
 TAKES_ONE = (
     "import sys; from tests.postgres.server import database; "

@@ -12,9 +12,9 @@ from fairwarning.cli import az as az_command
 from fairwarning.cli.ready import read_ready
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.tokens import key_of
+from tests.fixtures.programs import run_program
 
 COMMAND = (sys.executable, "-c", "from fairwarning.cli.az import command; command()")
-LONGEST_SECONDS = 60
 NOBODY = "https://127.0.0.1:9"  # where nothing listens
 
 # Loaded by every Python that starts: notes whoever looks for something on the network.
@@ -90,14 +90,8 @@ class Folder:
         (self.own / "fairwarning.json").write_text(json.dumps(stamp))
 
     def run(self, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, "--data", str(self.data), *words],
-            env={**os.environ, **self.watch, **settings},
-            capture_output=True,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
-        )
+        env = {**os.environ, **self.watch, **settings}
+        return run_program(*COMMAND, "--data", self.data, *words, env=env)
 
     def looked_for(self) -> list[str]:
         """What anybody has looked for on the network."""

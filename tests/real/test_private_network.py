@@ -1,13 +1,13 @@
 import errno
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures import private_network
+from tests.fixtures.programs import run_program
 
 DOCUMENTATION = ("192.0.2.1", 80)  # an address that nobody has
 METADATA = ("169.254.169.254", 80)
@@ -93,8 +93,7 @@ def test_outcomes_come_out(tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if name != private_network.INSIDE}
     env["PYTHONPATH"] = os.pathsep.join(sys.path)  # with the project in it
     words = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(tmp_path)]
-    done = subprocess.run(words, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
-    said = done.stdout
+    said = run_program(*words, env=env, cwd=tmp_path).stdout
     assert "1 failed, 1 passed, 1 skipped, 1 xfailed" in said
     assert "AssertionError: as it must" in said
     assert "for a reason of its own" in said

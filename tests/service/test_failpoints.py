@@ -1,7 +1,6 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +9,7 @@ from fairwarning.core.commands import Restart
 from fairwarning.service import failpoints
 from tests.contract.stage import approve, operate, polled
 from tests.fixtures.fleet import FleetHarness
+from tests.fixtures.programs import run_python
 
 PROGRAM = """
 from fairwarning.service import failpoints
@@ -30,8 +30,7 @@ def _disarmed() -> Iterator[None]:
 
 def _run(setting: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "FAIRWARNING_FAILPOINT": setting}
-    command = [sys.executable, "-c", PROGRAM]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return run_python(PROGRAM, env=environment)
 
 
 def test_a_whole_life_passes_every_failpoint_in_order() -> None:

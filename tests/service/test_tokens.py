@@ -4,8 +4,6 @@ import hmac
 import json
 import os
 import secrets
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +23,7 @@ from fairwarning.service.tokens import (
     Unauthorized,
     key_of,
 )
+from tests.fixtures.programs import run_at_once, run_python
 
 KEY = bytes(range(32))
 TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -401,17 +400,7 @@ def test_processes_agree_on_the_key(tmp_path: Path) -> None:
         "print('ready', flush=True); sys.stdin.read()\n"
         "print(key_of(Path(sys.argv[1])).hex())"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(6)]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.stdin = None
-    keys = {process.communicate()[0].strip() for process in processes}
+    keys = set(run_at_once(6, program, tmp_path))
     assert keys == {key_of(tmp_path).hex()}
 
 
@@ -459,5 +448,4 @@ def test_a_folder_that_cannot_be_one(tmp_path: Path) -> None:
 def test_it_is_quick_to_import() -> None:
     """Tokens need the standard library only: a service that starts pays for nothing else."""
     program = "import sys, fairwarning.service.tokens; print('cryptography' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout == b"False\n"
+    assert run_python(program, check=True).stdout == "False\n"

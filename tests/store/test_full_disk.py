@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.programs import ROOT, run_program
+
 CYCLES = 5
-ROOT = Path(__file__).parents[2]
 MOUNT = 'mount -t tmpfs -o size=4m none "$1" && exec "$2" -m tests.store.full_disk "$1" "$3"'
 
 
 def on_a_small_disk(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """In a namespace of our own, where anybody may mount a filesystem of 4 MiB."""
-    command = ["unshare", "-rm", "sh", "-c", MOUNT, "sh", str(folder), program, str(CYCLES)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    command = ("unshare", "-rm", "sh", "-c", MOUNT, "sh", str(folder), program, str(CYCLES))
+    return run_program(*command, cwd=ROOT)
 
 
 def can_mount() -> str:
     """Why no filesystem can be mounted here; nothing if it can."""
     try:
-        command = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run_program("unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt")
     except OSError as error:
         return str(error)
     return done.stderr
@@ -43,8 +43,8 @@ def test_a_small_disk_filled_and_freed(tmp_path: Path) -> None:
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
     """The same where a limit, not the disk, is reached (EFBIG; a quota looks like it)."""
-    command = [sys.executable, "-m", "tests.store.full_disk", str(tmp_path), str(CYCLES), "--limit"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    words = ("-m", "tests.store.full_disk", str(tmp_path), str(CYCLES), "--limit")
+    done = run_program(sys.executable, *words, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     print(said)  # noqa: T201  (the counts, with -rP)

@@ -15,6 +15,7 @@ from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store.files import Connection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
+from tests.fixtures.programs import run_python
 from tests.store.author import Author
 from tests.store.conftest import play
 
@@ -125,7 +126,7 @@ async def main():
     os.kill(os.getpid(), signal.SIGKILL)
 asyncio.run(main())
 """
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode < 0
+    assert run_python(code).returncode < 0
 
     async def story(store: Store) -> None:
         assert await store.load([A]) == {A: scope()}

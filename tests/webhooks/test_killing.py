@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fairwarning.store.sqlite import SQLiteStore
+from tests.fixtures.programs import ROOT
 from tests.webhooks.rig import TOLD, Got, Receiver, Reply, verified
 
-ROOT = Path(__file__).parents[2]
 LONGEST_SECONDS = 60.0
 REBOOTS = 15
 MESSAGES = 4 * REBOOTS

@@ -1,20 +1,19 @@
-"""A cloud in the test's own process, and real agents that run against it.
+"""Real agents as processes, and the endpoint in the test's own process that they run against.
 
-The cloud's time is virtual, but begins at the real one: agents hold NotBefore against their clock.
+The endpoint's time is virtual, but begins at the real one: agents compare NotBefore with their
+clock.
 """
 
 import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,52 +22,38 @@ from fairwarning.core.commands import Approve, Command
 from fairwarning.core.model import Operation
 from fairwarning.guest.agent.journal import Journal
 from fairwarning.guest.agent.plan import Entry
-from fairwarning.machines.simulated import SimulatedDriver
-from fairwarning.metadata.identity import by_local_address
-from fairwarning.metadata.server import Server
-from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import Fault, FaultKind
 from fairwarning.service.fleet import Fleet
 from tests.fixtures.endpoint import EndpointHarness
+from tests.fixtures.programs import ROOT
+from tests.fixtures.service import run_command
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
-ROOT = Path(__file__).parents[2]
-LONG = 20.0  # seconds after which what should have happened will not
 EVERY = 0.05  # seconds between an agent's requests, so that tests are quick
 
 
-def until(condition: Callable[[], object], what: Callable[[], str] = str) -> None:
-    """Return once this holds; fail, and say how things are, if it does not in time."""
-    ends = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < ends, what()
-        time.sleep(0.01)
-
-
-class Cloud(EndpointHarness):
-    """Our endpoint; it knows the logs that there were when an approval came."""
+class AgentEndpoint(EndpointHarness):
+    """Our endpoint, which records approvals and what a test observes at each."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(start=time.time())
         self.approvals: list[tuple[str, tuple[str, ...]]] = []
-        """Who approved what."""
-        self.witness: Callable[[], Any] = lambda: None
-        self.witnessed: list[Any] = []
-        """What the witness said at each approval."""
+        """Each approval: the machine, and its events."""
+        self.observe: Callable[[], Any] = lambda: None
+        """Called at each approval."""
+        self.observed: list[Any] = []
+        """What it returned."""
 
-    async def _up(self) -> None:
-        self.clock = VirtualClock(time.time())
-        driver = SimulatedDriver(lambda s, call: self.clock.call_at(self.clock.now() + s, call))
-        self.fleet = Fleet(self._store, self.clock, driver)
-        self._submit = self.fleet.submit
-        setattr(self.fleet, "submit", self._heard)  # noqa: B010  (mypy minds the plain way)
-        await self.fleet.start()
-        self.server = Server(self.fleet, self._cloud, self._settings)
-        self.port = await self._listen(by_local_address)
+    def _make_fleet(self) -> Fleet:
+        fleet = super()._make_fleet()
+        self._submit = fleet.submit
+        setattr(fleet, "submit", self._record)  # noqa: B010  (mypy minds the plain way)
+        return fleet
 
-    async def _heard(self, command: Command) -> Operation | None:
+    async def _record(self, command: Command) -> Operation | None:
         if isinstance(command, Approve):
             self.approvals.append((command.actor, command.events))
-            self.witnessed.append(self.witness())
+            self.observed.append(self.observe())
         return await self._submit(command)
 
     def url(self, machine: str) -> str:
@@ -76,22 +61,22 @@ class Cloud(EndpointHarness):
         host, port = self.address(machine)
         return f"http://{host}:{port}"
 
-    def on(self, scope: str, machines: int = 1) -> None:
-        """An availability set that has asked already, and so gets notice."""
+    def make_enabled(self, scope: str, machines: int = 1) -> None:
+        """An availability set with the feature enabled, which therefore gets notice."""
         self.make(scope, machines)
         self.get(f"{scope}_0")
 
-    def suffer(self, kind: FaultKind, **more: Any) -> None:  # noqa: ANN401  (of a fault)
-        """Every request meets this."""
+    def put_fault(self, kind: FaultKind, **more: Any) -> None:  # noqa: ANN401  (of a fault)
+        """Every request meets this fault."""
         self.call(lambda: self.fleet.faults.put(Fault(kind=kind, **more)))
 
-    def go_away(self) -> None:
-        """Nobody listens any more. A request that is held would be spared, so it is cut off."""
-        self.suffer(FaultKind.RESET)
+    def refuse_connections(self) -> None:
+        """Reset every connection, also those of requests that are held."""
+        self.put_fault(FaultKind.RESET)
         for connection in tuple(self.server.connections):
             self.call(connection.abort)
 
-    def heal(self) -> None:
+    def clear_faults(self) -> None:
         """No faults any more."""
         self.call(self.fleet.faults.clear)
 
@@ -105,7 +90,7 @@ class Cloud(EndpointHarness):
 
 
 @dataclass
-class Home:
+class AgentFolder:
     """What one machine has on its disk: configuration, journal, and what its hooks wrote."""
 
     folder: Path
@@ -140,12 +125,12 @@ class Home:
         self.hook("flush", "started")
         self.hook("back", "over")
 
-    def gate(self) -> str:
-        """What a hook does to wait for `open_gate`."""
+    def wait_script(self) -> str:
+        """What a hook runs to wait for `release_hooks`."""
         gate = shlex.quote(str(self.folder / "gate"))
         return f"while [ ! -e {gate} ]; do sleep 0.02; done"
 
-    def open_gate(self) -> None:
+    def release_hooks(self) -> None:
         """Let hooks that wait go on."""
         (self.folder / "gate").touch()
 
@@ -177,10 +162,10 @@ class Home:
         return [entry.step for entry in self.journal()]
 
 
-class Running:
+class AgentProcess:
     """An agent that runs; killed at the end of the `with` block if it still does."""
 
-    def __init__(self, home: Home, *words: str, **how: object) -> None:
+    def __init__(self, home: AgentFolder, *words: str, **how: object) -> None:
         """`how` is what `runner` takes."""
         self.home = home
         self._said = (home.folder / "said").open("a+b")
@@ -202,28 +187,28 @@ class Running:
         """What it told so far, with those before it."""
         return (self.home.folder / "said").read_text("utf-8", "replace")
 
-    def until(self, condition: Callable[[], object]) -> None:
+    def wait_until(self, condition: Callable[[], object]) -> None:
         """Wait for something, while it lives."""
-        until(
+        wait_until(
             lambda: condition() or self.process.poll() is not None,
             lambda: f"{self.home.log()} {self.home.steps()}\n{self.said()}",
         )
         assert condition(), f"it ended with {self.process.returncode}: {self.said()}"
 
-    def ended(self) -> int:
-        """Its exit code; it has to end soon."""
-        return self.process.wait(LONG)
+    def exit_code(self) -> int:
+        """Wait for its end; its exit code."""
+        return self.process.wait(LIMIT_SECONDS)
 
     def kill(self) -> None:
         """As kill -9 does."""
         self.process.kill()
-        self.process.wait(LONG)
+        self.process.wait(LIMIT_SECONDS)
 
     def stop(self) -> float:
         """Ask it to end; how long that took."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(LONG)
+        self.process.wait(LIMIT_SECONDS)
         return time.monotonic() - began
 
     def __enter__(self) -> Self:
@@ -245,45 +230,19 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if "FAIRWARNING" not in name}
 
 
-def program(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """`fairwarning ...`, as it is, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "fairwarning", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**environment(), **more},
-        timeout=LONG,
-    )
-
-
-def free_ports(count: int) -> Sequence[int]:
-    """Ports that nobody listens on just now."""
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
-    return ports
+def run_agent_command(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """`fairwarning ...` to its end, with none of the caller's settings but these."""
+    return run_command(*words, cwd=ROOT, env={**environment(), **more})
 
 
 @contextmanager
-def homes(cloud: Cloud, folder: Path, *machines: str) -> Iterator[list[Home]]:
+def agent_folders(
+    cloud: AgentEndpoint, folder: Path, *machines: str
+) -> Iterator[list[AgentFolder]]:
     """A home for each machine; hooks that still wait are let go at the end."""
-    made = [Home(folder / machine, cloud.url(machine)) for machine in machines]
+    made = [AgentFolder(folder / machine, cloud.url(machine)) for machine in machines]
     try:
         yield made
     finally:
         for home in made:
-            home.open_gate()
-
-
-def get(port: int, path: str) -> tuple[int, str, bytes]:
-    """What an agent's own server says: status, content type, body."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=LONG)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.headers["Content-Type"], response.read()
-    finally:
-        connection.close()
+            home.release_hooks()
