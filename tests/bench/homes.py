@@ -8,9 +8,9 @@ from typing import Protocol
 from tests.bench.figures import Result
 from tests.bench.fleets import SCOPE
 from tests.bench.stage import Stage
-from tests.postgres import server as postgres
-from tests.postgres.programs import NoPostgreSQL
-from tests.postgres.server import Server
+from tests.fixtures.postgres import server as postgres
+from tests.fixtures.postgres.programs import NoPostgreSQL
+from tests.fixtures.postgres.server import Server
 
 _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from tests.postgres import programs
+from tests.fixtures.postgres import programs
 
 QUIET = 0.1  # of the CPU may be used by others; on a busy machine even ratios are wrong
 

@@ -21,7 +21,7 @@ from tests.bench.machine import describe
 from tests.bench.past import HOT, Author, Written
 from tests.bench.stage import SMOKE, Stage
 from tests.campaigns import split
-from tests.postgres.programs import NoPostgreSQL
+from tests.fixtures.postgres.programs import NoPostgreSQL
 
 QUICK = ("decisions", "commands", "visible", "history", "startup", "serving", "pollers")
 # Differences of two noisy numbers.

@@ -17,7 +17,7 @@ from tests.bench.figures import Result
 from tests.bench.measure import Laps
 from tests.bench.stage import Stage
 from tests.bench.traffic import Traffic, shares
-from tests.service.rig import change
+from tests.fixtures.fleet import wait_for_change
 
 STEPS = 1  # a round
 
@@ -115,7 +115,7 @@ async def _attend(
 
     async def read(name: str, document: Published) -> None:
         while True:
-            await change(document, document.incarnation)
+            await wait_for_change(document, document.incarnation)
             laps[_WOKEN].add(committed[name])
             document.body(_VERSION)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.endpoint import POLL
+from tests.fixtures.endpoint import POLL_TARGET
 from tests.fixtures.http import fetch
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
 
@@ -111,7 +111,7 @@ def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> Non
         statuses = [it.get("guest").status for _ in range(30)]
         assert statuses[:10] == [200] * 10
         assert 429 in statuses
-        url = f"{it.ready['metadata']}{POLL}"
+        url = f"{it.ready['metadata']}{POLL_TARGET}"
         assert fetch(url, headers={"Metadata": "true"}, source="127.0.0.9").status == 404
 
 

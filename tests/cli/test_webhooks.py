@@ -1,47 +1,9 @@
 """`fairwarning webhook`, as it is typed, with a receiver that is really there."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.service import ServiceProcess
-
-
-class Receiver(BaseHTTPRequestHandler):
-    status = 200
-    taken: list[bytes]
-
-    def do_OPTIONS(self) -> None:
-        """Agrees to be told."""
-        self.send_response(200)
-        self.send_header("WebHook-Allowed-Origin", "*")
-        self.end_headers()
-
-    def do_POST(self) -> None:
-        """Takes a message."""
-        self.taken.append(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(self.status)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Quietly."""
-
-
-@contextmanager
-def receiver() -> Iterator[tuple[type[Receiver], int]]:
-    """A target on this machine, and its port."""
-    kind = type("Own", (Receiver,), {"taken": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield kind, server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
 
 FLEET = '[console]\nwebhook_hosts = ["127.0.0.1"]\n[[machine]]\nname = "vm"\n'
 
@@ -51,10 +13,10 @@ def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("correct horse battery staple correct horse\n")
     with (
-        receiver() as (target, port),
+        Receiver() as receiver,
         ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as it,
     ):
-        url = f"http://127.0.0.1:{port}/in"
+        url = receiver.url
         made = it.run("webhook", "create", "pager", url)
         assert made.returncode == 0, made.stderr
         assert "Secret, shown this once: " in made.stdout
@@ -63,12 +25,12 @@ def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
         assert {one["name"] for one in it.json("webhook", "list")} == {"pager", "own"}
         assert url in it.run("webhook", "list").stdout
         assert it.json("webhook", "test", "pager") == {"status": 200}
-        target.status = 500
+        receiver.answer = lambda _: ReceiverResponse(500)
         failed = it.run("webhook", "test", "pager")
         assert (failed.returncode, failed.stdout) == (1, "pager: answered 500\n")
         assert it.run("webhook", "remove", "pager").stdout == "pager: removed\n"
         assert [one["name"] for one in it.json("webhook", "list")] == ["own"]
-        assert target.taken
+        assert receiver.posts
 
 
 WRONG = [

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.service import ServiceProcess, run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
-from tests.postgres.fixtures import database_or_skip
 
 FLEET = """
 [driver]

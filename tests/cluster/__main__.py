@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.cluster.cluster import Nursery
 from tests.cluster.plants import PLANTS
 from tests.cluster.run import Report, prepare, run
-from tests.postgres.server import database
+from tests.fixtures.postgres.server import database
 from tests.sim.violations import Violation
 
 

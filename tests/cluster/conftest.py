@@ -1,5 +1,5 @@
 """The database that tests of this folder ask for."""
 
-from tests.postgres.fixtures import database_url
+from tests.fixtures.postgres.database import database_url
 
 __all__ = ["database_url"]

@@ -12,7 +12,7 @@ from tests.cluster.cluster import Cluster, Life, Nursery
 from tests.cluster.history import History
 from tests.cluster.proxy import Proxy
 from tests.cluster.worker import Setting
-from tests.postgres.server import shared
+from tests.fixtures.postgres.server import shared
 
 LEASE_SECONDS = 0.6
 STALENESS_SECONDS = 2.0

@@ -8,7 +8,7 @@ from tests.campaigns import split
 from tests.cluster.cluster import Nursery
 from tests.cluster.plants import PLANTS
 from tests.cluster.run import SETTLING_SECONDS, Report, prepare, run
-from tests.postgres.server import shared
+from tests.fixtures.postgres.server import shared
 from tests.sim.violations import Violation
 
 SEEDS = 50

@@ -18,9 +18,9 @@ from tests.cluster.load import QUICK
 from tests.cluster.record import Record
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle
 from tests.cluster.worker import Setting
-from tests.postgres.pair import Pair
-from tests.postgres.programs import NoPostgreSQL
-from tests.postgres.server import shared
+from tests.fixtures.postgres.pair import Pair
+from tests.fixtures.postgres.programs import NoPostgreSQL
+from tests.fixtures.postgres.server import shared
 
 ROUNDS = 2
 COMMANDS_A_SECOND = 200

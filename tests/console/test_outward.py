@@ -1,40 +1,12 @@
 """Scenarios, which run beside the fleet, and webhooks, which leave it."""
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 
 from fairwarning.cli.theatre import Theatre
 from tests.fixtures.console import ConsoleHarness
-
-
-@contextmanager
-def target() -> Iterator[tuple[str, list[Any]]]:
-    """A server that takes whatever is sent to it."""
-    got: list[Any] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            got.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Nothing on stderr."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/hook", got
-        finally:
-            server.shutdown()
-            thread.join()
+from tests.fixtures.receiver import Receiver, ReceiverResponse
 
 
 @pytest.mark.spec("O6", "C4")
@@ -66,7 +38,8 @@ def test_a_service_without_a_theatre() -> None:
 @pytest.mark.spec("C4")
 def test_a_webhook_comes_and_goes() -> None:
     """Its secret is shown once; it can be tried, gets what happens, and is removed."""
-    with ConsoleHarness() as it, target() as (url, got):
+    with ConsoleHarness() as it, Receiver(lambda _: ReceiverResponse(204)) as receiver:
+        url = receiver.url
         made = it.api(
             "POST",
             "/api/webhooks",
@@ -78,11 +51,11 @@ def test_a_webhook_comes_and_goes() -> None:
         assert (listed["name"], listed["url"]) == ("hook", url)
         assert "s" * 32 not in json.dumps(listed)
         assert it.ok("POST", "/api/webhooks/hook/test") == {"status": 204}
-        assert len(got) == 1
+        assert len(receiver.requests) == 1
         it.created("machines", name="vm")
         it.poll("vm")
         event = it.act("vm", "restart")["events"][0]["id"]
-        it.wait_until(lambda: event in json.dumps(got))
+        it.wait_until(lambda: any(event in request.body.decode() for request in receiver.posts))
         assert it.api("POST", "/api/webhooks", {"name": "hook", "url": url}).status == 409
         assert it.api("DELETE", "/api/webhooks/hook").status == 204
         assert it.ok("GET", "/api/webhooks") == {"webhooks": []}

@@ -27,7 +27,7 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     MINUTE,
     approve,
     begun,

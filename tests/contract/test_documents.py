@@ -17,7 +17,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EventStatus, Machine, Priority, ScopeKind
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     MINUTE,
     approve,
     cancel,

@@ -21,7 +21,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, Priority, Rules
 from fairwarning.service.documents import Published
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     DAY,
     HOUR,
     MINUTE,
@@ -35,9 +35,9 @@ from tests.contract.stage import (
     shown,
     succeeded,
     told,
-    until,
 )
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
 EMPTY = {"DocumentIncarnation": 1, "Events": []}
 
@@ -220,7 +220,9 @@ def test_an_event_runs_out_while_nobody_looks() -> None:
 async def _held(harness: FleetHarness) -> "asyncio.Task[Published]":
     """A first GET that was taken and is not answered yet."""
     asking = asyncio.create_task(harness.fleet.poll("vm"))
-    await until(lambda: bool((ready := harness.fleet.documents.get("vm")) and ready.incarnation))
+    await wait_until_async(
+        lambda: bool((ready := harness.fleet.documents.get("vm")) and ready.incarnation)
+    )
     assert await _not_yet(asking)
     return asking
 
@@ -240,7 +242,7 @@ def test_the_first_answer_may_take_its_time(delay: int) -> None:
         await harness.fleet.advance(delay - 0.5)
         assert await _not_yet(asking)
         await harness.fleet.advance(0.5)
-        assert json.loads((await asyncio.wait_for(asking, 10)).body(NEWEST)) == EMPTY
+        assert json.loads((await asyncio.wait_for(asking, LIMIT_SECONDS)).body(NEWEST)) == EMPTY
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=delay))
@@ -258,7 +260,7 @@ def test_nobody_is_answered_before_the_first() -> None:
         second = asyncio.create_task(harness.fleet.poll("vm"))
         assert await _not_yet(second)
         await harness.fleet.advance(30)
-        await asyncio.wait_for(asyncio.gather(first, second), 10)
+        await asyncio.wait_for(asyncio.gather(first, second), LIMIT_SECONDS)
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=60))

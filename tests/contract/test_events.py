@@ -28,7 +28,7 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     HOUR,
     MINUTE,
     approve,

@@ -5,7 +5,7 @@ import pytest
 from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
 from fairwarning.core.decision import Did
 from fairwarning.core.model import Machine, ScopeKind
-from tests.contract.stage import hit, operate, polled, set_of, shown, succeeded, told
+from tests.contract.shortcuts import hit, operate, polled, set_of, shown, succeeded, told
 from tests.fixtures.fleet import NOON, FleetHarness
 
 pytestmark = pytest.mark.spec("M16")

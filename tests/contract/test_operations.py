@@ -19,7 +19,7 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Did
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     HOUR,
     approve,
     cancel,

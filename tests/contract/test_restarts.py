@@ -22,7 +22,7 @@ from fairwarning.core.model import (
     Rules,
 )
 from fairwarning.store.memory import MemoryStore
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     DAY,
     HOUR,
     MINUTE,

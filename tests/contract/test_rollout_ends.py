@@ -22,7 +22,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.rollout import progress
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     HOUR,
     MINUTE,
     approve,

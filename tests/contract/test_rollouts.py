@@ -13,7 +13,7 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did
 from fairwarning.core.model import EventStatus, ImpactKind, RolloutStatus
 from fairwarning.core.rollout import progress
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     DAY,
     HOUR,
     MINUTE,

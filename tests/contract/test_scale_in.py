@@ -17,7 +17,7 @@ from fairwarning.core.model import (
     Priority,
     ScaleInRule,
 )
-from tests.contract.stage import HOUR, approve, hit, hits, names, operate, set_of
+from tests.contract.shortcuts import HOUR, approve, hit, hits, names, operate, set_of
 from tests.fixtures.fleet import FleetHarness
 
 GROUP = "web/0"

@@ -25,16 +25,7 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.scaleset import host_name
-from tests.contract.stage import (
-    DAY,
-    approve,
-    cancel,
-    names,
-    operate,
-    set_of,
-    shown,
-    succeeded,
-)
+from tests.contract.shortcuts import DAY, approve, cancel, names, operate, set_of, shown, succeeded
 from tests.fixtures.fleet import FleetHarness
 
 GROUP = "web/0"

@@ -28,7 +28,7 @@ from fairwarning.core.model import (
     ScopeKind,
     Source,
 )
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     DAY,
     MINUTE,
     approve,

@@ -22,7 +22,7 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, EventType, ImpactKind, Priority, Source, UpgradeMode
 from fairwarning.core.record import changed
 from fairwarning.core.times import parse_duration
-from tests.contract.stage import (
+from tests.contract.shortcuts import (
     HOUR,
     MINUTE,
     approve,

@@ -4,16 +4,7 @@ import pytest
 
 from fairwarning.core.commands import Delete, OperateInstances, UpdateSet, UpgradeInstances
 from fairwarning.core.model import EventStatus
-from tests.contract.stage import (
-    approve,
-    begun,
-    cancel,
-    hit,
-    of,
-    set_of,
-    shown,
-    succeeded,
-)
+from tests.contract.shortcuts import approve, begun, cancel, hit, of, set_of, shown, succeeded
 from tests.fixtures.fleet import NOON, FleetHarness
 
 GROUP = "web/0"

@@ -11,18 +11,9 @@ from fairwarning.machines.simulated import SimulatedDriver
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
-from tests.contract.stage import (
-    MINUTE,
-    approve,
-    begun,
-    hit,
-    only,
-    operate,
-    polled,
-    shown,
-    until,
-)
+from tests.contract.shortcuts import MINUTE, approve, begun, hit, only, operate, polled, shown
 from tests.fixtures.fleet import NOON, FleetHarness
+from tests.fixtures.waiting import wait_until_async
 
 pytestmark = pytest.mark.spec("E11")
 
@@ -78,7 +69,7 @@ def test_running_at_a_multiple() -> None:
 
     async def run(harness: FleetHarness) -> None:
         await harness.fleet.run_clock(10_000)
-        await until(lambda: bool(harness.driver.given))
+        await wait_until_async(lambda: bool(harness.driver.given))
         await harness.fleet.run_clock(0)
 
     with FleetHarness() as harness:

@@ -36,7 +36,7 @@ from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
 from fairwarning.store.store import Entry
-from tests.contract.stage import approve, cancel
+from tests.contract.shortcuts import approve, cancel
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {

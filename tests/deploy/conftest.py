@@ -1,5 +1,5 @@
 """The database that a copy is made of."""
 
-from tests.postgres.fixtures import database_url
+from tests.fixtures.postgres.database import database_url
 
 __all__ = ["database_url"]

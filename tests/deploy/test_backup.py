@@ -11,11 +11,12 @@ from fairwarning.core.model import Entity, Scope
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.docs.pages import DOCS, blocks
+from tests.fixtures.fleet import restart, standalone
+from tests.fixtures.postgres import programs
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_tar
 from tests.fixtures.service import ServiceProcess
-from tests.postgres import programs
-from tests.service.rig import in_loop, restart, standalone
+from tests.fixtures.waiting import run_async
 
 PAGE = DOCS / "upgrade-and-backup.md"
 SAVE, DUMP, RESTORE, LOAD = (
@@ -75,7 +76,7 @@ async def _read(store: PostgresStore, name: str) -> Entity | None:
     return (await store.load([(Scope, name)]))[Scope, name]
 
 
-@in_loop
+@run_async
 async def test_a_database_is_back_as_it_was(database_url: str, tmp_path: Path) -> None:
     """Scopes, journal and keys, and the service goes on from there."""
     there = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core import limits
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.stage import client_of, connections, hold, prepare, stop_time, until
+from tests.hostile.preparation import client_of, connections, hold, prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 
 HALF_HEAD = POLL[:-10]
@@ -14,7 +14,7 @@ HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 def read_in(it: EndpointHarness) -> None:
     """The endpoint has begun to read a request on its one connection."""
     (connection,) = connections(it)
-    until(it, lambda: connection._reader is not None)
+    it.wait_until(lambda: connection._reader is not None)
 
 
 @pytest.mark.spec("M17")
@@ -141,13 +141,13 @@ def unread(it: EndpointHarness) -> Client:
     assert it.get("av_0").status == 200
     for n in range(_EVENTS):
         it.freeze(f"av_{n}")
-    stop_time(it)
+    it.stop_ticking()
     small = socket.socket()
     small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     small.connect(it.address("av_0"))
     client = Client(small)
     client.send(POLL * _BIG_POLLS)
-    until(it, lambda: any(one._paused for one in it.connections))
+    it.wait_until(lambda: any(one._paused for one in it.connections))
     return client
 
 
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_read_is_let_go() -> None:
         it.tick(limits.WRITE_SECONDS)
         assert len(connections(it)) == 1
         it.tick()
-        until(it, lambda: not it.connections)
+        it.wait_until(lambda: not it.connections)
         assert it.server.counts.refused == {"unread": 1}
         assert it.get("av_0").status == 200
 

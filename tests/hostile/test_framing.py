@@ -1,8 +1,8 @@
 import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
+from tests.hostile.preparation import client_of, connections, hold, prepare, turn
 from tests.hostile.probes_frames import END, chunk
-from tests.hostile.stage import client_of, connections, hold, prepare, turn, until
 from tests.hostile.watch import Watch
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
 
@@ -84,7 +84,7 @@ def test_a_client_that_runs_ahead_is_made_to_wait() -> None:
             hold(it, client)
             (connection,) = connections(it)
             client.send(POLL * count)
-            until(it, lambda: bool(connection._queue))
+            it.wait_until(lambda: bool(connection._queue))
             turn(it)
             assert connection._queue is not None
             assert len(connection._queue) * len(POLL) < 300_000
@@ -216,7 +216,7 @@ def test_hanging_up_gives_up_a_long_poll() -> None:
         with client_of(it) as client:
             hold(it, client)
             assert client.finish() == []
-        until(it, lambda: not it.connections and not it.server.counts.held)
+        it.wait_until(lambda: not it.connections and not it.server.counts.held)
 
 
 @pytest.mark.spec("M18", "M20")

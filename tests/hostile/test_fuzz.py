@@ -10,7 +10,7 @@ from fairwarning.core.model import Event
 from tests.campaigns import split
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.mutations import body, request
-from tests.hostile.stage import prepare, stop_time
+from tests.hostile.preparation import prepare
 from tests.hostile.watch import Watch, resident_bytes
 from tests.hostile.wire import POLL, Client, Reply, post
 
@@ -30,7 +30,7 @@ def planned(it: EndpointHarness) -> Events:
     assert it.get("av_0").status == 200
     for n in range(EVENTS):
         it.freeze(f"av_{n}")
-    stop_time(it)
+    it.stop_ticking()
     return it.scope("av").events
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.service.settings import Settings
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.stage import client_of, connections, prepare, until
+from tests.hostile.preparation import client_of, connections, prepare
 from tests.hostile.wire import POLL, Client
 
 MOST = 16  # connections of one machine
@@ -29,7 +29,7 @@ def test_a_machine_has_so_many_connections() -> None:
             assert it.get("av_1").status == 200
             assert [client.ask(POLL).status for client in clients] == [200] * MOST
             clients[0].sock.close()
-            until(it, lambda: len(it.connections) == MOST - 1)
+            it.wait_until(lambda: len(it.connections) == MOST - 1)
             assert it.get("av_0").status == 200
         assert it.server.counts.refused == {"connections": 1}
 
@@ -52,7 +52,7 @@ def test_there_are_so_many_connections_in_all() -> None:
             assert_refused(it, 503)
             assert [client.ask(POLL).status for client in clients] == [200] * 20
             clients[0].sock.close()
-            until(it, lambda: len(it.connections) == 19)
+            it.wait_until(lambda: len(it.connections) == 19)
             assert it.get("av_0").status == 200
         assert it.server.counts.refused == {"connections": 1}
 
@@ -87,5 +87,5 @@ def test_an_unknown_caller_takes_no_more_than_its_share() -> None:
         for _ in range(3 * MOST):
             sock = socket.create_connection(("127.200.0.1", it.port))
             clients.enter_context(Client(sock)).send(POLL)
-        until(it, lambda: it.server.accepted == 3 * MOST)
+        it.wait_until(lambda: it.server.accepted == 3 * MOST)
         assert len(connections(it)) <= MOST

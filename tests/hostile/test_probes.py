@@ -1,11 +1,11 @@
 import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
+from tests.hostile.preparation import prepare
 from tests.hostile.probes import Probe
 from tests.hostile.probes_frames import FRAMES
 from tests.hostile.probes_heads import HEADS
 from tests.hostile.probes_lines import LINES
-from tests.hostile.stage import prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, Reply, at, head
 
 PROBES = [*HEADS, *FRAMES, *LINES]

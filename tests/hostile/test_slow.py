@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.core.limits import HEADER_SECONDS
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.stage import allow_files, client_of, prepare, until
+from tests.hostile.preparation import allow_files, client_of, prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 
 SCOPES, MACHINES = 5, 100  # that poll honestly
@@ -133,7 +133,7 @@ def half_open(it: EndpointHarness, clients: ExitStack, count: int) -> list[Clien
         client = clients.enter_context(client_of(it, f"slow_{n % SLOW_MACHINES}"))
         client.send(head_of_15_kib)
         opened.append(client)
-    until(it, lambda: sum(one._reader is not None for one in it.connections) == count)
+    it.wait_until(lambda: sum(one._reader is not None for one in it.connections) == count)
     return opened
 
 
@@ -171,6 +171,6 @@ def test_a_connection_that_is_gone_leaves_nothing() -> None:
                 if linger:
                     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 client.sock.close()
-        until(it, lambda: not it.connections)
+        it.wait_until(lambda: not it.connections)
         (caller, *_) = (one for one in it.server.callers.known.values() if one.name == "av_0")
         assert caller.connections == 0

@@ -1,14 +1,14 @@
-"""Ways to ask in another's name. Each is written for the party it names; all must be in vain."""
+"""Ways to ask in another's name. Each is written for the tenant it names; all must be in vain."""
 
 import json
 from collections.abc import Callable, Mapping
 
 from tests.hostile.probes_frames import END, chunk
-from tests.hostile.town import Party
+from tests.hostile.tenants import Tenant
 from tests.hostile.wire import GOOD, HOST, METADATA, TARGET, approval, get, head, post
 
-Trick = Callable[[Party], bytes]
-Both = Callable[[Party, Party], bytes]
+Trick = Callable[[Tenant], bytes]
+Both = Callable[[Tenant, Tenant], bytes]
 
 _NAMING = (
     "Machine", "X-Machine", "X-Machine-Name", "X-Resource", "X-Vm-Id", "X-Scope", "Resource",
@@ -65,13 +65,13 @@ def _chunked(body: bytes) -> bytes:
     return head("POST", TARGET, *GOOD, "Transfer-Encoding: chunked") + chunk(body) + END
 
 
-def _hosted(other: Party) -> bytes:
+def _hosted(other: Tenant) -> bytes:
     body = approval(other.event)
     size = f"Content-Length: {len(body)}"
     return head("POST", TARGET, f"Host: {other.address}", METADATA, size) + body
 
 
-def _first_version(other: Party) -> bytes:
+def _first_version(other: Tenant) -> bytes:
     body = approval(other.event)
     target = "/metadata/scheduledevents?api-version=2017-03-01"
     return head("POST", target, HOST, f"Content-Length: {len(body)}") + body

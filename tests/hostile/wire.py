@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.fixtures.endpoint import EVENTS
-from tests.fixtures.fleet import NEWEST
+from tests.fixtures.endpoint import POLL_TARGET
+from tests.fixtures.waiting import LIMIT_SECONDS
 
-TARGET = f"{EVENTS}?api-version={NEWEST}"
+TARGET = POLL_TARGET
 HOST = "Host: 169.254.169.254"
 METADATA = "Metadata: true"
 GOOD = (HOST, METADATA)
@@ -20,7 +20,6 @@ EVENT = "EEEEEEEE-0000-4000-8000-EEEEEEEEEEEE"
 """Stands for the id of an event that exists: whoever sends it puts the real one in its place."""
 
 _BODYLESS = {100, 304}
-_PATIENCE_SECONDS = 5.0  # a client that waits longer for bytes has failed
 
 
 def head(method: str, target: str, *lines: str, version: str = "HTTP/1.1") -> bytes:
@@ -77,7 +76,7 @@ class Client:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        sock.settimeout(_PATIENCE_SECONDS)
+        sock.settimeout(LIMIT_SECONDS)
         self._rest = b""
 
     def __enter__(self) -> Self:

@@ -5,15 +5,13 @@ import pwd
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 from tests.fixtures.requirements import LIBVIRTD, SETPRIV
-
-DEADLINE_SECONDS = 30.0
+from tests.fixtures.waiting import wait_until
 
 
 class Daemon:
@@ -89,11 +87,10 @@ def _said(found: Daemon) -> str:
 
 
 def _await(found: Daemon) -> None:
-    ends = time.monotonic() + DEADLINE_SECONDS
-    while not _listens(found.socket):
-        assert found.process.poll() is None, "it ended"
-        assert time.monotonic() < ends, "it does not listen"
-        time.sleep(0.05)
+    wait_until(
+        lambda: _listens(found.socket) or found.process.poll() is not None, lambda: _said(found)
+    )
+    assert found.process.poll() is None, "it ended"
 
 
 def _listens(path: Path) -> bool:

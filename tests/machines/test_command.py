@@ -11,9 +11,9 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.command.driver import AT_ONCE, CommandDriver
-from tests.machines.command_stage import NOTES, QUICK, WAITS, in_both_loops, stage
-from tests.machines.stage import steady, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.command_harness import NOTES, QUICK, WAITS, command_harness, in_both_loops
+from tests.machines.process_harness import steady
 
 # Writes far more than any pipe holds, and then what its keeper has needed of memory.
 FLOOD = """
@@ -28,7 +28,7 @@ exit 1
 @in_both_loops
 async def test_what_a_program_is_told(tmp_path: Path) -> None:
     """The impact as one JSON object, the same as variables, and little else of our environment."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         os.environ["PGPASSWORD"] = "secret"
         assert await it.outcome('cat > "$0/stdin"; env > "$0/env"') == ""
         del os.environ["PGPASSWORD"]
@@ -77,18 +77,18 @@ async def test_what_a_program_is_told(tmp_path: Path) -> None:
 def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
     """Exit code 0 is success; else the last line it said on stderr is part of the reason."""
 
-    @in_loop
+    @run_async
     async def play() -> None:
-        async with stage(tmp_path) as it:
+        async with command_harness(tmp_path) as it:
             assert await it.outcome(script) == failed
 
     play()
 
 
-@in_loop
+@run_async
 async def test_what_it_says_is_bounded(tmp_path: Path) -> None:
     """A program may say as much as it likes: nobody is held up, and only the end of it is kept."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         failed = await it.outcome(FLOOD)
         assert int(failed.removeprefix("exit code 1: ")) < 32_000  # KiB; an interpreter has 12,000
 
@@ -96,7 +96,7 @@ async def test_what_it_says_is_bounded(tmp_path: Path) -> None:
 @in_both_loops
 async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
     """All of its group are asked to end, and those who do not are killed."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         script = (
             f"""{NOTES} trap 'echo asked >> "$0/log"; exit 0' TERM\n"""
             f"(trap '' TERM; {NOTES} sleep 100) & wait; sleep 100"
@@ -104,21 +104,21 @@ async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
         assert await it.outcome(script, seconds=0.5) == "took too long and was ended"
         assert it.words().count("asked") == 1
         group = int(it.log()[0][3])
-        await until(lambda: _gone(group), "the group has ended")
+        await wait_until_async(lambda: _gone(group), "the group has ended")
 
 
-@in_loop
+@run_async
 async def test_a_program_that_does_not_listen(tmp_path: Path) -> None:
     """It is killed after its grace; what it said counts."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         script = "trap '' TERM; echo busy >&2; while :; do sleep 0.05; done"
         assert await it.outcome(script, seconds=0.3) == "took too long and was ended: busy"
 
 
-@in_loop
+@run_async
 async def test_what_a_program_leaves_running(tmp_path: Path) -> None:
     """It is left alone, as it may be the machine, and not waited for, whatever it holds open."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         assert await it.outcome(f"(sleep 100) & {QUICK}") == ""
         assert not _gone(int(it.log()[0][3]))
 
@@ -126,7 +126,7 @@ async def test_what_a_program_leaves_running(tmp_path: Path) -> None:
 @in_both_loops
 async def test_so_many_at_once(tmp_path: Path) -> None:
     """Impacts of different machines happen beside each other, but only so many of them."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         it.begin(WAITS)
         names = [f"impact{n}" for n in range(AT_ONCE + 3)]
         for name in names:
@@ -140,7 +140,7 @@ async def test_so_many_at_once(tmp_path: Path) -> None:
 @in_both_loops
 async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
     """One after the other; those of other machines do not wait for them."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         it.begin(WAITS)
         for name in ("one", "two", "three"):
             it.hit(name)
@@ -155,11 +155,11 @@ async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
         ]
 
 
-@in_loop
+@run_async
 async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> None:
     """An impact whose time has run out while it waited does not happen any more (IL5)."""
     now = [0.0]
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         it.begin(WAITS, now=lambda: now[0])
         it.hit("one", deadline=100.0)
         it.hit("two", deadline=100.0)
@@ -171,10 +171,10 @@ async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> 
         assert it.words() == ["begun", "ended"]
 
 
-@in_loop
+@run_async
 async def test_a_program_has_no_longer_than_the_service_waits(tmp_path: Path) -> None:
     """The impact's own deadline counts if it is the earlier one."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         it.begin(WAITS)
         it.hit(deadline=0.5)
         assert await it.over() == "took too long and was ended"
@@ -195,13 +195,13 @@ def test_a_program_that_is_not_there(make: Callable[[Path], object], tmp_path: P
         make(tmp_path)
 
 
-@in_loop
+@run_async
 async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
     """It is gone, or is none: the impact failed, and says why. Once mended, it can be tried."""
     program = tmp_path / "impact"
     program.write_text("#!/nowhere\n")
     program.chmod(0o700)
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         driver = CommandDriver([str(program)], state=it.state)
         it.drivers.append(driver)
         it.hit()
@@ -211,11 +211,11 @@ async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         assert await it.over(times=2) == ""
 
 
-@in_loop
+@run_async
 async def test_a_memory_that_cannot_be_kept(tmp_path: Path) -> None:
     """Nothing is run then: nobody could tell afterwards."""
     (tmp_path / "state").write_text("no folder")
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         failed = await it.outcome(QUICK)
         assert failed.startswith("was not begun: ")
         assert str(it.state) in failed
@@ -225,7 +225,7 @@ async def test_a_memory_that_cannot_be_kept(tmp_path: Path) -> None:
 @in_both_loops
 async def test_what_keepers_come_from_is_killed(tmp_path: Path) -> None:
     """Those at work go on; the next impact starts another."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         driver = it.begin(WAITS)
         it.hit("one")
         await it.begun()
@@ -237,10 +237,10 @@ async def test_what_keepers_come_from_is_killed(tmp_path: Path) -> None:
         assert [line[2] for line in it.log() if line[0] == "begun"] == ["0", "0"]
 
 
-@in_loop
+@run_async
 async def test_nobody_keeps_what_is_the_services(tmp_path: Path) -> None:
     """Whatever it has open, a socket or a lock, is free again when it has ended."""
-    async with stage(tmp_path) as it:
+    async with command_harness(tmp_path) as it:
         reading, writing = os.pipe()
         os.set_inheritable(writing, True)
         it.begin(WAITS)

@@ -9,8 +9,7 @@ from pathlib import Path
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
 from fairwarning.machines.command.program import birth
-from tests.machines.stage import until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "impact-command" / "impact.py"
 RUN = """#!/bin/sh
@@ -49,13 +48,15 @@ class Site:
             duration_seconds=0,
         )
         self.driver.carry_out(impact, lambda _, failed: self.reports.append(failed))
-        await until(lambda: len(self.reports) > before, f"{kind} is over")
+        await wait_until_async(lambda: len(self.reports) > before, f"{kind} is over")
         return self.reports[-1]
 
     async def logged(self, *lines: str) -> None:
         """What the machine has said of itself."""
         path = self.machine / "log"
-        await until(lambda: path.exists() and path.read_text().split() == [*lines], f"{lines}")
+        await wait_until_async(
+            lambda: path.exists() and path.read_text().split() == [*lines], f"{lines}"
+        )
 
     def number(self) -> int:
         return int((self.machine / "pid").read_text())
@@ -67,7 +68,7 @@ class Site:
             os.kill(self.number(), signal.SIGKILL)
 
 
-@in_loop
+@run_async
 async def test_a_machine_lives_by_it(tmp_path: Path) -> None:
     """It comes up, stands still, goes down and up again, loses its temporary disk, and is gone."""
     site = Site(tmp_path)
@@ -91,7 +92,7 @@ async def test_a_machine_lives_by_it(tmp_path: Path) -> None:
     await site.end()
 
 
-@in_loop
+@run_async
 async def test_another_host_hears_that_it_was_done(tmp_path: Path) -> None:
     """A driver that knows nothing asks the check, and does nothing twice."""
     site = Site(tmp_path)
@@ -108,7 +109,7 @@ async def test_another_host_hears_that_it_was_done(tmp_path: Path) -> None:
     await site.end()
 
 
-@in_loop
+@run_async
 async def test_a_machine_that_is_not_there(tmp_path: Path) -> None:
     """The failure says so; to delete it is no failure."""
     site = Site(tmp_path)

@@ -13,11 +13,11 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines import control, process
 from fairwarning.machines.control import Garbled, Message, Wire
-from tests.machines.stage import Stage, stage, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
 
-async def answer(it: Stage, line: bytes, *descriptors: int) -> Message | None:
+async def answer(it: ProcessDriverHarness, line: bytes, *descriptors: int) -> Message | None:
     """What the service says to a line."""
     connection = control.connect(it.data)
     socket.send_fds(connection, [line], list(descriptors))
@@ -28,10 +28,10 @@ async def answer(it: Stage, line: bytes, *descriptors: int) -> Message | None:
         wire.close()
 
 
-@in_loop
+@run_async
 async def test_only_the_user_may_speak(tmp_path: Path) -> None:
     """The socket is nobody else's, and goes with the service."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         path = it.data / "control.sock"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         await it.driver.close()
@@ -52,10 +52,10 @@ def test_another_user_is_refused() -> None:
     assert "another user" in caught.value.message
 
 
-@in_loop
+@run_async
 async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> None:
     """A service that was killed cannot take its socket away."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.driver.close()
         control.listen(it.data).close()
         with pytest.raises(ConnectionRefusedError):
@@ -69,41 +69,41 @@ async def test_the_socket_of_a_service_that_died_is_replaced(tmp_path: Path) -> 
     [b"attach\n", b"[]\n", b'{"attach": 5}\n', b'{"done": "x", "error": ""}\n', b"x" * 100_000],
     ids=["not JSON", "not an object", "not a name", "not attached", "too long"],
 )
-@in_loop
+@run_async
 async def test_who_speaks_otherwise_is_refused(tmp_path: Path, line: bytes) -> None:
     """And hurts nobody."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         said = await answer(it, line)
         assert said is not None
         assert str(said["refused"]).startswith("not understood")
-        assert it.doors.open == []
+        assert it.listeners.open == []
 
 
-@in_loop
+@run_async
 async def test_nonsense_after_attaching_detaches(tmp_path: Path) -> None:
     """Its marker and its door go as well."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             said = await answer(it, b'{"attach": "web_0"}\n{"up": 5}\n', listener.fileno())
         assert said == {"attached": "web_0", "host_name": "web000000", "scope": "web"}
-        await until(lambda: not it.doors.open, "the door closes")
+        await wait_until_async(lambda: not it.listeners.open, "the door closes")
         assert not list((it.data / "attached").iterdir())
 
 
-@in_loop
+@run_async
 async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
     """Whatever else comes along is put away."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         with socket.socket() as other:
             said = await answer(it, b'{"attach": "web_0"}\n', other.fileno())
         assert said is not None
         assert "not a listening socket" in str(said["refused"])
 
 
-@in_loop
+@run_async
 async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
     """Is ignored."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         wire = Wire(control.connect(it.data))
         wire.send({"attach": "web_0"})
         assert await wire.receive() is not None
@@ -115,10 +115,10 @@ async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
         wire.close()
 
 
-@in_loop
+@run_async
 async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path) -> None:
     """An order always says for how long."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         wire = Wire(control.connect(it.data))
         wire.send({"attach": "web_0"})
         await wire.receive()
@@ -128,7 +128,7 @@ async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path)
         assert "went away" in await it.over(freeze)
 
 
-@in_loop
+@run_async
 async def test_messages_arrive_whole_however_they_are_cut() -> None:
     """A stream knows no messages; lines do."""
     ours, theirs = socket.socketpair()
@@ -144,7 +144,7 @@ async def test_messages_arrive_whole_however_they_are_cut() -> None:
     wire.close()
 
 
-@in_loop
+@run_async
 async def test_who_does_not_read_is_hung_up_on() -> None:
     """Nothing is kept for them without a limit."""
     ours, theirs = socket.socketpair()
@@ -156,7 +156,7 @@ async def test_who_does_not_read_is_hung_up_on() -> None:
     theirs.close()
 
 
-@in_loop
+@run_async
 async def test_sockets_do_not_pile_up() -> None:
     """They are put away with the connection."""
     ours, theirs = socket.socketpair()

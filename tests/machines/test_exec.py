@@ -14,8 +14,8 @@ from fairwarning.machines import namespace
 from fairwarning.machines.inside import Inside
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
-from tests.machines.stage import EXEC, stage, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import EXEC, process_harness
 
 ASK = """
 import urllib.request
@@ -37,10 +37,10 @@ print(json.dumps({
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
     """Two programs ask the same address, at the same time, and each is another machine."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         programs = [
             it.start(sys.executable, "-c", ASK, machine=machine) for machine in ("web_0", "web_1")
         ]
@@ -50,10 +50,10 @@ async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> N
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_no_proxy_leads_out(tmp_path: Path) -> None:
     """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         proxies = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
         program = it.start(sys.executable, "-c", ASK, env={**os.environ, **proxies})
         assert await it.code(program) == 0, it.err()
@@ -62,10 +62,10 @@ async def test_no_proxy_leads_out(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
     """Its machine's name and a temporary folder; the same user and place; nothing but loopback."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = it.start(sys.executable, "-c", LOOK, cwd=tmp_path, env={**os.environ, "A": "b"})
         assert await it.code(program) == 0, it.err()
         seen = json.loads(it.out())
@@ -82,12 +82,12 @@ async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_exit_codes_pass_through(tmp_path: Path) -> None:
     """The program's own, and those a shell gives where there is none."""
     text = tmp_path / "text"
     text.write_text("not a program")
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         for command, expected in (
             (("sh", "-c", "exit 7"), 7),
             (("sh", "-c", "kill -9 $$"), 137),
@@ -101,16 +101,16 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_signals_pass_through(tmp_path: Path) -> None:
     """What exec is sent, the program gets; what the program makes of it is the exit code."""
     script = "import signal, sys; print('here', flush=True); print(signal.sigwait({want}).name)"
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         for number, sent in enumerate((signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)):
             ready = script.format(want=set(map(int, (sent,))))
             block = f"import signal; signal.pthread_sigmask(0, [{int(sent)}]); {ready}"
             program = it.start(sys.executable, "-c", block)
-            await until(lambda n=number: "here" in it.out(n), "it waits")  # type: ignore[misc]
+            await wait_until_async(lambda n=number: "here" in it.out(n), "it waits")  # type: ignore[misc]
             program.send_signal(sent)
             assert await it.code(program) == 0
             assert it.out(number).split() == ["here", sent.name]
@@ -122,23 +122,23 @@ async def test_signals_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
     """Its exit code is 128 and the signal's number, as in a shell."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = it.start("sh", "-c", "echo here; exec sleep 1000")
-        await until(lambda: "here" in it.out(), "it runs")
+        await wait_until_async(lambda: "here" in it.out(), "it runs")
         program.send_signal(signal.SIGTERM)
         assert await it.code(program) == 143
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_pipes_pass_through(tmp_path: Path) -> None:
     """A program reads and writes what it would without us, and is told when its reader has gone."""
     (tmp_path / "in").write_text("text")
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         with (tmp_path / "in").open("rb") as text:
             program = it.start("cat", stdin=text)
         assert await it.code(program) == 0
@@ -152,10 +152,10 @@ async def test_pipes_pass_through(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     """Nothing outlives the machine, not even what has a session of its own."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = it.start("sh", "-c", "setsid sleep 1000 & nohup sleep 1000 & exit 5")
         assert await it.code(program) == 5
         assert not it.left()
@@ -163,21 +163,21 @@ async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_long_folders_work(tmp_path: Path) -> None:
     """A socket's path has a limit; a folder's has not."""
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
-    async with stage(deep) as it:
+    async with process_harness(deep) as it:
         assert await it.code(it.start("true")) == 0, it.err()
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
-@in_loop
+@run_async
 async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
     """Not found and refused have exit codes of their own, and say what the service says."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         assert await it.code(it.start("true", machine="nobody")) == 3
         assert it.err(0) == "fairwarning: no machine is called nobody\n"
         assert await it.code(it.start("true", machine="shy")) == 4
@@ -220,11 +220,11 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.spec("O3")
 @needs_unshare
 @needs_namespaces
-@in_loop
+@run_async
 async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
     """Exit code 1 and the same text, from a system whose limit of namespaces is none."""
     limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = it.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
         assert await it.code(program) == 1
         assert "does not let a user make namespaces (No space left on device)" in it.err()

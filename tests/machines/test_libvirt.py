@@ -9,9 +9,15 @@ from fairwarning.machines.libvirt import host as hosts
 from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
-from tests.machines.libvirt_stage import URI, hands, hypervisor, impact, libvirt, machine_element
-from tests.machines.stage import until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.libvirt_harness import (
+    URI,
+    hypervisor,
+    impact,
+    libvirt,
+    libvirt_harness,
+    machine_element,
+)
 
 pytestmark = needs_libvirt
 
@@ -30,47 +36,47 @@ pytestmark = needs_libvirt
         ("start", "", "running"),
     ],
 )
-@in_loop
+@run_async
 async def test_what_an_impact_is_to_a_domain(kind: str, history: str, state: str) -> None:
     """It happens once, is reported, and the domain is left as it has to be."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind, seconds=1)) == ""
         assert (await it.history(), it.state()) == (history, state)
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", ["reboot", "redeploy", "reimage", "start"])
-@in_loop
+@run_async
 async def test_a_domain_that_is_off_is_on_afterwards(kind: str) -> None:
     """There is nothing to power off, so it is started only."""
     with hypervisor() as it:
         it.define("web_0", running=False)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind)) == ""
         assert it.state() == "running"
 
 
 @pytest.mark.parametrize("kind", ["freeze", "evict", "stop"])
-@in_loop
+@run_async
 async def test_a_domain_that_is_off_stays_so(kind: str) -> None:
     """Nothing has to be done, and that is no failure."""
     with hypervisor() as it:
         it.define("web_0", running=False)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind)) == ""
         assert it.state() == "off"
 
 
 @pytest.mark.parametrize("running", [True, False])
-@in_loop
+@run_async
 async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
     """Also what was saved of it; another impact finds nothing; to delete it again is no failure."""
     with hypervisor() as it:
         it.define("web_0", running=running)
         it.define("web_1").managedSave()
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("delete")) == ""
             assert await driver.over(impact("delete", "web_1")) == ""
             assert it.names() == []
@@ -78,29 +84,31 @@ async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
             assert "there is no domain for web_0" in await driver.over(impact("reboot", number=2))
 
 
-@in_loop
+@run_async
 async def test_a_pause_of_the_owner_is_not_ended() -> None:
     """A domain that was paused before stays paused through a freeze; a reboot ends the pause."""
     with hypervisor() as it:
         it.define("web_0").suspend()
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("freeze", seconds=1)) == ""
             assert it.state() == "paused"
             assert await driver.over(impact("reboot", number=2)) == ""
         assert await it.history() == "suspended stopped started"
 
 
-@in_loop
+@run_async
 async def test_impacts_of_one_machine_follow_each_other() -> None:
     """Of different machines they go on side by side."""
     with hypervisor() as it:
         it.define("web_0")
         it.define("web_1")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             freezes = [impact("freeze", name, seconds=1) for name in ("web_0", "web_1")]
             driver.give(*freezes, impact("stop", number=2), impact("start", number=3))
-            await until(lambda: it.state("web_0") == it.state("web_1") == "paused", "both stand")
-            await until(lambda: len(driver.reports) == 4, "all are over")
+            await wait_until_async(
+                lambda: it.state("web_0") == it.state("web_1") == "paused", "both stand"
+            )
+            await wait_until_async(lambda: len(driver.reports) == 4, "all are over")
         assert await it.history() == "suspended resumed stopped started"
         assert {error for _, error in driver.reports} == {""}
 
@@ -109,59 +117,59 @@ async def test_impacts_of_one_machine_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("scope", ["web", ""])
-@in_loop
+@run_async
 async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
     """Its metadata counts for more than a name; without a scope it fits every scope."""
     with hypervisor() as it:
         it.define("web_0")
         it.define("anything", machine_element(scope, "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("stop")) == ""
         assert (it.state("web_0"), it.state("anything")) == ("running", "off")
 
 
-@in_loop
+@run_async
 async def test_the_element_on_the_page() -> None:
     """As docs/driver-libvirt.md shows it."""
     (block,) = [one for one in blocks(DOCS / "driver-libvirt.md") if one.language == "xml"]
     element = block.text.removeprefix("<metadata>\n").removesuffix("</metadata>\n")
     with hypervisor() as it:
         it.define("vm-17", element)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("stop", "web_3")) == ""
         assert it.state("vm-17") == "off"
 
 
-@in_loop
+@run_async
 async def test_a_domain_that_says_it_is_another_machine_is_left_alone() -> None:
     """Whatever it is called."""
     with hypervisor() as it:
         it.define("web_0", machine_element("web", "web_7"))
         it.define("x", machine_element("db", "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("evict"))
         assert "there is no domain for web_0 at test:///default; define one" in error
         assert (it.state("web_0"), it.state("x")) == ("running", "running")
 
 
-@in_loop
+@run_async
 async def test_two_domains_cannot_be_one_machine() -> None:
     """Nothing is done to either."""
     with hypervisor() as it:
         it.define("a", machine_element("web", "web_0"))
         it.define("b", machine_element("web", "web_0"))
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("delete"))
         assert "a, b all say that they are web_0 of web" in error
         assert (it.state("a"), it.state("b")) == ("running", "running")
 
 
-@in_loop
+@run_async
 async def test_a_transient_domain_is_not_lost() -> None:
     """What must come back has to be defined; what ends for good, or only stands, need not."""
     with hypervisor() as it:
         it.transient("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             error = await driver.over(impact("reboot"))
             assert "transient" in error
             assert "virsh define" in error
@@ -174,12 +182,12 @@ async def test_a_transient_domain_is_not_lost() -> None:
 # --- What goes wrong ---
 
 
-@in_loop
+@run_async
 async def test_what_libvirt_says_is_reported() -> None:
     """With what to do next; and the machine's next impact need not wait for this one."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands(destination=URI) as driver:
+        async with libvirt_harness(destination=URI) as driver:
             error = await driver.over(impact("redeploy"))
         assert "web_0 could not be moved to test:///default: this function is not" in error
         assert "see what the log of libvirt" in error
@@ -187,14 +195,14 @@ async def test_what_libvirt_says_is_reported() -> None:
         assert it.record().by == ""
 
 
-@in_loop
+@run_async
 async def test_metadata_that_is_not_ours_to_read() -> None:
     """Somebody wrote something else there: the impact is carried out, and noted."""
     with hypervisor() as it:
         strange = '<impact step="nowhere" beat="x"/>'
         element = libvirt.VIR_DOMAIN_METADATA_ELEMENT
         it.define("web_0").setMetadata(element, strange, PREFIX, RECORD)
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("reboot")) == ""
         assert await it.history() == "stopped started"
         assert it.record() == Record(impact="event-1:web_0", done=("event-1:web_0",))

@@ -17,10 +17,10 @@ from fairwarning.machines.libvirt.record import Record
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
+from tests.fixtures.fleet import restart, standalone
 from tests.fixtures.requirements import needs_libvirt
-from tests.machines.libvirt_stage import Hands, hands, hypervisor, impact
-from tests.machines.stage import until
-from tests.service.rig import in_loop, restart, standalone
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.libvirt_harness import LibvirtDriverHarness, hypervisor, impact, libvirt_harness
 
 pytestmark = needs_libvirt
 
@@ -58,14 +58,14 @@ class Stall:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@in_loop
+@run_async
 async def test_what_was_done_is_not_done_again(kind: str) -> None:
     """Not by this driver, nor by a later one, nor after other impacts, nor at the same time."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact(kind, seconds=1), impact(kind, seconds=1)) == ""
-        async with hands() as later:
+        async with libvirt_harness() as later:
             if kind != "delete":
                 assert await later.over(impact("start", number=2)) == ""
                 before = await it.history()
@@ -77,26 +77,28 @@ async def test_what_was_done_is_not_done_again(kind: str) -> None:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
-@in_loop
+@run_async
 async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
     """Another goes on where it was. If the first only slept and wakes up, it finds it done."""
     with hypervisor() as it:
         calls = await _calls_of(kind)
         assert calls > 5
         async with AsyncExitStack() as stack:
-            first: list[tuple[Hands, Stall]] = []
+            first: list[tuple[LibvirtDriverHarness, Stall]] = []
             for number in range(1, calls + 1):
                 it.define(f"web_{number}")
-                stopped = await stack.enter_async_context(hands(claim_seconds=1))
+                stopped = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
                 first.append((stopped, Stall(stopped.driver, number)))
                 stopped.give(impact(kind, f"web_{number}", seconds=1))
             await asyncio.gather(*(stall.reached.wait() for _, stall in first))
-            second = await stack.enter_async_context(hands(claim_seconds=1))
+            second = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
             every = [impact(kind, f"web_{number}", seconds=1) for number in range(1, calls + 1)]
             assert await second.over(*every) == ""
             for _, stall in first:
                 stall.go_on.set()
-            await until(lambda: all(one.reports for one, _ in first), "all have woken up")
+            await wait_until_async(
+                lambda: all(one.reports for one, _ in first), "all have woken up"
+            )
             assert {error for one, _ in first for _, error in one.reports} == {""}
         for number in range(1, calls + 1):
             assert await it.history(f"web_{number}") == KINDS[kind], f"stopped at call {number}"
@@ -106,7 +108,7 @@ async def _calls_of(kind: str) -> int:
     """How many calls to libvirt an impact takes, when nothing happens."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands(claim_seconds=1) as driver:
+        async with libvirt_harness(claim_seconds=1) as driver:
             stall = Stall(driver.driver)
             assert await driver.over(impact(kind, seconds=0)) == ""
     return stall.calls
@@ -114,7 +116,7 @@ async def _calls_of(kind: str) -> int:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", ["reboot", "freeze"])
-@in_loop
+@run_async
 async def test_two_drivers_at_once(kind: str) -> None:
     """Both are handed the same impacts at the same time: one acts, both report."""
     with hypervisor() as it:
@@ -122,7 +124,10 @@ async def test_two_drivers_at_once(kind: str) -> None:
         for name in names:
             it.define(name)
         every = [impact(kind, name, seconds=1) for name in names]
-        async with hands(claim_seconds=10) as one, hands(claim_seconds=10) as other:
+        async with (
+            libvirt_harness(claim_seconds=10) as one,
+            libvirt_harness(claim_seconds=10) as other,
+        ):
             errors = await asyncio.gather(one.over(*every), other.over(*every))
             assert set(errors) == {""}
         for name in names:
@@ -130,7 +135,7 @@ async def test_two_drivers_at_once(kind: str) -> None:
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is held up between looking and writing, and meanwhile another claims: one acts."""
     looked = threading.Event()
@@ -146,46 +151,52 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
     with hypervisor() as it:
         it.define("web_0")
         monkeypatch.setattr(Claim, "_claimed", slow)
-        async with hands(claim_seconds=40) as late, hands(claim_seconds=40) as other:
+        async with (
+            libvirt_harness(claim_seconds=40) as late,
+            libvirt_harness(claim_seconds=40) as other,
+        ):
             late.give(impact("reboot"))
-            await until(looked.is_set, "it looks")
+            await wait_until_async(looked.is_set, "it looks")
             other.give(impact("reboot"))
-            await until(lambda: late.reports == other.reports != [], "both report")
+            await wait_until_async(lambda: late.reports == other.reports != [], "both report")
         assert await it.history() == "stopped started"
 
 
-@in_loop
+@run_async
 async def test_two_drivers_with_different_impacts() -> None:
     """They follow one another."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands(claim_seconds=10) as one, hands(claim_seconds=10) as other:
+        async with (
+            libvirt_harness(claim_seconds=10) as one,
+            libvirt_harness(claim_seconds=10) as other,
+        ):
             both = (one.over(impact("reboot")), other.over(impact("reboot", number=2)))
             assert set(await asyncio.gather(*both)) == {""}
         assert await it.history() == "stopped started stopped started"
         assert len(it.record().done) == 2
 
 
-@in_loop
+@run_async
 async def test_a_service_that_ends_during_a_freeze() -> None:
     """The domain does not stand still until another comes; the one that comes finds it done."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             driver.give(impact("freeze", seconds=1000))
-            await until(lambda: it.state() == "paused", "it is frozen")
+            await wait_until_async(lambda: it.state() == "paused", "it is frozen")
         assert it.state() == "running"
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             assert await driver.over(impact("freeze", seconds=1000)) == ""
         assert await it.history() == "suspended resumed"
 
 
-@in_loop
+@run_async
 async def test_what_takes_too_long_has_failed() -> None:
     """When libvirt hangs, the impact is reported as failed, and the next one is carried out."""
     with hypervisor() as it:
         it.define("web_0")
-        async with hands(timeout_seconds=1) as driver:
+        async with libvirt_harness(timeout_seconds=1) as driver:
             stall = Stall(driver.driver, at=8)
             assert "not done within 1 s" in await driver.over(impact("stop"))
             stall.go_on.set()
@@ -194,12 +205,12 @@ async def test_what_takes_too_long_has_failed() -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-@in_loop
+@run_async
 async def test_a_restart_from_the_order_to_the_reboot() -> None:
     """One event by the user; the power goes off when it has started, and no earlier (IC3)."""
     with hypervisor() as it:
         it.define("vm")
-        async with hands() as driver:
+        async with libvirt_harness() as driver:
             fleet = Fleet(MemoryStore(), RealClock(), driver.driver)
             await fleet.start()
             await fleet.submit(standalone())
@@ -209,7 +220,9 @@ async def test_a_restart_from_the_order_to_the_reboot() -> None:
             assert (event["EventType"], event["EventSource"]) == ("Reboot", "User")
             assert await it.history("vm") == ""
             await fleet.submit(Approve(scope="vm", events=(event["EventId"],)))
-            await until(lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over")
+            await wait_until_async(
+                lambda: b'"Events":[]' in published.body("2020-07-01"), "it is over"
+            )
             assert await it.history("vm") == "stopped started"
             assert it.record("vm").done == (f"{event['EventId']}:vm",)
             await fleet.stop()

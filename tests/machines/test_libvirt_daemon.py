@@ -14,10 +14,9 @@ import pytest
 from fairwarning.machines.libvirt import host as hosts
 from tests.docs.pages import ROOT
 from tests.fixtures.requirements import needs_libvirt, needs_libvirtd
+from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.libvirt_daemon import Daemon, daemon
-from tests.machines.libvirt_stage import hands, hypervisor, impact
-from tests.machines.stage import until
-from tests.service.rig import in_loop
+from tests.machines.libvirt_harness import hypervisor, impact, libvirt_harness
 
 pytestmark = [needs_libvirt, needs_libvirtd]
 
@@ -82,60 +81,60 @@ async def wire(libvirtd: Daemon) -> AsyncIterator[Wire]:
         await made.cut()
 
 
-@in_loop
+@run_async
 async def test_a_connection_that_is_lost() -> None:
     """It is opened again, and the impact goes on where it was."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
         it.define("web_0")
         async with wire(libvirtd) as line:
             await line.mend()
-            async with hands(line.uri) as driver:
+            async with libvirt_harness(line.uri) as driver:
                 driver.give(impact("freeze", seconds=2))
-                await until(lambda: it.state() == "paused", "it is frozen")
+                await wait_until_async(lambda: it.state() == "paused", "it is frozen")
                 await line.cut()
                 await line.mend()
-                await until(lambda: driver.reports != [], "it is over")
+                await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
         assert await it.history() == "suspended resumed"
 
 
-@in_loop
+@run_async
 async def test_a_libvirtd_that_is_away() -> None:
     """The driver keeps trying; if that is in vain until its time is up, it says so."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
         it.define("web_0")
         async with wire(libvirtd) as line:
-            async with hands(line.uri, timeout_seconds=1) as driver:
+            async with libvirt_harness(line.uri, timeout_seconds=1) as driver:
                 error = await driver.over(impact("reboot"))
                 assert "not done within 1 s" in error
                 assert f"libvirt at {line.uri} cannot be reached" in error
                 assert "see that it runs there" in error
-            async with hands(line.uri) as driver:
+            async with libvirt_harness(line.uri) as driver:
                 driver.give(impact("reboot"))
                 (host,) = driver.driver._ways.hosts
-                await until(lambda: host._opening is not None, "it tries")
+                await wait_until_async(lambda: host._opening is not None, "it tries")
                 await line.mend()
-                await until(lambda: driver.reports != [], "it is over")
+                await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
         assert await it.history() == "stopped started"
 
 
-@in_loop
+@run_async
 async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is noticed by the keepalive, and when it moves again the impact goes on."""
     monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
     monkeypatch.setattr(hosts, "_KEEPALIVE_MISSES", 1)
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
         it.define("web_0")
-        async with hands(libvirtd.uri("test", "default")) as driver:
+        async with libvirt_harness(libvirtd.uri("test", "default")) as driver:
             driver.give(impact("freeze", seconds=1))
-            await until(lambda: it.state() == "paused", "it is frozen")
+            await wait_until_async(lambda: it.state() == "paused", "it is frozen")
             (host,) = driver.driver._ways.hosts
             before = host._connection
             libvirtd.process.send_signal(signal.SIGSTOP)
-            await until(lambda: not hosts._is_alive(before), "it is noticed")
+            await wait_until_async(lambda: not hosts._is_alive(before), "it is noticed")
             libvirtd.process.send_signal(signal.SIGCONT)
-            await until(lambda: driver.reports != [], "it is over")
+            await wait_until_async(lambda: driver.reports != [], "it is over")
             assert driver.reports == [("event-1:web_0", "")]
         assert await it.history() == "suspended resumed"
 
@@ -149,23 +148,23 @@ async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.s
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_a_service_that_is_killed(tmp_path: Path) -> None:
     """Another process takes the frozen domain over, and lets it go on."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:
         uri = libvirtd.uri("test", "default")
         it.define("web_0")
         service = await _service(uri, "freeze", 2, tmp_path)
-        await until(lambda: it.state() == "paused", "it is frozen")
+        await wait_until_async(lambda: it.state() == "paused", "it is frozen")
         service.kill()
         await service.communicate()
-        async with hands(uri, claim_seconds=1) as driver:
+        async with libvirt_harness(uri, claim_seconds=1) as driver:
             assert await driver.over(impact("freeze", seconds=2)) == ""
         assert (it.state(), await it.history()) == ("running", "suspended resumed")
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_several_services_at_once(tmp_path: Path) -> None:
     """Processes of a cluster that are all handed one impact: one acts, all report."""
     with daemon() as libvirtd, hypervisor(libvirtd.uri("test", "default")) as it:

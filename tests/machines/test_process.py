@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.machines.stage import stage, steady, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import process_harness, steady
 
 pytestmark = needs_namespaces
 
@@ -66,45 +66,47 @@ def frozen(pids: list[int]) -> bool:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_frozen_machine_stands_still(tmp_path: Path) -> None:
     """All its processes are stopped for as long as was announced; then they go on as before."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         freeze = it.hit("freeze", seconds=1)
-        await until(lambda: frozen(it.inhabitants()), "it is stopped")
+        await wait_until_async(lambda: frozen(it.inhabitants()), "it is stopped")
         assert await steady(it.count)
         assert freeze not in it.reports
         assert await it.over(freeze) == ""
         count = it.count()
-        await until(lambda: it.count() > count, "it goes on")
+        await wait_until_async(lambda: it.count() > count, "it goes on")
         assert it.log() == ["started"]
         assert it.said() == ["fairwarning: web_0 is frozen for 1 s"]
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_freeze_does_not_look_like_a_suspended_child(tmp_path: Path) -> None:
     """A shell that waits for a program must not take it for stopped by the user."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         it.start(sys.executable, "-c", SHELL)
-        await until(lambda: it.out() != "", "it waits")
+        await wait_until_async(lambda: it.out() != "", "it waits")
         for seconds in (0, 0, 0, 1):
             assert await it.over(it.hit("freeze", seconds=seconds)) == ""
-        await until(lambda: states(it.inhabitants()) == {"S"}, "it goes on")
+        await wait_until_async(lambda: states(it.inhabitants()) == {"S"}, "it goes on")
         assert await steady(it.out)
         assert it.out() == "waits\n"
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_rebooted_machine_starts_afresh(tmp_path: Path) -> None:
     """The program is asked to end, does so in its own way, and is started again; exec stays."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert await it.over(it.hit("reboot")) == ""
-        await until(lambda: it.log() == ["started", "ended", "started"], "it starts again")
-        assert it.doors.open == ["web_0"]
+        await wait_until_async(
+            lambda: it.log() == ["started", "ended", "started"], "it starts again"
+        )
+        assert it.listeners.open == ["web_0"]
         assert program.poll() is None
         assert it.said() == ["fairwarning: web_0 is rebooted"]
         program.send_signal(signal.SIGTERM)
@@ -112,32 +114,32 @@ async def test_a_rebooted_machine_starts_afresh(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     """After its grace, and so is what it has started, however well hidden."""
     pids = tmp_path / "pids"
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         it.start(
             sys.executable,
             "-c",
             DAEMON.format(pids=str(pids)),
             options=("--grace", "0.2", "--quiet"),
         )
-        await until(pids.exists, "the daemon runs")
-        await until(lambda: len(it.inhabitants()) == 2, "the program and its daemon run")
+        await wait_until_async(pids.exists, "the daemon runs")
+        await wait_until_async(lambda: len(it.inhabitants()) == 2, "the program and its daemon run")
         before = it.inhabitants()
         assert await it.over(it.hit("reboot")) == ""
-        await until(lambda: len(it.inhabitants()) == 2, "both run again")
+        await wait_until_async(lambda: len(it.inhabitants()) == 2, "both run again")
         assert not set(before) & set(it.inhabitants())
         assert it.err() == ""
 
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
-@in_loop
+@run_async
 async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) -> None:
     """And nothing else: what is elsewhere stays. A reboot leaves it as it is."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         temporary = it.data / "machines" / "web_0" / "tmp"
         (temporary / "folder").mkdir()
@@ -146,52 +148,54 @@ async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) 
         (temporary / "link").symlink_to(tmp_path)
         assert await it.over(it.hit("reboot")) == ""
         assert len(list(temporary.iterdir())) == 3
-        await until(lambda: it.log().count("started") == 2, "it starts again")
+        await wait_until_async(lambda: it.log().count("started") == 2, "it starts again")
         assert await it.over(it.hit(kind)) == ""
         assert list(temporary.iterdir()) == []
-        await until(lambda: it.log().count("started") == 3, "it starts again")
+        await wait_until_async(lambda: it.log().count("started") == 3, "it starts again")
         assert it.count() > 0
 
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["evict", "delete"])
-@in_loop
+@run_async
 async def test_some_impacts_are_the_end(tmp_path: Path, kind: str) -> None:
     """The program ends, and exec with its exit code; what follows is for others."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert await it.over(it.hit(kind)) == ""
         assert await it.code(program) == 0
         assert it.log() == ["started", "ended"]
         assert it.err().startswith(f"fairwarning: web_0 is {kind}")
-        await until(lambda: not it.doors.open, "the door closes")
+        await wait_until_async(lambda: not it.listeners.open, "the door closes")
         assert await it.over(it.hit("start")) == ""
-        assert it.others.given == ["impact 2"]
+        assert it.fallback.given == ["impact 2"]
 
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["stop", "deallocate"])
-@in_loop
+@run_async
 async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> None:
     """Exec waits meanwhile, without a program; a second start does nothing."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert await it.over(it.hit(kind)) == ""
         assert it.log() == ["started", "ended"]
         assert it.inhabitants() == []
-        assert it.doors.open == []
+        assert it.listeners.open == []
         assert program.poll() is None
         assert await it.over(it.hit("start")) == ""
         assert await it.over(it.hit("start")) == ""
-        await until(lambda: it.log() == ["started", "ended", "started"], "it starts again")
-        assert it.doors.open == ["web_0"]
+        await wait_until_async(
+            lambda: it.log() == ["started", "ended", "started"], "it starts again"
+        )
+        assert it.listeners.open == ["web_0"]
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_stopped_machine_can_be_given_up(tmp_path: Path) -> None:
     """There is no program that a signal could be for, so it ends exec."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert await it.over(it.hit("stop")) == ""
         program.send_signal(signal.SIGUSR1)
@@ -200,15 +204,15 @@ async def test_a_stopped_machine_can_be_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
     """Whoever ends exec while its program takes its time need not wait for it."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         command = ("sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.01; done")
         program = it.start(*command, options=("--grace", "1000"))
-        await until(lambda: it.out() != "", "it runs")
+        await wait_until_async(lambda: it.out() != "", "it runs")
         reboot = it.hit("reboot")
-        await until(lambda: it.said() != [], "it is told to end")
+        await wait_until_async(lambda: it.said() != [], "it is told to end")
         program.send_signal(signal.SIGTERM)
         assert await it.code(program) == 143
         assert await it.over(reboot) == "the program that is web_0 went away"
@@ -216,10 +220,10 @@ async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 @needs_nsenter
-@in_loop
+@run_async
 async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) -> None:
     """Seen from inside its network; and whoever was connected is cut off."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert await it.over(it.hit("stop")) == ""
         enter = ("nsenter", "--preserve-credentials", "--user", "--net", "-t", str(program.pid))
@@ -228,53 +232,57 @@ async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) ->
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_several_programs_are_one_machine(tmp_path: Path) -> None:
     """Each has an endpoint, an impact happens to all, and is over when it is for all."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         slow = await it.counting(options=("--grace", "0.3"))
         await it.counting(machine="web_1")
-        assert sorted(it.doors.open) == ["web_0", "web_0", "web_1"]
+        assert sorted(it.listeners.open) == ["web_0", "web_0", "web_1"]
         assert await it.over(it.hit("reboot")) == ""
         for number in (0, 1):
-            await until(lambda n=number: it.log(n).count("started") == 2, "both restart")  # type: ignore[misc]
+            await wait_until_async(lambda n=number: it.log(n).count("started") == 2, "both restart")  # type: ignore[misc]
         assert it.log(2) == ["started"]
         slow.send_signal(signal.SIGTERM)
         assert await it.code(slow) == 0
-        await until(lambda: sorted(it.doors.open) == ["web_0", "web_1"], "its door closes")
+        await wait_until_async(
+            lambda: sorted(it.listeners.open) == ["web_0", "web_1"], "its door closes"
+        )
         assert await it.over(it.hit("delete")) == ""
         assert it.log(2) == ["started"]
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
     """The redeploy has failed, and says why; the machine runs all the same."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         shutil.rmtree(it.data / "machines")
         assert "No such file" in await it.over(it.hit("redeploy"))
-        await until(lambda: it.log() == ["started", "ended", "started"], "it starts again")
+        await wait_until_async(
+            lambda: it.log() == ["started", "ended", "started"], "it starts again"
+        )
 
 
-@in_loop
+@run_async
 async def test_machines_without_a_program_are_for_others(tmp_path: Path) -> None:
     """Whoever does not use exec has the simulated driver, as before."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         assert await it.over(it.hit("reboot")) == ""
-        assert it.others.given == ["impact 1"]
+        assert it.fallback.given == ["impact 1"]
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_exec_killed_the_hard_way(tmp_path: Path) -> None:
     """No process is left, the impact under way is over, and says why it failed."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         freeze = it.hit("freeze", seconds=600)
-        await until(lambda: frozen(it.inhabitants()), "it is stopped")
+        await wait_until_async(lambda: frozen(it.inhabitants()), "it is stopped")
         program.kill()
         assert await it.over(freeze) == "the program that is web_0 went away"
-        await until(lambda: not it.left(), "nothing is left behind")
-        assert it.doors.open == []
+        await wait_until_async(lambda: not it.left(), "nothing is left behind")
+        assert it.listeners.open == []

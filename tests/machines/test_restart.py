@@ -8,8 +8,8 @@ import pytest
 
 from fairwarning.machines import process
 from tests.fixtures.requirements import needs_namespaces
-from tests.machines.stage import MACHINES, stage, steady, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import MACHINES, process_harness, steady
 
 pytestmark = needs_namespaces
 
@@ -24,29 +24,31 @@ while True:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_requests_wait_for_the_service_to_come_back(tmp_path: Path) -> None:
     """The endpoint is never gone: no request is refused, whatever the service does."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = it.start(sys.executable, "-c", POLLER)
-        await until(lambda: "web_0" in it.out(), "it is answered")
+        await wait_until_async(lambda: "web_0" in it.out(), "it is answered")
         await it.driver.close()
         answers = it.out()
         assert await steady(lambda: it.out()[len(answers) :].count("\n") > 1)
         await it.begin()
-        await until(lambda: it.out().count("\n") > answers.count("\n") + 3, "it is answered again")
+        await wait_until_async(
+            lambda: it.out().count("\n") > answers.count("\n") + 3, "it is answered again"
+        )
         assert program.poll() is None
         assert set(it.out().split()) == {"web/web_0"}
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_an_impact_is_not_done_twice(tmp_path: Path) -> None:
     """The service restarts in the middle of an impact, and hands it over before anybody is back."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         reboot = it.hit("reboot")
-        await until(lambda: it.log().count("started") == 2, "it restarts")
+        await wait_until_async(lambda: it.log().count("started") == 2, "it restarts")
         for _ in range(2):
             it.reports.clear()
             await it.driver.close()
@@ -55,18 +57,18 @@ async def test_an_impact_is_not_done_twice(tmp_path: Path) -> None:
             await it.driver.listen()
             assert await it.over(reboot) == ""
         assert it.log() == ["started", "ended", "started"]
-        assert it.others.given == []
+        assert it.fallback.given == []
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_an_impact_that_is_under_way_goes_on(tmp_path: Path) -> None:
     """A freeze lasts as long as it was to last, and the next service hears of its end."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         await it.counting()
         freeze = it.hit("freeze", seconds=2)
-        await until(lambda: it.err() != "" and it.err(1) != "", "both are frozen")
+        await wait_until_async(lambda: it.err() != "" and it.err(1) != "", "both are frozen")
         await it.driver.close()
         assert freeze not in it.reports
         it.driver = it.make_driver()
@@ -77,10 +79,10 @@ async def test_an_impact_that_is_under_way_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None:
     """It has no endpoint to pass on until it is started."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         await it.counting()
         assert await it.over(it.hit("stop")) == ""
         await it.driver.close()
@@ -88,54 +90,58 @@ async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None
         start = it.hit("start")
         await it.driver.listen()
         assert await it.over(start) == ""
-        await until(lambda: it.doors.open == ["web_0"], "its door opens")
-        await until(lambda: it.log() == ["started", "ended", "started"], "it starts again")
+        await wait_until_async(lambda: it.listeners.open == ["web_0"], "its door opens")
+        await wait_until_async(
+            lambda: it.log() == ["started", "ended", "started"], "it starts again"
+        )
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_programs_that_do_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are waited for, but not for long; then the impact is for others."""
     monkeypatch.setattr(process, "RETURN_SECONDS", 0.5)
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         await it.driver.close()
         program.kill()
         it.driver = it.make_driver()
         reboot = it.hit("reboot")
-        assert not it.others.given
+        assert not it.fallback.given
         await it.driver.listen()
         assert await it.over(reboot) == ""
-        assert it.others.given == [reboot]
+        assert it.fallback.given == [reboot]
         assert not list((it.data / "attached").iterdir())
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_program_that_ended_is_not_waited_for(tmp_path: Path) -> None:
     """Its marker goes when it goes."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         assert len(list((it.data / "attached").iterdir())) == 1
         program.send_signal(signal.SIGTERM)
         await it.code(program)
-        await until(lambda: not list((it.data / "attached").iterdir()), "its marker goes")
+        await wait_until_async(
+            lambda: not list((it.data / "attached").iterdir()), "its marker goes"
+        )
         await it.driver.close()
         it.driver = it.make_driver()
         it.hit("reboot")
-        assert len(it.others.given) == 1
+        assert len(it.fallback.given) == 1
         await it.driver.listen()
 
 
 @pytest.mark.spec("O4")
-@in_loop
+@run_async
 async def test_a_machine_that_was_deleted_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its program ends as if it had been told so."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program = await it.counting()
         await it.driver.close()
         monkeypatch.delitem(MACHINES, "web_0")

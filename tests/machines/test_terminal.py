@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces
-from tests.machines.stage import Stage, stage, until
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
 pytestmark = needs_namespaces
 
@@ -41,7 +41,7 @@ def state(program: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def at_terminal(it: Stage) -> tuple[subprocess.Popen[bytes], int]:
+def at_terminal(it: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
     """A program at a terminal, and the terminal's other end."""
     keyboard, terminal = pty.openpty()
     before = (sys.executable, "-c", WITH_TERMINAL)
@@ -53,14 +53,14 @@ def at_terminal(it: Stage) -> tuple[subprocess.Popen[bytes], int]:
 
 
 @pytest.mark.spec("O3")
-@in_loop
+@run_async
 async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
     """Ctrl-C reaches it, once each time, and exec does what the program does."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program, keyboard = at_terminal(it)
-        await until(lambda: it.out() == "in front\n", "it has the terminal")
+        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
         os.write(keyboard, b"\x03")
-        await until(lambda: it.out().endswith("interrupted\n"), "it hears")
+        await wait_until_async(lambda: it.out().endswith("interrupted\n"), "it hears")
         os.write(keyboard, b"\x03")
         assert await it.code(program) == 9
         assert it.out() == "in front\ninterrupted\ninterrupted interrupted\n"
@@ -68,29 +68,29 @@ async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O3", "O4")
-@in_loop
+@run_async
 async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None:
     """It was the foreground group that ended."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         _, keyboard = at_terminal(it)
-        await until(lambda: it.out() == "in front\n", "it has the terminal")
+        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
         assert await it.over(it.hit("reboot")) == ""
-        await until(lambda: it.out() == 2 * "in front\n", "it has the terminal again")
+        await wait_until_async(lambda: it.out() == 2 * "in front\n", "it has the terminal again")
         os.close(keyboard)
 
 
 @pytest.mark.spec("O3")
-@in_loop
+@run_async
 async def test_ctrl_z_gives_the_shell_back(tmp_path: Path) -> None:
     """Exec stops with its program, and goes on with it."""
-    async with stage(tmp_path) as it:
+    async with process_harness(tmp_path) as it:
         program, keyboard = at_terminal(it)
-        await until(lambda: it.out() == "in front\n", "it has the terminal")
+        await wait_until_async(lambda: it.out() == "in front\n", "it has the terminal")
         os.write(keyboard, b"\x1a")
-        await until(lambda: state(program) == "T", "exec is stopped")
+        await wait_until_async(lambda: state(program) == "T", "exec is stopped")
         assert os.tcgetpgrp(keyboard) == program.pid
         program.send_signal(signal.SIGCONT)
-        await until(lambda: "continued" in it.out(), "it goes on")
+        await wait_until_async(lambda: "continued" in it.out(), "it goes on")
         os.write(keyboard, b"\x03\x03")
-        await until(lambda: "interrupted" in it.out(), "it hears")
+        await wait_until_async(lambda: "interrupted" in it.out(), "it hears")
         os.close(keyboard)

@@ -44,7 +44,7 @@ def python_for_nobody(home: Path) -> str:
     """A Python that the user can run: this one may be in a private home folder."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
-            tried = as_nobody(home, python, "-c", "import click, pytest, tests.service.rig")
+            tried = as_nobody(home, python, "-c", "import click, pytest, tests.fixtures.waiting")
         except OSError:
             continue
         if tried.returncode == 0:

@@ -12,7 +12,7 @@ from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, Sco
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
 from fairwarning.service.settings import Cloud
-from tests.contract.stage import set_of
+from tests.contract.shortcuts import set_of
 from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("M19")

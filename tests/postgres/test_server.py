@@ -2,31 +2,27 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 
 import psycopg
 import pytest
 
+from tests.fixtures.postgres import run_folder
+from tests.fixtures.postgres.database import skip_without_postgres
+from tests.fixtures.postgres.pair import Pair
+from tests.fixtures.postgres.server import Server
 from tests.fixtures.programs import ROOT
-from tests.postgres import room
-from tests.postgres.pair import Pair
-from tests.postgres.programs import NoPostgreSQL
-from tests.postgres.server import Server, shared
+from tests.fixtures.waiting import wait_until
 
-PATIENCE_SECONDS = 30.0
 TAKES_ONE = (
-    "import sys; from tests.postgres.server import database; "
+    "import sys; from tests.fixtures.postgres.server import database; "
     "print(database(), flush=True); sys.stdin.read()"
 )
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _there() -> None:
-    try:
-        shared()
-    except NoPostgreSQL as reason:
-        pytest.skip(str(reason))
+    skip_without_postgres()
 
 
 def _count(url: str) -> int:
@@ -69,10 +65,7 @@ def test_workers_of_a_run_share_a_server_that_ends_with_the_run() -> None:
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    give_up = time.monotonic() + PATIENCE_SECONDS
-    while _answers(urls[0]) or _left(run):
-        assert time.monotonic() < give_up, "the server outlives its run"
-        time.sleep(0.05)
+    wait_until(lambda: not _answers(urls[0]) and not _left(run), "the server ends with its run")
 
 
 def _family(run: str) -> str:
@@ -94,7 +87,7 @@ def _answers(url: str) -> bool:
 
 
 def _left(run: str) -> bool:
-    return room.folder().with_name(f"fairwarning-postgres-{run}").exists()
+    return run_folder.folder().with_name(f"fairwarning-postgres-{run}").exists()
 
 
 def test_a_killed_server_comes_back_with_what_was_committed() -> None:

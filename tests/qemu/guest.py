@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,12 +10,13 @@ from typing import Any
 
 from fairwarning.machines.libvirt.record import RECORD, Record, read
 from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
+from tests.fixtures.waiting import wait_until
 from tests.machines.libvirt_daemon import Daemon, daemon
-from tests.machines.libvirt_stage import libvirt, machine_element
+from tests.machines.libvirt_harness import libvirt, machine_element
 from tests.qemu import initramfs
 from tests.qemu.needs import BUSYBOX, kernel, kind
 
-LONGEST_SECONDS = 300.0  # an emulated processor on a busy machine
+GUEST_LIMIT_SECONDS = 300.0  # an emulated processor is many times slower than any machine
 CONSOLE = "FAIRWARNING_QEMU_CONSOLE"  # a file to which the guest's console is added
 
 # The guest's network has one other inhabitant: whoever connects to it reaches the machine's own
@@ -105,7 +105,9 @@ class Guest:
         def said() -> list[str]:
             return re.findall(pattern, self.console())
 
-        until(lambda: len(said()) >= times, f"the guest says {pattern} {times} times", self.console)
+        wait_for_guest(
+            lambda: len(said()) >= times, f"the guest says {pattern} {times} times", self.console
+        )
         return said()
 
     def end(self) -> None:
@@ -118,14 +120,11 @@ class Guest:
         self._connection.close()
 
 
-def until(
+def wait_for_guest(
     condition: Callable[[], bool], what: str, explain: Callable[[], object] = lambda: ""
 ) -> None:
-    """Wait until something is so."""
-    ends = time.monotonic() + LONGEST_SECONDS
-    while not condition():
-        assert time.monotonic() < ends, f"never happened: {what}\n{explain()}"
-        time.sleep(0.2)
+    """Wait for something that an emulated guest does."""
+    wait_until(condition, lambda: f"{what}\n{explain()}", limit_seconds=GUEST_LIMIT_SECONDS)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from fairwarning.machines.libvirt.record import Step
 from tests.fixtures.service import ServiceProcess
-from tests.qemu.guest import Guest, guest, library_folder, until
+from tests.qemu.guest import Guest, guest, library_folder, wait_for_guest
 
 FLEET = """
 [driver]
@@ -59,7 +59,7 @@ def test_a_guest_is_rebooted_when_it_agrees(
         vm.says("asked to shut down, and does")
         first, second = vm.says(r"booted, boot id (\S+)", times=2)
         assert first != second
-        until(lambda: cloud.poll("gateway")["Events"] == [], "the event is gone")
+        wait_for_guest(lambda: cloud.poll("gateway")["Events"] == [], "the event is gone")
         vm.says(r'sees {"DocumentIncarnation":4,"Events":\[\]}')
         assert vm.console().count("asked to shut down") == 1
         assert vm.console().count("booted") == 2
@@ -76,12 +76,12 @@ def test_a_service_that_is_killed_in_the_middle(
         with service(vm, tmp_path) as cloud:
             boot(vm, cloud, "deaf")
             cloud.json("machine", "restart", "gateway")
-            until(lambda: vm.record().step is Step.BEGUN, "the reboot has begun")
+            wait_for_guest(lambda: vm.record().step is Step.BEGUN, "the reboot has begun")
             cloud.process.kill()
         assert vm.console().count("booted") == 1
         with service(vm, tmp_path) as cloud:
             vm.says("booted", times=2)
-            until(lambda: cloud.poll("gateway")["Events"] == [], "the event is gone")
+            wait_for_guest(lambda: cloud.poll("gateway")["Events"] == [], "the event is gone")
             assert vm.console().count("booted") == 2
             assert vm.record().before is False
             assert len(vm.record().done) == 1

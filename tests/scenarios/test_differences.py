@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fairwarning.testing.scenarios import read
-from tests.scenarios.stage import difference, verdict
+from tests.scenarios.scenario_builder import difference, verdict
 
 pytestmark = pytest.mark.spec("O6")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.testing.scenarios import find, read, shipped
-from tests.scenarios.stage import FLEET
+from tests.scenarios.scenario_builder import FLEET
 
 pytestmark = pytest.mark.spec("O6")
 

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.testing.scenarios import play
-from tests.scenarios.stage import FLEET, difference, passes, scenario, verdict
+from tests.scenarios.scenario_builder import FLEET, difference, passes, scenario, verdict
 
 pytestmark = pytest.mark.spec("O6")
 

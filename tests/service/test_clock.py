@@ -6,7 +6,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.service import clock as clock_module
 from fairwarning.service.clock import RealClock, VirtualClock
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 
 pytestmark = pytest.mark.spec("E11")
 
@@ -17,7 +17,7 @@ YEARS = 10 * 365 * 86_400.0
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.001, 0.03])
-@in_loop
+@run_async
 async def test_real_alarms_are_never_early(ahead: float) -> None:
     """When an alarm rings, its moment has been reached."""
     clock, rang = RealClock(), asyncio.Event()
@@ -27,16 +27,16 @@ async def test_real_alarms_are_never_early(ahead: float) -> None:
     assert clock.now() >= moment
 
 
-@in_loop
+@run_async
 async def test_a_moment_that_has_passed_rings_soon() -> None:
     """An alarm for the past is rung, though not before its caller has gone on."""
     clock, rang = RealClock(), asyncio.Event()
     clock.call_at(clock.now() - 3600, rang.set)
     assert not rang.is_set()
-    await asyncio.wait_for(rang.wait(), 5)
+    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
 
 
-@in_loop
+@run_async
 async def test_a_cancelled_real_alarm_stays_silent() -> None:
     """Nothing is called after a cancel."""
     clock, rang, later = RealClock(), asyncio.Event(), asyncio.Event()
@@ -56,7 +56,7 @@ def test_a_stepped_wall_clock_moves_nothing(step: float, monkeypatch: pytest.Mon
     assert 0 <= clock.now() - before < 60
 
 
-@in_loop
+@run_async
 async def test_a_loop_that_wakes_too_early_is_not_believed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -98,7 +98,7 @@ def test_real_time_needs_no_memory() -> None:
 # --- Virtual time, frozen -----------------------------------------------------------------------
 
 
-@in_loop
+@run_async
 async def test_alarms_ring_in_order_each_at_its_moment() -> None:
     """Advancing stops at every alarm on the way; those of one moment ring as they were set."""
     clock, rang = VirtualClock(100), list[tuple[str, float]]()
@@ -110,7 +110,7 @@ async def test_alarms_ring_in_order_each_at_its_moment() -> None:
     assert clock.now() == 130
 
 
-@in_loop
+@run_async
 async def test_an_alarm_set_by_an_alarm() -> None:
     """What comes due within the time advanced rings, also if it was set on the way."""
     clock, rang = VirtualClock(), list[float]()
@@ -125,7 +125,7 @@ async def test_an_alarm_set_by_an_alarm() -> None:
     assert clock.now() == 35
 
 
-@in_loop
+@run_async
 async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
     """It rings at the next advance, and time stays where it is."""
     clock, rang = VirtualClock(100), list[float]()
@@ -134,7 +134,7 @@ async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
     assert rang == [100]
 
 
-@in_loop
+@run_async
 async def test_a_cancelled_virtual_alarm_stays_silent() -> None:
     """Also if it is cancelled by an alarm of the same moment."""
     clock, rang = VirtualClock(), list[str]()
@@ -145,7 +145,7 @@ async def test_a_cancelled_virtual_alarm_stays_silent() -> None:
     assert rang == ["third"]
 
 
-@in_loop
+@run_async
 async def test_what_an_alarm_causes_is_waited_for() -> None:
     """Between two alarms `settled` is awaited, so that effects come in the order of time."""
     clock, log = VirtualClock(), list[str]()
@@ -162,7 +162,7 @@ async def test_what_an_alarm_causes_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-0.1, float("nan"), float("inf"), 1e12])
-@in_loop
+@run_async
 async def test_bad_advances_are_refused(seconds: float) -> None:
     """Time goes forwards, by a year at most."""
     clock = VirtualClock(5)
@@ -174,7 +174,7 @@ async def test_bad_advances_are_refused(seconds: float) -> None:
 # --- Virtual time, running ----------------------------------------------------------------------
 
 
-@in_loop
+@run_async
 async def test_running_at_a_multiple() -> None:
     """Time runs so many times as fast as real time, and alarms ring by it, never early."""
     clock, rang = VirtualClock(1000), asyncio.Event()
@@ -190,7 +190,7 @@ async def test_running_at_a_multiple() -> None:
     assert (clock.now(), clock.rate) == (frozen, 0)
 
 
-@in_loop
+@run_async
 async def test_an_alarm_set_while_time_runs() -> None:
     """It rings by running time like one that was there before, and before a later one."""
     clock, rang, log = VirtualClock(), asyncio.Event(), list[str]()
@@ -202,14 +202,14 @@ async def test_an_alarm_set_while_time_runs() -> None:
     assert log == ["first"]
 
 
-@in_loop
+@run_async
 async def test_advancing_while_time_runs() -> None:
     """An alarm that an advance brought near rings soon, not at the time it once had ahead."""
     clock, rang = VirtualClock(), asyncio.Event()
     clock.run(1)
     clock.call_at(1000, rang.set)
     await clock.advance(999.9)
-    await asyncio.wait_for(rang.wait(), 10)
+    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
     clock.freeze()
     assert clock.now() >= 1000
 
@@ -226,7 +226,7 @@ def test_bad_rates_are_refused(rate: float) -> None:
 # --- Virtual time over a restart ----------------------------------------------------------------
 
 
-@in_loop
+@run_async
 async def test_restored_where_it_stood() -> None:
     """A new clock goes on from the state of the old one, frozen or running."""
     old = VirtualClock(100)

@@ -15,9 +15,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 from fairwarning.service.documents import Documents, Published
-from tests.contract.stage import until
-from tests.fixtures.fleet import NEWEST
-from tests.service.rig import change, in_loop
+from tests.fixtures.fleet import NEWEST, wait_for_change
+from tests.fixtures.waiting import run_async, wait_until_async
 
 _EVENT = Event(
     id="e",
@@ -62,7 +61,7 @@ class _SlowLoad:
         return await self.found
 
 
-@in_loop
+@run_async
 async def test_answers_are_kept_until_the_document_is_another() -> None:
     """What a reader rendered stays while nothing visible changes, and goes with the change."""
     documents = _of(_scope(1))
@@ -75,13 +74,13 @@ async def test_answers_are_kept_until_the_document_is_another() -> None:
     assert b'"DocumentIncarnation":2' in published.body(NEWEST)
 
 
-@in_loop
+@run_async
 async def test_readers_are_woken_by_a_change_and_only_then() -> None:
     """A held request returns when the document is another, for all who wait, and not before."""
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
-    readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers or ()) == 3)
+    readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
+    await wait_until_async(lambda: len(published._followers or ()) == 3)
     documents.publish("vm", _scope(1, version=2, polled_at=9))
     documents.publish("other", _scope(7))
     await asyncio.sleep(0)
@@ -99,7 +98,7 @@ def test_what_was_never_loaded_is_off() -> None:
         published.body(NEWEST)
 
 
-@in_loop
+@run_async
 async def test_documents_that_are_alike_share_what_was_rendered() -> None:
     """Without events only the incarnation is in a document; with one, it is the scope's own."""
     documents = _of(_scope(1))
@@ -116,21 +115,21 @@ async def test_documents_that_are_alike_share_what_was_rendered() -> None:
     assert one.answers is not other.answers
 
 
-@in_loop
+@run_async
 async def test_a_reader_who_is_behind_does_not_wait() -> None:
     """Asking for a change since an older incarnation returns at once."""
     published = await _of(_scope(5)).fetch("vm")
-    await change(published, 4)
-    await change(published, 0)
+    await wait_for_change(published, 4)
+    await wait_for_change(published, 0)
 
 
-@in_loop
+@run_async
 async def test_readers_are_woken_when_the_scope_goes() -> None:
     """Who waits for a machine that is deleted is told, and reads that it is gone."""
     documents = _of(_scope(1))
     published = await documents.fetch("vm")
-    reader = asyncio.create_task(change(published, 1))
-    await until(lambda: bool(published._followers))
+    reader = asyncio.create_task(wait_for_change(published, 1))
+    await wait_until_async(lambda: bool(published._followers))
     documents.publish("vm", None)
     await reader
     with pytest.raises(NotFound):
@@ -138,12 +137,12 @@ async def test_readers_are_woken_when_the_scope_goes() -> None:
     assert documents.get("vm") is None
 
 
-@in_loop
+@run_async
 async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
     """A held request that is cancelled is forgotten; the others stay."""
     published = await _of(_scope(1)).fetch("vm")
-    readers = [asyncio.create_task(change(published, 1)) for _ in range(3)]
-    await until(lambda: len(published._followers or ()) == 3)
+    readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
+    await wait_until_async(lambda: len(published._followers or ()) == 3)
     readers[1].cancel()
     await asyncio.wait([readers[1]])
     assert len(published._followers or ()) == 2
@@ -153,12 +152,12 @@ async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("first", ["change", "hang up"])
-@in_loop
+@run_async
 async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
     """A reader cancelled in the moment it is woken does no harm."""
     published = await _of(_scope(1)).fetch("vm")
-    reader = asyncio.create_task(change(published, 1))
-    await until(lambda: bool(published._followers))
+    reader = asyncio.create_task(wait_for_change(published, 1))
+    await wait_until_async(lambda: bool(published._followers))
     if first == "hang up":
         reader.cancel()
     published.replace(_scope(2))
@@ -174,14 +173,14 @@ async def _fetch_during(
     """A first read during which something is published; then the store answers."""
     documents = Documents(load)
     reading = asyncio.create_task(documents.fetch("vm"))
-    await until(lambda: load.asked == 1)
+    await wait_until_async(lambda: load.asked == 1)
     happens(documents)
     load.found.set_result(found)
     await asyncio.wait([reading])
     return documents, reading
 
 
-@in_loop
+@run_async
 async def test_a_change_during_the_first_load_is_not_lost() -> None:
     """What was published while the store was being read wins over what was read."""
     newer = _scope(3, version=3)
@@ -193,7 +192,7 @@ async def test_a_change_during_the_first_load_is_not_lost() -> None:
     assert (await reading).incarnation == 4
 
 
-@in_loop
+@run_async
 async def test_an_older_change_does_not_win_over_what_was_read() -> None:
     """The store may have been read after the change that is published late."""
     older = _scope(2, version=2)
@@ -203,7 +202,7 @@ async def test_an_older_change_does_not_win_over_what_was_read() -> None:
     assert (await reading).incarnation == 3
 
 
-@in_loop
+@run_async
 async def test_a_scope_that_goes_during_the_first_load() -> None:
     """Its machine reads that it is gone, not what the scope was before."""
     _, reading = await _fetch_during(
@@ -212,7 +211,7 @@ async def test_a_scope_that_goes_during_the_first_load() -> None:
     assert isinstance(reading.exception(), NotFound)
 
 
-@in_loop
+@run_async
 async def test_a_scope_that_comes_during_the_first_load() -> None:
     """It is read as it was published, and its later changes are seen by whoever reads it."""
     documents, reading = await _fetch_during(
@@ -223,13 +222,13 @@ async def test_a_scope_that_comes_during_the_first_load() -> None:
     assert (await reading).incarnation == 2
 
 
-@in_loop
+@run_async
 async def test_two_first_readers_share_what_they_find() -> None:
     """Readers that come while a scope is being loaded see its later changes like the first."""
     load = _SlowLoad()
     documents = Documents(load)
     readers = [asyncio.create_task(documents.fetch("vm")) for _ in range(2)]
-    await until(lambda: load.asked > 0)
+    await wait_until_async(lambda: load.asked > 0)
     load.found.set_result(_scope(1))
     one, two = await asyncio.gather(*readers)
     assert one is two
@@ -237,7 +236,7 @@ async def test_two_first_readers_share_what_they_find() -> None:
     assert two.incarnation == 2
 
 
-@in_loop
+@run_async
 async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
     """Asking for names at random fills no memory."""
     documents = _of(None)
@@ -247,7 +246,7 @@ async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
         assert documents.get(f"no{n}") is None
 
 
-@in_loop
+@run_async
 async def test_a_load_that_fails_can_be_repeated() -> None:
     """While the store is away readers are told so; once it is back they read."""
     load = _SlowLoad()
@@ -260,7 +259,7 @@ async def test_a_load_that_fails_can_be_repeated() -> None:
     assert (await documents.fetch("vm")).incarnation == 1
 
 
-@in_loop
+@run_async
 async def test_what_is_not_read_is_not_kept() -> None:
     """A change of a scope that nobody reads is passed over; the last reader takes it along."""
     loads: list[str] = []

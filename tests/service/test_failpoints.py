@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.core.commands import Restart
 from fairwarning.service import failpoints
-from tests.contract.stage import approve, operate, polled
+from tests.contract.shortcuts import approve, operate, polled
 from tests.fixtures.fleet import FleetHarness
 from tests.fixtures.programs import run_python
 

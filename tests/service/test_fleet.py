@@ -7,15 +7,15 @@ import pytest
 from fairwarning.core.commands import Approve, Configure, Restart
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.core.model import EventStatus, Operation, Rules, Scope
-from tests.contract.stage import until
-from tests.fixtures.fleet import NOON
-from tests.service.rig import FickleStore, in_loop, restart, rig, standalone
+from tests.fixtures.controlled_fleet import ControlledStore, controlled_fleet
+from tests.fixtures.fleet import NOON, restart, standalone
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 
-@in_loop
+@run_async
 async def test_submitters_share_commits() -> None:
     """Commands that wait while a commit is under way are committed together, each answered."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         it.store.hold()
         tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(100)]
         await it.store.committing.wait()
@@ -26,10 +26,10 @@ async def test_submitters_share_commits() -> None:
         assert len(await it.store.names(Scope, "", 1000)) == 100
 
 
-@in_loop
+@run_async
 async def test_commands_are_decided_in_order() -> None:
     """Within a batch each command sees what those before it did."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         submitted = [
             it.fleet.submit(standalone()),
             it.fleet.submit(Configure(scope="vm", rules=Rules(reboot_seconds=60))),
@@ -47,10 +47,10 @@ async def test_commands_are_decided_in_order() -> None:
         assert len(it.store.commits) == 1
 
 
-@in_loop
+@run_async
 async def test_one_bad_command_does_not_hurt_the_others() -> None:
     """Each gets its own answer, whoever shares its batch."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone("taken", address="10.0.0.1"))
         commands = [
             standalone("a"),
@@ -69,10 +69,10 @@ async def test_one_bad_command_does_not_hurt_the_others() -> None:
         assert place.scope == "taken"
 
 
-@in_loop
+@run_async
 async def test_a_refusal_never_rests_on_what_was_thrown_out() -> None:
     """Two scopes of one name, the first impossible: the second is made."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone("taken", address="10.0.0.1"))
         bad, good = await asyncio.gather(
             it.fleet.submit(standalone("vm", address="10.0.0.1")),
@@ -84,10 +84,10 @@ async def test_a_refusal_never_rests_on_what_was_thrown_out() -> None:
         assert (await it.scope()).machines["vm"].address == "10.0.0.2"
 
 
-@in_loop
+@run_async
 async def test_concurrent_approvals_cause_one_start() -> None:
     """However many machines approve at once, an event starts once (IL7)."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         await it.fleet.submit(restart())
@@ -99,10 +99,10 @@ async def test_concurrent_approvals_cause_one_start() -> None:
         assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
 
 
-@in_loop
+@run_async
 async def test_concurrent_repeats_have_the_effect_of_one() -> None:
     """The same operation submitted by several at once is accepted once; all get it (IC2)."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         answers = await asyncio.gather(*(it.fleet.submit(restart()) for _ in range(10)))
         assert all(isinstance(answer, Operation) for answer in answers)
@@ -110,10 +110,10 @@ async def test_concurrent_repeats_have_the_effect_of_one() -> None:
         assert len(it.driver.given) == 1
 
 
-@in_loop
+@run_async
 async def test_nothing_is_visible_before_it_is_durable() -> None:
     """While a commit is under way, documents and reads show what was before."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         published = await it.fleet.poll("vm")
         before, document = await it.scope(), published.body("2017-08-01")
@@ -127,15 +127,15 @@ async def test_nothing_is_visible_before_it_is_durable() -> None:
         assert b"Scheduled" in (await it.fleet.poll("vm")).body("2017-08-01")
 
 
-@in_loop
+@run_async
 async def test_a_submitter_who_gives_up() -> None:
     """A cancelled submitter hurts nobody; what it had submitted is done, whole."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         it.store.hold()
         tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
         await it.store.committing.wait()
         late = asyncio.create_task(it.fleet.submit(standalone("late")))
-        await until(lambda: len(it.fleet._queue) == 1)
+        await wait_until_async(lambda: len(it.fleet._queue) == 1)
         for impatient in (tasks[1], late):
             impatient.cancel()
         it.store.release()
@@ -150,10 +150,10 @@ async def test_a_submitter_who_gives_up() -> None:
         assert {"vm0", "vm1", "vm2"} <= set(await it.store.names(Scope, "", 10))
 
 
-@in_loop
+@run_async
 async def test_a_refused_submitter_who_has_gone() -> None:
     """A refusal that nobody waits for any more is not an error of ours."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         it.store.hold()
         first = asyncio.create_task(it.fleet.submit(standalone()))
         gone = asyncio.create_task(it.fleet.submit(restart("nowhere")))
@@ -164,23 +164,23 @@ async def test_a_refused_submitter_who_has_gone() -> None:
         assert it.fleet.broken is None
 
 
-@in_loop
+@run_async
 async def test_stop_answers_everybody() -> None:
     """What was submitted before a stop is done; what comes after is refused as unavailable."""
-    store = FickleStore()
-    async with rig(store) as it:
+    store = ControlledStore()
+    async with controlled_fleet(store) as it:
         tasks = [asyncio.create_task(it.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
-        await until(lambda: len(it.fleet._queue) == 5)
+        await wait_until_async(lambda: len(it.fleet._queue) == 5)
         await it.fleet.stop()
         await asyncio.gather(*tasks)
         with pytest.raises(Unavailable, match="Stopping"):
             await it.fleet.submit(standalone("late"))
-    async with rig(store) as it:
+    async with controlled_fleet(store) as it:
         assert len(await it.store.names(Scope, "", 10)) == 5
 
 
 @pytest.mark.parametrize("turns", range(6))
-@in_loop
+@run_async
 async def test_nobody_hangs_over_a_stop(turns: int) -> None:
     """A client that submits one command after another gets an answer to every one of them."""
 
@@ -194,13 +194,13 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
                 return done
             done += 1
 
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         client = asyncio.create_task(submit_on())
         for _ in range(turns):
             await asyncio.sleep(0)
         await it.fleet.stop()
-        done, _ = await asyncio.wait([client], timeout=2)
+        done, _ = await asyncio.wait([client], timeout=LIMIT_SECONDS)
         client.cancel()
         assert client in done
         await it.store.open()
@@ -209,26 +209,26 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
         assert scope.rules.reboot_seconds in {900, client.result()}
 
 
-@in_loop
+@run_async
 async def test_a_stop_writes_what_was_held_back() -> None:
     """Commands and polls taken before the stop are durable after it."""
-    store = FickleStore()
-    async with rig(store) as it:
+    store = ControlledStore()
+    async with controlled_fleet(store) as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         await it.fleet.advance(10)
         await it.fleet.poll("vm")
         await it.fleet.advance(10)
         await it.fleet.poll("vm")
-    async with rig(store) as it:
+    async with controlled_fleet(store) as it:
         assert (await it.scope()).polled_at == NOON + 20
 
 
 @pytest.mark.parametrize("cached", [0, 1, 3])
-@in_loop
+@run_async
 async def test_a_small_cache_changes_nothing(cached: int) -> None:
     """What does not fit in memory is read from the store; the outcome is the same."""
-    async with rig(cached=cached) as it:
+    async with controlled_fleet(cached=cached) as it:
         for n in range(5):
             await it.rebooting(f"vm{n}")
         for n in range(5):
@@ -241,19 +241,19 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
 
 
 @pytest.mark.parametrize("command", [None, "restart", 7, Restart])
-@in_loop
+@run_async
 async def test_what_is_no_command_reaches_no_batch(command: object) -> None:
     """It is refused at the door, without a commit."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         with pytest.raises(Refused, match="BadCommand"):
             await it.fleet.submit(command)  # type: ignore[arg-type]
         assert it.store.commits == []
 
 
-@in_loop
+@run_async
 async def test_reading_what_is_not_there() -> None:
     """A read says None; a poll says that there is no such scope."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         assert await it.fleet.read(Scope, "nowhere") is None
         with pytest.raises(NotFound) as error:
             await it.fleet.poll("nowhere")

@@ -14,28 +14,33 @@ from fairwarning.service import fleet as fleet_module
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import Batch
-from tests.contract.stage import until
-from tests.fixtures.fleet import NEWEST, NOON
-from tests.service.rig import FickleStore, HandDriver, Rig, in_loop, restart, rig, standalone
+from tests.fixtures.controlled_fleet import (
+    ControlledDriver,
+    ControlledFleet,
+    ControlledStore,
+    controlled_fleet,
+)
+from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
+from tests.fixtures.waiting import run_async, wait_until_async
 
 AWAY = ["commit", "load"]
 
 
-async def _cold(store: FickleStore) -> None:
+async def _cold(store: ControlledStore) -> None:
     """A fleet with a machine that is listened to, stopped: nothing of it is in memory."""
-    async with rig(store) as it:
+    async with controlled_fleet(store) as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("away", AWAY)
-@in_loop
+@run_async
 async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
     """They get Unavailable and nothing of it is seen; when the store is back it works again."""
-    store = FickleStore()
+    store = ControlledStore()
     await _cold(store)
-    async with rig(store) as it:
+    async with controlled_fleet(store) as it:
         store.down = {away}
         commands = [restart(operation="one"), standalone("other"), restart(operation="two")]
         answers = await asyncio.gather(
@@ -51,10 +56,10 @@ async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_documents_are_read_while_the_store_is_away() -> None:
     """What machines have been reading they read on, with no store at all."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         before = (await it.fleet.poll("vm")).body(NEWEST)
         it.store.down = {"commit", "load", "due", "next_due"}
@@ -64,10 +69,10 @@ async def test_documents_are_read_while_the_store_is_away() -> None:
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("away", AWAY)
-@in_loop
+@run_async
 async def test_a_report_is_tried_again(away: str) -> None:
     """A driver reports once; we keep trying until the store takes it."""
-    async with rig(cached=0) as it:
+    async with controlled_fleet(cached=0) as it:
         await it.rebooting()
         it.store.down = {away}
         it.driver.finish()
@@ -85,10 +90,10 @@ async def test_a_report_is_tried_again(away: str) -> None:
 
 @pytest.mark.spec("E2", "E9")
 @pytest.mark.parametrize("away", ["commit", "load", "due"])
-@in_loop
+@run_async
 async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
     """An event whose NotBefore falls into the time the store was away starts when it is back."""
-    async with rig(cached=0) as it:
+    async with controlled_fleet(cached=0) as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         await it.fleet.submit(restart())
@@ -107,10 +112,10 @@ async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
 
 
 @pytest.mark.spec("M14")
-@in_loop
+@run_async
 async def test_a_poll_is_written_when_the_store_is_back() -> None:
     """The record of who asked is tried again like everything that nobody waits for."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         await it.fleet.advance(600)
@@ -123,10 +128,10 @@ async def test_a_poll_is_written_when_the_store_is_back() -> None:
         assert (await it.scope()).polled_at == it.clock.now()
 
 
-@in_loop
+@run_async
 async def test_a_first_poll_while_the_store_is_away() -> None:
     """It cannot enable anything, says so, and leaves nothing half done."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         it.store.down = {"commit"}
         with pytest.raises(Unavailable):
@@ -139,13 +144,13 @@ async def test_a_first_poll_while_the_store_is_away() -> None:
 # --- An invariant fails ---------------------------------------------------------------------------
 
 
-async def _operation(it: Rig) -> Operation:
+async def _operation(it: ControlledFleet) -> Operation:
     found = await it.fleet.read(Operation, "restart vm")
     assert found is not None
     return found
 
 
-async def _broken(it: Rig) -> None:
+async def _broken(it: ControlledFleet) -> None:
     """The store says of an operation under way that it has ended; then its impact ends."""
     await it.rebooting()
     standing = await _operation(it)
@@ -157,10 +162,10 @@ async def _broken(it: Rig) -> None:
 
 
 @pytest.mark.spec("E9")
-@in_loop
+@run_async
 async def test_broken_stops_writes_and_reads_go_on() -> None:
     """When an invariant fails nothing is written any more; machines read what was last true."""
-    async with rig(cached=0) as it:
+    async with controlled_fleet(cached=0) as it:
         other = await it.rebooting("other")
         await _broken(it)
         assert isinstance(it.fleet.broken, Broken)
@@ -176,20 +181,20 @@ async def test_broken_stops_writes_and_reads_go_on() -> None:
         assert len(it.store.commits) == written
 
 
-@in_loop
+@run_async
 async def test_broken_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
     """An operator finds it in the log, as critical, with what failed."""
     with caplog.at_level(logging.CRITICAL):
-        async with rig(cached=0) as it:
+        async with controlled_fleet(cached=0) as it:
             await _broken(it)
     (record,) = [r for r in caplog.records if r.levelno == logging.CRITICAL]
     assert "OperationOver" in record.getMessage()
 
 
-@in_loop
+@run_async
 async def test_those_who_share_a_batch_with_the_broken() -> None:
     """Whoever waits gets an answer, and nobody is told that something was done which was not."""
-    async with rig(cached=0) as it:
+    async with controlled_fleet(cached=0) as it:
         await it.fleet.submit(standalone("calm"))
         await _broken(it)
         answers = await asyncio.gather(
@@ -202,20 +207,20 @@ async def test_those_who_share_a_batch_with_the_broken() -> None:
         assert await it.fleet.read(Scope, "new") is None
 
 
-@in_loop
+@run_async
 async def test_a_broken_fleet_can_be_stopped() -> None:
     """It stops like any other, and the data is there for the next."""
-    store = FickleStore()
-    async with rig(store, cached=0) as it:
+    store = ControlledStore()
+    async with controlled_fleet(store, cached=0) as it:
         await _broken(it)
-    async with rig(store) as it:
+    async with controlled_fleet(store) as it:
         assert (await it.scope()).events
 
 
-@in_loop
+@run_async
 async def test_a_bug_in_the_store_stops_writes() -> None:
     """Whatever else a store raises is a bug: nobody is acknowledged, writes stop, reads go on."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         it.store.bug = ZeroDivisionError("a bug")
         with pytest.raises(Broken, match="a bug"):
@@ -226,35 +231,35 @@ async def test_a_bug_in_the_store_stops_writes() -> None:
         assert (await it.scope()).machines
 
 
-@in_loop
+@run_async
 async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that cannot be decided is a bug too, and is named."""
 
     def run(*_: object) -> None:
         raise KeyError("a bug")
 
-    async with rig() as it:
+    async with controlled_fleet() as it:
         monkeypatch.setattr(cascade, "run", run)
         with pytest.raises(Broken, match="CreateScope could not be decided"):
             await it.fleet.submit(standalone())
         assert it.fleet.broken is not None
 
 
-@in_loop
+@run_async
 async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
     """Opened, but not started: the store is let go of all the same."""
-    store = FickleStore()
-    fleet = Fleet(store, VirtualClock(NOON), HandDriver())
+    store = ControlledStore()
+    fleet = Fleet(store, VirtualClock(NOON), ControlledDriver())
     await fleet.open()
     await fleet.stop()
     with pytest.raises(Unavailable):
         await store.next_due()
 
 
-@in_loop
+@run_async
 async def test_what_is_due_for_ever_stops_writes() -> None:
     """Something that is due but does not change would spin for ever: it is a bug, and said so."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         it.store.lies = [[(Scope, "vm")]]
@@ -265,10 +270,10 @@ async def test_what_is_due_for_ever_stops_writes() -> None:
 
 
 @pytest.mark.spec("E2")
-@in_loop
+@run_async
 async def test_an_alarm_for_nothing_sets_the_next() -> None:
     """If nothing is due after all (another process did it), the next due time is waited for."""
-    async with rig() as it:
+    async with controlled_fleet() as it:
         await it.fleet.submit(standalone())
         await it.fleet.poll("vm")
         await it.fleet.submit(restart())
@@ -279,22 +284,22 @@ async def test_an_alarm_for_nothing_sets_the_next() -> None:
         assert len(it.driver.given) == 1
 
 
-@in_loop
+@run_async
 async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody need ask: what could not be written is tried again after a while of real time."""
     monkeypatch.setattr(fleet_module, "RETRY_SECONDS", 0.01)
-    store = FickleStore()
-    driver = HandDriver()
+    store = ControlledStore()
+    driver = ControlledDriver()
     fleet = Fleet(store, VirtualClock(NOON), driver)
     await fleet.start()
-    it = Rig(fleet, store, VirtualClock(NOON), driver)
+    it = ControlledFleet(fleet, store, VirtualClock(NOON), driver)
     fleet.retry_later = fleet_module._in_real_time
     await it.rebooting()
     store.down = {"commit"}
     driver.finish()
     await fleet.settled()
     store.down.clear()
-    await until(lambda: len(store.commits[-1].settled) > 0)
+    await wait_until_async(lambda: len(store.commits[-1].settled) > 0)
     await fleet.settled()
     assert (await _operation(it)).status is OperationStatus.SUCCEEDED
     await fleet.stop()

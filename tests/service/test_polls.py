@@ -7,8 +7,8 @@ from fairwarning.service.polls import Polls
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import NOON, FleetHarness
-from tests.postgres.fixtures import database_or_skip
-from tests.service.rig import in_loop
+from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.waiting import run_async
 
 FIVE_MINUTES = 300
 
@@ -116,7 +116,7 @@ def test_polls_of_a_fleet_cost_few_writes() -> None:
 
 
 @pytest.mark.spec("X1")
-@in_loop
+@run_async
 async def test_several_processes_write_no_more_than_one() -> None:
     """Asked for through both, the scope is written once in five minutes."""
     url = database_or_skip()

@@ -3,7 +3,7 @@ import pytest
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.timers import Timers
 from tests.fixtures.fleet import NOON
-from tests.service.rig import in_loop
+from tests.fixtures.waiting import run_async
 
 pytestmark = pytest.mark.spec("E2")
 
@@ -13,7 +13,7 @@ def _timers() -> tuple[Timers, VirtualClock, list[float]]:
     return Timers(clock, lambda: woken.append(clock.now())), clock, woken
 
 
-@in_loop
+@run_async
 async def test_wakes_when_the_moment_is_reached() -> None:
     """Once, then, and says that something is due."""
     timers, clock, woken = _timers()
@@ -25,7 +25,7 @@ async def test_wakes_when_the_moment_is_reached() -> None:
     assert timers.due
 
 
-@in_loop
+@run_async
 async def test_what_is_due_already_wakes_at_once() -> None:
     """A moment in the past, or now, does not wait."""
     for moment in (NOON - 5, NOON):
@@ -35,7 +35,7 @@ async def test_what_is_due_already_wakes_at_once() -> None:
         assert timers.due
 
 
-@in_loop
+@run_async
 async def test_the_last_moment_named_counts() -> None:
     """Earlier or later than before: there is one alarm, for the earliest due time there is now."""
     timers, clock, woken = _timers()
@@ -46,7 +46,7 @@ async def test_the_last_moment_named_counts() -> None:
 
 
 @pytest.mark.parametrize("how", ["none", "disarmed"])
-@in_loop
+@run_async
 async def test_nothing_is_due(how: str) -> None:
     """With nothing ahead, or disarmed, nobody is woken."""
     timers, clock, woken = _timers()

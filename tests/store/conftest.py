@@ -10,7 +10,7 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.postgres.fixtures import database_or_skip
+from tests.fixtures.postgres.database import database_or_skip
 
 Story = Callable[[Store], Coroutine[None, None, None]]
 Kept = Callable[[Story], None]

@@ -15,6 +15,7 @@ from fairwarning.store import files
 from fairwarning.store.files import Connection, Cursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.author import Author
 from tests.store.conftest import play
 
@@ -213,12 +214,12 @@ def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
 
     def slow(_: Connection) -> None:
         began.set()
-        release.wait(10)
+        release.wait(LIMIT_SECONDS)
 
     async def leave() -> None:
         await store.open()
         task = asyncio.create_task(store._read(slow))
-        await asyncio.to_thread(began.wait, 10)
+        await asyncio.to_thread(began.wait, LIMIT_SECONDS)
         task.cancel()
 
     async def go_on() -> None:

@@ -16,7 +16,8 @@ from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.store import PostgresStore, Row
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, Beat
-from tests.postgres.fixtures import database_or_skip
+from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.test_newest import told
 
 A: Ref = (Scope, "a")
@@ -165,7 +166,7 @@ def test_impacts_of_a_process_that_is_silent_are_taken_over() -> None:
             await other.commit(Batch(1.0, impacts=[impact("i1"), impact("i2")]))
             assert await one.unfinished("", 10) == []
             assert await other.unfinished("i1", 10) == [impact("i2")], "its own"
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while not (await heard.get()).loose:
                     pass
             assert await one.unfinished("", 10) == [impact("i1"), impact("i2")]
@@ -201,7 +202,7 @@ def test_a_commit_is_heard_at_once_by_everybody() -> None:
         async with beating(one) as heard, beating(other):
             await other.commit(Batch(1.0, notes={"cursor": "1"}))
             await other.commit(Batch(1.0, {A: (None, scope(due=5.0))}))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_SECONDS):
                 while (beat := await heard.get()).position == 0:
                     pass
             assert (beat.position, beat.line, beat.loose) == (1, 0, False)

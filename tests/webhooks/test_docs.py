@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,10 @@ from threading import Thread
 from typing import IO
 
 from fairwarning.service.webhooks.targets import Targets
-from tests.service.rig import in_loop
-from tests.webhooks.rig import SECRET, Receiver, town, until
+from tests.fixtures.http import free_port, is_listening, local_url
+from tests.fixtures.receiver import SECRET, Receiver
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
+from tests.webhooks.webhook_fleet import webhook_fleet
 
 PAGE = Path(__file__).parents[2] / "docs" / "webhooks.md"
 
@@ -28,13 +29,12 @@ def blocks(language: str) -> list[str]:
 
 
 @contextmanager
-def receiver(folder: Path, secret: str) -> Iterator[tuple[str, "Queue[str]"]]:
-    """The page's receiver as a process: its url and the lines it prints."""
+def receiver(folder: Path, secret: str) -> Iterator[tuple[int, "Queue[str]"]]:
+    """The page's receiver as a process: its port and the lines it prints."""
     (code,) = blocks("python")
     program = folder / "receiver.py"
     program.write_text(code)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     said: Queue[str] = Queue()
     with subprocess.Popen(
         [sys.executable, str(program), str(port)],
@@ -47,7 +47,7 @@ def receiver(folder: Path, secret: str) -> Iterator[tuple[str, "Queue[str]"]]:
         reader = Thread(target=_pass_on, args=(process.stdout, said))
         reader.start()
         try:
-            yield f"http://127.0.0.1:{port}/", said
+            yield port, said
         finally:
             process.kill()
             reader.join()
@@ -58,51 +58,45 @@ def _pass_on(lines: IO[str], said: "Queue[str]") -> None:
         said.put(line)
 
 
-def _answers(url: str) -> bool:
-    port = int(url.rstrip("/").rpartition(":")[2])
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
-
-
-@in_loop
+@run_async
 async def test_the_receiver_takes_what_is_genuine(tmp_path: Path) -> None:
     """It agrees to the handshake, checks signatures and prints each message once."""
-    with receiver(tmp_path, SECRET) as (url, said):
-        await until(lambda: _answers(url))
-        async with town() as place:
-            await place.machine()
-            await place.webhooks.create("pager", url, secret=SECRET)
-            assert await place.webhooks.test("pager") == 204
-            event = await place.restart()
-            lines = [await asyncio.to_thread(said.get, timeout=10) for _ in range(2)]
+    with receiver(tmp_path, SECRET) as (port, said):
+        await wait_until_async(lambda: is_listening(port))
+        async with webhook_fleet() as fleet:
+            await fleet.machine()
+            await fleet.webhooks.create("pager", local_url(port), secret=SECRET)
+            assert await fleet.webhooks.test("pager") == 204
+            event = await fleet.restart()
+            lines = [await asyncio.to_thread(said.get, timeout=LIMIT_SECONDS) for _ in range(2)]
     assert lines == [
         "com.fairwarning.ping pager\n",
         f"com.fairwarning.event.scheduled vm/{event}\n",
     ]
 
 
-@in_loop
+@run_async
 async def test_the_receiver_refuses_what_is_not(tmp_path: Path) -> None:
     """Another secret: 401, and nothing is printed."""
-    with receiver(tmp_path, "another-secret-of-theirs") as (url, said):
-        await until(lambda: _answers(url))
-        async with town() as place:
-            await place.webhooks.create("pager", url, secret=SECRET)
-            assert await place.webhooks.test("pager") == 401
+    with receiver(tmp_path, "another-secret-of-theirs") as (port, said):
+        await wait_until_async(lambda: is_listening(port))
+        async with webhook_fleet() as fleet:
+            await fleet.webhooks.create("pager", local_url(port), secret=SECRET)
+            assert await fleet.webhooks.test("pager") == 401
     assert said.empty()
 
 
-@in_loop
+@run_async
 async def test_messages_look_as_shown() -> None:
     """The same members in the same order, in both forms."""
     shown, shown_array = map(json.loads, blocks("json"))
     with Receiver() as first, Receiver() as second:
-        async with town() as place:
-            await place.machine()
-            await place.create(first, "first")
-            await place.create(second, "second", form="eventgrid")
-            await place.restart()
-            await until(lambda: first.posts and second.posts)
+        async with webhook_fleet() as fleet:
+            await fleet.machine()
+            await fleet.create(first, "first")
+            await fleet.create(second, "second", form="eventgrid")
+            await fleet.restart()
+            await wait_until_async(lambda: first.posts and second.posts)
     sent = first.posts[0].json
     assert (list(sent), list(sent["data"])) == (list(shown), list(shown["data"]))
     assert list(second.posts[0].json[0]) == list(shown_array[0])

@@ -13,9 +13,10 @@ import pytest
 
 from fairwarning.store.sqlite import SQLiteStore
 from tests.fixtures.programs import ROOT
-from tests.webhooks.rig import TOLD, Got, Receiver, Reply, verified
+from tests.fixtures.receiver import ReceivedRequest, Receiver, ReceiverResponse, verified
+from tests.fixtures.waiting import wait_until
+from tests.webhooks.webhook_fleet import TOLD
 
-LONGEST_SECONDS = 60.0
 REBOOTS = 15
 MESSAGES = 4 * REBOOTS
 KILLS = {2: "before", 9: "after", 10: "before", 23: "soon", 31: "soon", 44: "after", 58: "soon"}
@@ -43,7 +44,7 @@ class Killed:
         self._process.wait()
         self.deaths += 1
 
-    def answer(self, count: int) -> Reply:
+    def answer(self, count: int) -> ReceiverResponse:
         """What a message gets, and what then becomes of who sent it."""
         when = KILLS.get(count)
         if when == "before":
@@ -56,7 +57,7 @@ class Killed:
                 time.sleep(self._chance.random() / 100)
             self.kill()
 
-        return Reply(raw=raw) if when in {"after", "soon"} else Reply()
+        return ReceiverResponse(raw=raw) if when in {"after", "soon"} else ReceiverResponse()
 
 
 @pytest.mark.spec("E9")
@@ -65,8 +66,8 @@ def test_nothing_is_lost_by_kill_9(tmp_path: Path) -> None:
     service = Killed(tmp_path / "fleet.db")
     with Receiver() as receiver:
 
-        def answer(_: Got) -> Reply:
-            return service.answer(len(receiver.got))
+        def answer(_: ReceivedRequest) -> ReceiverResponse:
+            return service.answer(len(receiver.requests))
 
         receiver.answer = answer
         try:
@@ -82,14 +83,16 @@ def test_nothing_is_lost_by_kill_9(tmp_path: Path) -> None:
 def _live(service: Killed, receiver: Receiver) -> None:
     """One life after another, until all has arrived and it has died as often as it shall."""
     service.start(receiver.url)
-    ends = time.monotonic() + LONGEST_SECONDS
     lives = 0
-    while len(set(receiver.ids)) < MESSAGES or lives < len(KILLS):
-        assert time.monotonic() < ends, f"{len(set(receiver.ids))} messages arrived"
+
+    def is_over() -> bool:
+        nonlocal lives
         if service.deaths > lives:
             lives += 1
             service.start(receiver.url)
-        time.sleep(0.01)
+        return len(set(receiver.ids)) >= MESSAGES and lives >= len(KILLS)
+
+    wait_until(is_over, lambda: f"{len(set(receiver.ids))} messages arrived")
 
 
 async def _told(path: Path) -> list[int]:

@@ -7,8 +7,9 @@ from fairwarning.core.commands import CreateScope, Fail, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
 from fairwarning.service.webhooks.messages import Message, signature, written
 from fairwarning.service.webhooks.subscription import Form
-from tests.service.rig import in_loop
-from tests.webhooks.rig import Make, Receiver, Reply, agree, each_store, town, until
+from tests.fixtures.receiver import Receiver, ReceiverResponse, agree
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.webhooks.webhook_fleet import Make, each_store, webhook_fleet
 
 MESSAGE = Message(
     id="17",
@@ -60,15 +61,15 @@ def test_a_signature_that_anybody_can_recompute() -> None:
     assert signature("secret", b"hello", 17) == f"t=17,v1={digest}"
 
 
-@in_loop
+@run_async
 async def test_the_data_tells_what_the_document_tells() -> None:
     """Azure's names and spelling; NotBefore is empty once it has started (M8)."""
     with Receiver() as receiver:
-        async with town() as place:
-            await place.machine()
-            await place.create(receiver)
-            event = await place.reboot()
-            await until(lambda: len(receiver.posts) == 4)
+        async with webhook_fleet() as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            event = await fleet.reboot()
+            await wait_until_async(lambda: len(receiver.posts) == 4)
     told = [one.json["data"] for one in receiver.posts]
     first = told[0]
     assert list(first) == [
@@ -92,50 +93,50 @@ async def test_the_data_tells_what_the_document_tells() -> None:
     assert [one["Actor"] for one in told[:3]] == ["operator", "vm", "vm"]
 
 
-@in_loop
+@run_async
 async def test_several_machines() -> None:
     """Resources are those of the event, in its order."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as fleet:
             machines = tuple(Machine(name=name) for name in ("b", "a"))
-            await place.fleet.submit(
+            await fleet.fleet.submit(
                 CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines)
             )
-            await place.fleet.poll("av")
-            await place.create(receiver)
-            await place.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
-            await until(lambda: receiver.posts)
+            await fleet.fleet.poll("av")
+            await fleet.create(receiver)
+            await fleet.fleet.submit(Restart(scope="av", operation="o", machines=("b", "a")))
+            await wait_until_async(lambda: receiver.posts)
     assert receiver.posts[0].json["data"]["Resources"] == ["b", "a"]
 
 
-@in_loop
+@run_async
 async def test_advice_lapses() -> None:
     """Advice without an impact is over at its time: scheduled, then lapsed."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as fleet:
             machine = Machine(name="vm", priority=Priority.SPOT)
-            await place.fleet.submit(
+            await fleet.fleet.submit(
                 CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(machine,))
             )
-            await place.fleet.poll("vm")
-            await place.create(receiver)
-            await place.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
-            await place.fleet.advance(3600)
-            await until(lambda: len(receiver.posts) == 2)
+            await fleet.fleet.poll("vm")
+            await fleet.create(receiver)
+            await fleet.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
+            await fleet.fleet.advance(3600)
+            await wait_until_async(lambda: len(receiver.posts) == 2)
     told = [one.json["data"] for one in receiver.posts]
     assert [one["EventStatus"] for one in told] == ["Scheduled", "Lapsed"]
     assert {one["EventType"] for one in told} == {"SpotRebalanceRecommendation"}
 
 
-@in_loop
+@run_async
 async def test_what_strikes_without_notice_is_told_as_started() -> None:
     """A sudden failure: the first message is "started", and the last "ended"."""
     with Receiver() as receiver:
-        async with town() as place:
-            await place.machine()
-            await place.create(receiver)
-            await place.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
-            await until(lambda: len(receiver.posts) == 2)
+        async with webhook_fleet() as fleet:
+            await fleet.machine()
+            await fleet.create(receiver)
+            await fleet.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
+            await wait_until_async(lambda: len(receiver.posts) == 2)
     told = [one.json["data"] for one in receiver.posts]
     assert [one["EventStatus"] for one in told] == ["Started", "Ended"]
     assert [one["NotBefore"] for one in told] == ["", ""]
@@ -143,34 +144,34 @@ async def test_what_strikes_without_notice_is_told_as_started() -> None:
 
 
 @each_store
-@in_loop
+@run_async
 async def test_a_line_gives_the_same_message_whenever_it_is_sent(
     tmp_path: Path, make: Make
 ) -> None:
     """Sent as it happens to one, and after a restart, when the event is gone, to another."""
     store = make(tmp_path)
     with Receiver() as early, Receiver() as late:
-        async with town(store) as place:
-            await place.machine()
-            await place.create(early, "early")
-            late.answer = lambda _: Reply(raw=late.hang)
-            await place.create(late, "late")
-            await place.reboot()
-            await place.caught_up("early")
-            await until(lambda: late.posts)
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine()
+            await fleet.create(early, "early")
+            late.answer = lambda _: ReceiverResponse(raw=late.hang)
+            await fleet.create(late, "late")
+            await fleet.reboot()
+            await fleet.caught_up("early")
+            await wait_until_async(lambda: late.posts)
         late.answer = agree
-        async with town(store):
-            await until(lambda: len(late.posts) == 5)
+        async with webhook_fleet(store):
+            await wait_until_async(lambda: len(late.posts) == 5)
     assert [one.body for one in late.posts[1:]] == [one.body for one in early.posts]
 
 
-@in_loop
+@run_async
 async def test_an_older_journal_does_not_tell_all() -> None:
     """Lines from before the type was journaled: what is not known is null."""
     with Receiver() as receiver:
-        async with town() as place:
-            await place.create(receiver)
-            await place.invent(1)
-            await until(lambda: receiver.posts)
+        async with webhook_fleet() as fleet:
+            await fleet.create(receiver)
+            await fleet.invent(1)
+            await wait_until_async(lambda: receiver.posts)
     data = receiver.posts[0].json["data"]
     assert (data["EventType"], data["NotBefore"]) == (None, None)

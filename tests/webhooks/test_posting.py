@@ -13,9 +13,10 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.posting import Answer, Failed, Poster, Request
 from fairwarning.service.webhooks.targets import Targets
-from tests.service.rig import in_loop
+from tests.fixtures.receiver import Receiver, ReceiverResponse
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 from tests.webhooks.authority import authority
-from tests.webhooks.rig import ALLOWED, Naps, Receiver, Reply
+from tests.webhooks.webhook_fleet import ALLOWED, CountedPauses
 
 SHORT_SECONDS = 0.3  # a deadline that a test can wait for
 
@@ -31,7 +32,7 @@ async def send(
     settings: dict[str, object] = {"whole_seconds": seconds, "connect_seconds": min(seconds, 5)}
     if resolve:
         settings["resolve"] = resolve
-    poster = Poster(Naps().outside(**settings))
+    poster = Poster(CountedPauses().outside(**settings))
     with pytest.MonkeyPatch.context() as patch:
         if trusting:
             patch.setenv("SSL_CERT_FILE", str(trusting))
@@ -43,34 +44,37 @@ async def send(
             poster.close()
 
 
-@in_loop
+@run_async
 async def test_a_request_and_its_answer() -> None:
     """Path, query, headers and body go out as they are; status, headers and body come back."""
-    with Receiver(lambda _: Reply(201, {"X-C": "d"}, b"thanks")) as receiver:
+    with Receiver(lambda _: ReceiverResponse(201, {"X-C": "d"}, b"thanks")) as receiver:
         answer = await send(receiver.url)
     assert (answer.status, answer.headers["x-c"], answer.body) == (201, "d", b"thanks")
-    (got,) = receiver.got
+    (got,) = receiver.requests
     assert (got.method, got.path, got.body) == ("POST", "/hook?from=test", b"hello")
     assert got.headers["host"] == f"127.0.0.1:{receiver.port}"
     assert got.headers["x-a"] == "b"
 
 
-@in_loop
+@run_async
 async def test_no_redirect_is_followed() -> None:
     """A 3xx is an answer like any other; whoever it points to hears nothing."""
-    with Receiver() as other, Receiver(lambda _: Reply(307, {"Location": other.url})) as receiver:
+    with (
+        Receiver() as other,
+        Receiver(lambda _: ReceiverResponse(307, {"Location": other.url})) as receiver,
+    ):
         assert (await send(receiver.url)).status == 307
-        assert other.got == []
+        assert other.requests == []
 
 
-@in_loop
+@run_async
 async def test_no_proxy_is_used() -> None:
     """Whatever the environment says: a proxy would look names up by itself, unchecked."""
     with Receiver() as proxy, Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
             patch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         assert (await send(receiver.url)).status == 200
-        assert proxy.got == []
+        assert proxy.requests == []
 
 
 def _drip_head(handler: BaseHTTPRequestHandler) -> None:
@@ -81,19 +85,19 @@ def _drip_head(handler: BaseHTTPRequestHandler) -> None:
         time.sleep(0.02)
 
 
-@in_loop
+@run_async
 async def test_a_receiver_that_hangs_is_left_at_the_deadline() -> None:
     """Saying nothing, or a header line now and then: the whole has a deadline."""
     with Receiver() as receiver:
         for raw in (receiver.hang, _drip_head):
-            receiver.answer = lambda _, raw=raw: Reply(raw=raw)  # type: ignore[misc]
+            receiver.answer = lambda _, raw=raw: ReceiverResponse(raw=raw)  # type: ignore[misc]
             began = time.monotonic()
             with pytest.raises(Failed, match=r"no answer within 0\.3 s|headers"):
                 await send(receiver.url, seconds=SHORT_SECONDS)
             assert time.monotonic() - began < 5
 
 
-@in_loop
+@run_async
 async def test_a_slow_body_does_not_undo_an_answer() -> None:
     """The status said it all: a body that never ends is left at the deadline."""
     with Receiver() as receiver:
@@ -102,11 +106,11 @@ async def test_a_slow_body_does_not_undo_an_answer() -> None:
             handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
             receiver.hang()
 
-        receiver.answer = lambda _: Reply(raw=raw)
+        receiver.answer = lambda _: ReceiverResponse(raw=raw)
         assert (await send(receiver.url, seconds=SHORT_SECONDS)).status == 200
 
 
-@in_loop
+@run_async
 async def test_a_huge_answer_is_not_read_to_its_end() -> None:
     """64 KiB of it at most, whether its length is said or not."""
     sent: list[int] = []
@@ -121,7 +125,7 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
         finally:
             done.set()
 
-    with Receiver(lambda _: Reply(raw=raw)) as receiver:
+    with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
         answer = await send(receiver.url)
         assert await asyncio.to_thread(done.wait, 10)
     assert len(answer.body) == 65536
@@ -143,12 +147,12 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
 def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
     """Whatever else speaks on that port."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         def raw(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(answer)
 
-        with Receiver(lambda _: Reply(raw=raw)) as receiver:
+        with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
             with pytest.raises(Failed) as failure:
                 await send(receiver.url)
             assert 0 < len(str(failure.value)) <= 300
@@ -156,7 +160,7 @@ def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
     story()
 
 
-@in_loop
+@run_async
 async def test_nobody_there() -> None:
     """A closed port, a host without address, a name that does not exist: said as it is."""
     with socket.socket() as free:
@@ -174,13 +178,13 @@ async def test_nobody_there() -> None:
         await send("http://hooks.example/", resolve=unknown)
 
 
-@in_loop
+@run_async
 async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
     """The thread may hang on; nobody waits for it, and it sends nothing when it comes back."""
     back = threading.Event()
 
     def slow(_host: str, _port: int) -> list[str]:
-        back.wait(10)
+        back.wait(LIMIT_SECONDS)
         return ["127.0.0.1"]
 
     with Receiver() as receiver:
@@ -189,7 +193,7 @@ async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
             await send(url, seconds=SHORT_SECONDS, resolve=slow)
         back.set()
         await asyncio.to_thread(_join_threads)
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 def _join_threads() -> None:
@@ -198,7 +202,7 @@ def _join_threads() -> None:
             thread.join(10)
 
 
-@in_loop
+@run_async
 async def test_the_next_address_is_tried() -> None:
     """A host with several addresses of which one does not answer."""
     with Receiver() as receiver:
@@ -207,7 +211,7 @@ async def test_the_next_address_is_tried() -> None:
         assert (await send(url, resolve=lambda _host, _port: found)).status == 200
 
 
-@in_loop
+@run_async
 async def test_a_forbidden_address_is_never_connected_to() -> None:
     """Refused after the look-up, before any connection: not even the allowed one is used."""
     with Receiver() as receiver:
@@ -215,13 +219,13 @@ async def test_a_forbidden_address_is_never_connected_to() -> None:
         found = ["127.0.0.1", "169.254.7.7"]  # not one where anything could answer
         with pytest.raises(Refused, match="link-local"):
             await send(url, resolve=lambda _host, _port: found)
-        assert receiver.got == []
+        assert receiver.requests == []
 
 
 # --- TLS -----------------------------------------------------------------------------------------
 
 
-@in_loop
+@run_async
 async def test_tls_with_an_authority_that_is_trusted(tmp_path: Path) -> None:
     """By address and by name: the name is looked up by us, and checked against the certificate."""
     file, context = authority(tmp_path, "127.0.0.1")
@@ -238,19 +242,19 @@ async def test_tls_with_an_authority_that_is_trusted(tmp_path: Path) -> None:
 def test_tls_that_cannot_be_trusted_gets_nothing(tmp_path: Path, case: str) -> None:
     """An unknown authority, another host's certificate, one that ran out: nothing is sent."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         host = "other.example" if case == "another host" else "127.0.0.1"
         file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
         with Receiver(tls=context) as receiver:
             with pytest.raises(Failed, match="certificate is not trusted"):
                 await send(receiver.url, trusting=None if case == "stranger" else file)
-            assert receiver.got == []
+            assert receiver.requests == []
 
     story()
 
 
-@in_loop
+@run_async
 async def test_a_tls_receiver_that_never_shakes_hands(tmp_path: Path) -> None:
     """It accepts the connection and says nothing: the deadline holds there, too."""
     file, _ = authority(tmp_path, "127.0.0.1")

@@ -10,51 +10,49 @@ from fairwarning.core.commands import Write
 from fairwarning.core.errors import Conflict, FairwarningError, NotFound, Refused
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.subscription import Subscription, read
-from tests.service.rig import in_loop
-from tests.webhooks.rig import (
+from tests.fixtures.receiver import (
     AGREES,
     SECRET,
-    Got,
-    Make,
-    Naps,
+    ReceivedRequest,
     Receiver,
-    Reply,
-    each_store,
-    town,
-    until,
+    ReceiverResponse,
     verified,
 )
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.webhooks.webhook_fleet import CountedPauses, Make, each_store, webhook_fleet
 
 
 @pytest.mark.parametrize("allowed", ["*", "fairwarning"])
 def test_cloudevents_handshake(allowed: str) -> None:
     """The receiver is asked with OPTIONS who may send, and says: all, or us."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
-        with Receiver(lambda _: Reply(headers={"WebHook-Allowed-Origin": allowed})) as receiver:
-            async with town() as place:
+        with Receiver(
+            lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
+        ) as receiver:
+            async with webhook_fleet() as place:
                 created = await place.webhooks.create("ops", receiver.url)
                 assert created.form == "cloudevents"
-        (got,) = receiver.got
+        (got,) = receiver.requests
         assert (got.method, got.headers["webhook-request-origin"]) == ("OPTIONS", "fairwarning")
         assert verified(got, created.secret)
 
     story()
 
 
-@in_loop
+@run_async
 async def test_event_grid_handshake() -> None:
     """The receiver sends the validation code back."""
 
-    def answer(got: Got) -> Reply:
+    def answer(got: ReceivedRequest) -> ReceiverResponse:
         code = got.json[0]["data"]["validationCode"]
-        return Reply(body=json.dumps({"validationResponse": code}).encode())
+        return ReceiverResponse(body=json.dumps({"validationResponse": code}).encode())
 
     with Receiver(answer) as receiver:
-        async with town() as place:
+        async with webhook_fleet() as place:
             await place.webhooks.create("ops", receiver.url, "eventgrid")
-    (got,) = receiver.got
+    (got,) = receiver.requests
     assert got.headers["aeg-event-type"] == "SubscriptionValidation"
     assert got.json[0]["eventType"] == "Microsoft.EventGrid.SubscriptionValidationEvent"
 
@@ -62,28 +60,40 @@ async def test_event_grid_handshake() -> None:
 @pytest.mark.parametrize(
     ("form", "reply", "why"),
     [
-        ("cloudevents", Reply(), "it allows no origin"),
-        ("cloudevents", Reply(headers={"WebHook-Allowed-Origin": "evil"}), "it allows the origin"),
-        ("cloudevents", Reply(405, AGREES), "it answered 405"),
-        ("cloudevents", Reply(302, AGREES), "redirects are not followed"),
-        ("cloudevents", Reply(raw=lambda one: one.connection.close()), "did not agree"),
-        ("eventgrid", Reply(), "did not send the validation code back"),
-        ("eventgrid", Reply(body=b'{"validationResponse": "x"}'), "did not send the validation"),
-        ("eventgrid", Reply(body=b'["validationResponse"]'), "did not send the validation"),
-        ("eventgrid", Reply(body=b"[" * 60_000), "did not send the validation"),
-        ("eventgrid", Reply(body=b"\xff\xfe"), "did not send the validation"),
-        ("eventgrid", Reply(500), "it answered 500"),
+        ("cloudevents", ReceiverResponse(), "it allows no origin"),
+        (
+            "cloudevents",
+            ReceiverResponse(headers={"WebHook-Allowed-Origin": "evil"}),
+            "it allows the origin",
+        ),
+        ("cloudevents", ReceiverResponse(405, AGREES), "it answered 405"),
+        ("cloudevents", ReceiverResponse(302, AGREES), "redirects are not followed"),
+        ("cloudevents", ReceiverResponse(raw=lambda one: one.connection.close()), "did not agree"),
+        ("eventgrid", ReceiverResponse(), "did not send the validation code back"),
+        (
+            "eventgrid",
+            ReceiverResponse(body=b'{"validationResponse": "x"}'),
+            "did not send the validation",
+        ),
+        (
+            "eventgrid",
+            ReceiverResponse(body=b'["validationResponse"]'),
+            "did not send the validation",
+        ),
+        ("eventgrid", ReceiverResponse(body=b"[" * 60_000), "did not send the validation"),
+        ("eventgrid", ReceiverResponse(body=b"\xff\xfe"), "did not send the validation"),
+        ("eventgrid", ReceiverResponse(500), "it answered 500"),
     ],
 )
 def test_a_receiver_that_does_not_agree_is_not_subscribed(
-    form: str, reply: Reply, why: str
+    form: str, reply: ReceiverResponse, why: str
 ) -> None:
     """The refusal says what came, and what was expected."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver(lambda _: reply) as receiver:
-            async with town() as place:
+            async with webhook_fleet() as place:
                 with pytest.raises(Refused, match=why) as refusal:
                     await place.webhooks.create("ops", receiver.url, form)
                 assert refusal.value.code == "HandshakeFailed"
@@ -116,41 +126,41 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
 def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: str) -> None:
     """With what is allowed; and nothing is kept or asked."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver() as receiver:
-            async with town() as place:
+            async with webhook_fleet() as place:
                 settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | given
                 with pytest.raises(Refused) as refusal:
                     await place.webhooks.create(**settings)  # type: ignore[arg-type]
                 assert refusal.value.code == code
                 assert "secret-with" not in str(refusal.value)
                 assert await place.webhooks.list() == []
-            assert receiver.got == []
+            assert receiver.requests == []
 
     story()
 
 
-@in_loop
+@run_async
 async def test_a_name_is_taken_once_whatever_its_case() -> None:
     """The second is refused before its receiver hears anything."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as place:
             await place.create(receiver, "Ops")
             with pytest.raises(Conflict) as refusal:
                 await place.webhooks.create("oPS", receiver.url)
             assert refusal.value.code == "WebhookExists"
-            assert receiver.got == []
+            assert receiver.requests == []
             await place.webhooks.remove("OPS")
             await place.create(receiver, "oPS")
             assert [one.name for one in await place.webhooks.list()] == ["oPS"]
 
 
-@in_loop
+@run_async
 async def test_sixteen_and_no_more() -> None:
     """One has to go before another comes; the refusal says so."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as place:
             for n in range(limits.SUBSCRIPTIONS):
                 await place.create(receiver, f"w{n}")
             with pytest.raises(Conflict) as refusal:
@@ -160,27 +170,27 @@ async def test_sixteen_and_no_more() -> None:
             await place.create(receiver, "more")
             await place.machine()
             await place.restart()
-            await until(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
+            await wait_until_async(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
 
 
 @each_store
-@in_loop
+@run_async
 async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
     """After a restart they are there, those that were removed are not."""
     store = make(tmp_path)
     with Receiver() as receiver:
-        async with town(store) as place:
+        async with webhook_fleet(store) as place:
             await place.create(receiver, "stays", form="eventgrid")
             await place.create(receiver, "goes")
             await place.webhooks.remove("goes")
-        async with town(store) as place:
+        async with webhook_fleet(store) as place:
             (status,) = await place.webhooks.list()
             assert (status.name, status.url, status.form) == ("stays", receiver.url, "eventgrid")
             with pytest.raises(NotFound):
                 await place.webhooks.remove("goes")
 
 
-@in_loop
+@run_async
 async def test_a_secret_is_shown_once() -> None:
     """Made if none is given, long and different; afterwards no answer, text or log has it."""
     records: list[str] = []
@@ -188,20 +198,22 @@ async def test_a_secret_is_shown_once() -> None:
     handler.emit = lambda record: records.append(handler.format(record))  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
     try:
-        with Receiver(lambda _: Reply(500, AGREES)) as receiver:
-            async with town(outside=Naps(3).outside(), give_up_seconds=0) as place:
+        with Receiver(lambda _: ReceiverResponse(500, AGREES)) as receiver:
+            async with webhook_fleet(
+                outside=CountedPauses(3).outside(), give_up_seconds=0
+            ) as place:
                 first = await place.webhooks.create("a", receiver.url, handshake=False)
                 second = await place.webhooks.create("b", receiver.url, handshake=False)
                 await place.machine()
                 await place.reboot()
-                await until(lambda: len(receiver.posts) == 8)
+                await wait_until_async(lambda: len(receiver.posts) == 8)
                 shown = [
                     repr(await place.webhooks.list()),
                     repr(place.webhooks.metrics()),
                     repr(first),
                     *map(repr, await place.fleet.store.journal()),
                     *records,
-                    *(str(one.headers) + str(one.body) for one in receiver.got),
+                    *(str(one.headers) + str(one.body) for one in receiver.requests),
                 ]
                 resources = await place.fleet.resources("webhook:", "webhook:", 9)
     finally:
@@ -225,10 +237,10 @@ def test_a_subscription_does_not_print_its_secret() -> None:
 def test_a_secret_of_ones_own(secret: str) -> None:
     """Words with spaces, as people choose them; short of 16 characters it is none."""
 
-    @in_loop
+    @run_async
     async def story() -> None:
         with Receiver() as receiver:
-            async with town() as place:
+            async with webhook_fleet() as place:
                 await place.create(receiver, secret=secret)
                 await place.webhooks.test("ops")
         assert verified(receiver.posts[0], secret)
@@ -236,11 +248,11 @@ def test_a_secret_of_ones_own(secret: str) -> None:
     story()
 
 
-@in_loop
+@run_async
 async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
     """A body from another version stops neither the start nor the others."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as place:
             await place.create(receiver, "good")
             await place.create(receiver, "bad")
             await place.webhooks.stop()
@@ -249,7 +261,7 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
             await place.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
             store = place.fleet.store
             await place.fleet.stop()
-            async with town(store) as later:
+            async with webhook_fleet(store) as later:
                 assert [one.name for one in await later.webhooks.list()] == ["good"]
                 with pytest.raises(Conflict):
                     await later.create(receiver, "bad")
@@ -258,18 +270,18 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
             await place.fleet.start()
 
 
-@in_loop
+@run_async
 async def test_figures() -> None:
     """Delivered, failed, given up and waiting, by webhook."""
-    naps = Naps(1)
-    with Receiver() as good, Receiver(lambda _: Reply(500)) as bad:
-        async with town(outside=naps.outside()) as place:
+    pauses = CountedPauses(1)
+    with Receiver() as good, Receiver(lambda _: ReceiverResponse(500)) as bad:
+        async with webhook_fleet(outside=pauses.outside()) as place:
             await place.create(good, "good")
             await place.create(bad, "bad")
             await place.machine()
             await place.reboot()
             await place.caught_up("good")
-            await until(lambda: len(naps.taken) == 2)
+            await wait_until_async(lambda: len(pauses.taken) == 2)
             figures = {one.name: one for one in place.webhooks.metrics()}
     assert figures["fairwarning_webhook_delivered"].values == {"good": 4, "bad": 0}
     assert figures["fairwarning_webhook_failed"].values == {"good": 0, "bad": 2}
@@ -278,11 +290,11 @@ async def test_figures() -> None:
     assert (waiting.gauge, waiting.values["good"], waiting.values["bad"] > 0) == (True, 0, True)
 
 
-@in_loop
+@run_async
 async def test_a_service_that_cannot_write_says_so() -> None:
     """A stopped fleet refuses, and nothing is half made."""
     with Receiver() as receiver:
-        async with town() as place:
+        async with webhook_fleet() as place:
             place.fleet._stopping = True
             with pytest.raises(FairwarningError):
                 await place.create(receiver)

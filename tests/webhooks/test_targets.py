@@ -4,8 +4,9 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks.targets import Targets, addresses
-from tests.service.rig import in_loop
-from tests.webhooks.rig import Naps, Receiver, town, until
+from tests.fixtures.receiver import Receiver
+from tests.fixtures.waiting import run_async, wait_until_async
+from tests.webhooks.webhook_fleet import CountedPauses, webhook_fleet
 
 TARGETS = Targets(
     (
@@ -185,7 +186,7 @@ def test_nothing_is_allowed_unless_somebody_says_so() -> None:
         Targets().check("https://hooks.example/")
 
 
-@in_loop
+@run_async
 async def test_a_name_is_looked_up_once_for_each_request() -> None:
     """A resolver that gives another address the second time is never asked a second time."""
     asked: list[str] = []
@@ -194,32 +195,34 @@ async def test_a_name_is_looked_up_once_for_each_request() -> None:
         asked.append(host)
         return ["127.0.0.1"] if len(asked) % 2 else ["169.254.7.7"]  # nobody is there
 
-    naps = Naps()
+    pauses = CountedPauses()
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
-        async with town(outside=naps.outside(resolve=rebinding), allow=["hooks.example"]) as place:
-            await place.webhooks.create("ops", url, handshake=False)
-            await place.invent(3)
-            await place.caught_up()
-            status = await place.status()
+        async with webhook_fleet(
+            outside=pauses.outside(resolve=rebinding), allow=["hooks.example"]
+        ) as fleet:
+            await fleet.webhooks.create("ops", url, handshake=False)
+            await fleet.invent(3)
+            await fleet.caught_up()
+            status = await fleet.status()
     assert receiver.posts[0].headers["host"] == f"hooks.example:{receiver.port}"
     assert len(asked) == 5  # three arrived; twice in between the address was a forbidden one
     assert status.failed == 2
 
 
-@in_loop
+@run_async
 async def test_a_host_that_is_no_longer_allowed_gets_nothing_more() -> None:
     """What is allowed is looked at for every message, so a restart with less of it counts."""
-    naps = Naps(3)
+    pauses = CountedPauses(3)
     with Receiver() as receiver:
-        async with town(outside=naps.outside()) as place:
-            await place.create(receiver)
-            store = place.fleet.store
-            await place.webhooks.stop()
-            await place.invent(1)
-            await place.fleet.stop()
-            async with town(store, naps.outside(), allow=[]) as later:
-                await until(lambda: len(naps.taken) == 4)
+        async with webhook_fleet(outside=pauses.outside()) as fleet:
+            await fleet.create(receiver)
+            store = fleet.fleet.store
+            await fleet.webhooks.stop()
+            await fleet.invent(1)
+            await fleet.fleet.stop()
+            async with webhook_fleet(store, pauses.outside(), allow=[]) as later:
+                await wait_until_async(lambda: len(pauses.taken) == 4)
                 assert "may not be sent" in (await later.status()).last_error
-            await place.fleet.start()
-    assert receiver.got == []
+            await fleet.fleet.start()
+    assert receiver.requests == []

@@ -17,14 +17,14 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.webhooks.targets import Targets
 from fairwarning.service.webhooks.webhooks import Webhooks
 from fairwarning.store.sqlite import SQLiteStore
-from tests.fixtures.fleet import NOON
-from tests.service.rig import standalone
-from tests.webhooks.rig import ALLOWED, SECRET, QuickDriver
+from tests.fixtures.fleet import NOON, standalone
+from tests.fixtures.receiver import SECRET
+from tests.webhooks.webhook_fleet import ALLOWED, InstantDriver
 
 
 async def work(path: Path, url: str, reboots: int) -> None:
     """Serve until killed."""
-    fleet = Fleet(SQLiteStore(path, ballast_bytes=4096), VirtualClock(NOON), QuickDriver())
+    fleet = Fleet(SQLiteStore(path, ballast_bytes=4096), VirtualClock(NOON), InstantDriver())
     await fleet.start()
     webhooks = Webhooks(fleet, Targets(ALLOWED))
     await webhooks.start()

@@ -1,15 +1,12 @@
-"""What hostile tests start from, and how they know that the endpoint has seen their bytes."""
+"""An endpoint prepared for hostile tests, and connections that it is known to have seen."""
 
 import resource
-from collections.abc import Callable
 
 import pytest
 
 from fairwarning.metadata.connection import Connection
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.wire import TARGET, Client, get
-
-_LOOKS = 20_000  # at most; each lets the endpoint's loop turn once
 
 HELD = get('If-None-Match: "2"', target=f"{TARGET}&wait=300")
 """A long poll that is held after `prepare`."""
@@ -22,23 +19,8 @@ def prepare(it: EndpointHarness) -> str:
     event = it.freeze("av_1").id
     it.tick()  # that somebody polled is on record: nothing more is to be written
     it.run(it.fleet.settled())
-    stop_time(it)
+    it.stop_ticking()
     return event
-
-
-def stop_time(it: EndpointHarness) -> None:
-    """From now on only `it.tick()` lets the endpoint's seconds pass."""
-    ticker = it.server._ticker
-    assert ticker is not None
-    it.call(ticker.cancel)
-
-
-def until(it: EndpointHarness, holds: Callable[[], bool]) -> None:
-    """Let the endpoint's loop turn until this is so."""
-    for _ in range(_LOOKS):
-        if it.call(holds):
-            return
-    raise AssertionError("it never came about")
 
 
 def turn(it: EndpointHarness) -> None:
@@ -56,7 +38,7 @@ def client_of(it: EndpointHarness, machine: str = "av_0") -> Client:
     """A connection of this machine, and the endpoint knows of it."""
     before = it.server.accepted
     client = Client(it.open(machine))
-    until(it, lambda: it.server.accepted > before)
+    it.wait_until(lambda: it.server.accepted > before)
     return client
 
 
@@ -64,7 +46,7 @@ def hold(it: EndpointHarness, client: Client, request: bytes = HELD) -> None:
     """Send a long poll, and see that it is held."""
     before = it.server.counts.held
     client.send(request)
-    until(it, lambda: it.server.counts.held > before)
+    it.wait_until(lambda: it.server.counts.held > before)
 
 
 def allow_files(count: int) -> None:

@@ -13,8 +13,7 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Report
 from fairwarning.machines.process import ProcessDriver
-
-DEADLINE_SECONDS = 15.0
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.exec import command; command()")
 
@@ -31,14 +30,6 @@ while :; do echo >> {out}/count; sleep 0.01; done
 """
 
 
-async def until(condition: Callable[[], bool], what: str = "") -> None:
-    """Wait until something is so, which it will be soon."""
-    deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline, f"never happened: {what}"
-        await asyncio.sleep(0.01)
-
-
 async def steady(read: Callable[[], object]) -> bool:
     """Whether something stands still for longer than any of our programs ever does."""
     before = read()
@@ -46,8 +37,8 @@ async def steady(read: Callable[[], object]) -> bool:
     return read() == before
 
 
-class Others:
-    """Keeps what has no program, and says that it is done."""
+class FallbackDriver:
+    """Takes the impacts on machines without a program, and reports them as done."""
 
     def __init__(self) -> None:
         self.given: list[str] = []
@@ -57,8 +48,8 @@ class Others:
         report(impact, "")
 
 
-class Doors:
-    """Answers each request with the scope and machine whose door it came through."""
+class MachineListeners:
+    """Answers each request with the scope and machine whose listener it came through."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -91,7 +82,7 @@ class Doors:
         return close
 
 
-class Stage:
+class ProcessDriverHarness:
     """A service in a folder. It may end and another come, as often as a test likes."""
 
     def __init__(self, folder: Path) -> None:
@@ -99,8 +90,8 @@ class Stage:
         self.data = folder / "data"
         self.data.mkdir()
         self.programs: list[subprocess.Popen[bytes]] = []
-        self.others = Others()
-        self.doors = Doors()
+        self.fallback = FallbackDriver()
+        self.listeners = MachineListeners()
         self.reports: dict[str, list[str]] = {}
         self.driver: ProcessDriver
         self._impacts = 0
@@ -111,7 +102,7 @@ class Stage:
         await self.driver.listen()
 
     def make_driver(self) -> ProcessDriver:
-        return ProcessDriver(self.others, self._find, self.doors, self.data)
+        return ProcessDriver(self.fallback, self._find, self.listeners, self.data)
 
     async def _find(self, name: str) -> tuple[str, Machine]:
         if name == "shy":
@@ -146,7 +137,7 @@ class Stage:
         (self.folder / str(number)).mkdir()
         script = COUNTER.format(out=self.folder / str(number))
         program = self.start("sh", "-c", script, **settings)  # type: ignore[arg-type]
-        await until(lambda: self.count(number) > 0, "it counts")
+        await wait_until_async(lambda: self.count(number) > 0, "it counts")
         return program
 
     def out(self, number: int = 0) -> str:
@@ -171,7 +162,7 @@ class Stage:
 
     async def code(self, program: subprocess.Popen[bytes]) -> int:
         """Its exit code, once it has ended."""
-        await until(lambda: program.poll() is not None, "it ends")
+        await wait_until_async(lambda: program.poll() is not None, "it ends")
         assert program.returncode is not None
         return program.returncode
 
@@ -194,7 +185,7 @@ class Stage:
 
     async def over(self, impact: str) -> str:
         """How an impact went, once it is over."""
-        await until(lambda: impact in self.reports, f"{impact} is over")
+        await wait_until_async(lambda: impact in self.reports, f"{impact} is over")
         (error,) = self.reports[impact]
         return error
 
@@ -213,9 +204,9 @@ class Stage:
             if program.poll() is None:
                 program.send_signal(signal.SIGKILL)
         for program in self.programs:
-            program.wait(DEADLINE_SECONDS)
-        await until(lambda: not self.left(), "nothing is left behind")
-        assert not self.doors.open
+            program.wait(LIMIT_SECONDS)
+        await wait_until_async(lambda: not self.left(), "nothing is left behind")
+        assert not self.listeners.open
 
 
 def _mentioning(text: str, where: str) -> list[int]:
@@ -228,9 +219,9 @@ def _mentioning(text: str, where: str) -> list[int]:
 
 
 @asynccontextmanager
-async def stage(folder: Path) -> AsyncIterator[Stage]:
+async def process_harness(folder: Path) -> AsyncIterator[ProcessDriverHarness]:
     """A service that runs, and is cleaned up after."""
-    made = Stage(folder)
+    made = ProcessDriverHarness(folder)
     await made.begin()
     try:
         yield made

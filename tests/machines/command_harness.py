@@ -13,8 +13,7 @@ import uvloop
 
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
-from tests.machines.stage import until
-from tests.service.rig import LONGEST_SECONDS
+from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until_async
 
 MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 Test = Callable[[Path], Coroutine[Any, Any, None]]
@@ -32,14 +31,14 @@ def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
 
     def run(make_loop: MakeLoop, tmp_path: Path) -> None:
         with asyncio.Runner(loop_factory=make_loop) as runner:
-            runner.run(asyncio.wait_for(test(tmp_path), LONGEST_SECONDS))
+            runner.run(asyncio.wait_for(test(tmp_path), OUTER_LIMIT_SECONDS))
 
     run.__name__, run.__doc__ = test.__name__, test.__doc__
     loops = [asyncio.new_event_loop, uvloop.new_event_loop]
     return pytest.mark.parametrize("make_loop", loops, ids=["asyncio", "uvloop"])(run)
 
 
-class Stage:
+class CommandDriverHarness:
     """One driver after another, all with the same memory."""
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +88,7 @@ class Stage:
 
     async def over(self, name: str = "one", times: int = 1) -> str:
         """How an impact went, once it is over."""
-        await until(lambda: len(self.reports.get(name, [])) == times, f"{name} is over")
+        await wait_until_async(lambda: len(self.reports.get(name, [])) == times, f"{name} is over")
         return self.reports[name][-1]
 
     async def outcome(self, script: str, *, check: str = "", seconds: float = 20.0) -> str:
@@ -109,7 +108,7 @@ class Stage:
 
     async def begun(self, runs: int = 1) -> None:
         """So many runs have begun."""
-        await until(lambda: self.words().count("begun") == runs, f"{runs} have begun")
+        await wait_until_async(lambda: self.words().count("begun") == runs, f"{runs} have begun")
 
     def go(self) -> None:
         """Let scripts that wait go on."""
@@ -126,9 +125,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path) -> AsyncIterator[Stage]:
+async def command_harness(folder: Path) -> AsyncIterator[CommandDriverHarness]:
     """Cleaned up after."""
-    made = Stage(folder)
+    made = CommandDriverHarness(folder)
     try:
         yield made
     finally:

@@ -1,20 +1,11 @@
-"""What the webhooks' tests share: a real receiver on loopback, a fleet that moves by itself."""
+"""A fleet with webhooks, whose impacts and pauses take no time."""
 
 import asyncio
-import hashlib
-import hmac
-import json
 import random
-import ssl
-import threading
-import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -31,12 +22,11 @@ from fairwarning.service.webhooks.webhooks import Status, Webhooks
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Entry, Store
-from tests.fixtures.fleet import NOON
-from tests.service.rig import standalone
+from tests.fixtures.fleet import NOON, standalone
+from tests.fixtures.receiver import SECRET, Receiver
+from tests.fixtures.waiting import wait_until_async
 
-SECRET = "a secret of a test".replace(" ", "-")
 ALLOWED = ("127.0.0.1", "localhost")
-LONGEST_SECONDS = 25.0
 TOLD = frozenset({Did.SCHEDULED, Did.APPROVED, Did.STARTED, Did.CANCELLED, Did.LAPSED, Did.ENDED})
 
 
@@ -48,149 +38,10 @@ STORES: dict[str, Make] = {
 each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
 
 
-# --- The receiver --------------------------------------------------------------------------------
-
-
-@dataclass
-class Got:
-    """A request as it arrived."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:  # noqa: ANN401  (whatever was sent)
-        """Its body, read."""
-        return json.loads(self.body)
-
-
-@dataclass
-class Reply:
-    """What to answer; `raw` takes the connection over instead."""
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    raw: Callable[[BaseHTTPRequestHandler], None] | None = None
-
-
-AGREES = {"WebHook-Allowed-Origin": "*"}
-
-
-def agree(_: Got) -> Reply:
-    """To everything."""
-    return Reply(headers=AGREES)
-
-
-def in_turn(*replies: Reply) -> Callable[[Got], Reply]:
-    """One reply after another, the last for ever; handshakes are agreed to in between."""
-    left = list(replies)
-
-    def answer(got: Got) -> Reply:
-        if got.method == "OPTIONS":
-            return agree(got)
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return answer
-
-
-class Receiver:
-    """A real HTTP server that notes what it gets and answers as told."""
-
-    def __init__(
-        self, answer: Callable[[Got], Reply] = agree, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self.answer = answer
-        self.got: list[Got] = []
-        self.closing = threading.Event()
-        receiver = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def handle_any(self) -> None:
-                receiver._handle(self)
-
-            do_POST = do_OPTIONS = do_GET = handle_any  # noqa: N815  (the server looks for these)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 64
-
-            def handle_error(self, *_: object) -> None:
-                """A client that hangs up is part of these tests."""
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        if tls:
-            self._server.socket = tls.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-        self.port: int = self._server.server_address[1]
-        scheme = "https" if tls else "http"
-        self.url = f"{scheme}://127.0.0.1:{self.port}/hook?from=test"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
-
-    def _handle(self, handler: BaseHTTPRequestHandler) -> None:
-        length = int(handler.headers.get("Content-Length", "0"))
-        headers = {name.lower(): value for name, value in handler.headers.items()}
-        got = Got(handler.command, handler.path, headers, handler.rfile.read(length))
-        self.got.append(got)
-        reply = self.answer(got)
-        if reply.raw:
-            reply.raw(handler)
-            return
-        handler.send_response(reply.status)
-        for name, value in reply.headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(reply.body)))
-        handler.end_headers()
-        handler.wfile.write(reply.body)
-
-    def hang(self, _: object = None) -> None:
-        """Answer nothing until the test is over."""
-        self.closing.wait(LONGEST_SECONDS)
-
-    @property
-    def posts(self) -> list[Got]:
-        """The messages."""
-        return [got for got in self.got if got.method == "POST"]
-
-    @property
-    def ids(self) -> list[int]:
-        """The journal numbers of the messages that are about events."""
-        return [int(one.json["id"]) for one in self.posts if one.json["id"].isdigit()]
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.closing.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-
-def verified(got: Got, secret: str = SECRET) -> bool:
-    """Whether the signature is that of the body, checked as the documentation shows."""
-    parts = dict(part.split("=", 1) for part in got.headers["x-fairwarning-signature"].split(","))
-    expected = hmac.new(
-        secret.encode(), parts["t"].encode() + b"." + got.body, hashlib.sha256
-    ).hexdigest()
-    return hmac.compare_digest(parts["v1"], expected)
-
-
 # --- Time ----------------------------------------------------------------------------------------
 
 
-class Naps:
+class CountedPauses:
     """Pauses that take no time but are counted, as far as there are any left."""
 
     def __init__(self, most: int = 1_000_000) -> None:
@@ -216,18 +67,10 @@ class Naps:
         return Outside(**(given | settings))
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Return once it holds; fail if it never does."""
-    ends = time.monotonic() + LONGEST_SECONDS
-    while not condition():
-        assert time.monotonic() < ends, "it never came to pass"
-        await asyncio.sleep(0.002)
-
-
 # --- The fleet -----------------------------------------------------------------------------------
 
 
-class QuickDriver:
+class InstantDriver:
     """Carries everything out at once."""
 
     def carry_out(self, impact: Impact, report: Report) -> None:
@@ -235,7 +78,7 @@ class QuickDriver:
         asyncio.get_running_loop().call_soon(report, impact, "")
 
 
-class Town:
+class WebhookFleet:
     """A fleet with webhooks, and the means to make things happen in it."""
 
     def __init__(self, fleet: Fleet, webhooks: Webhooks) -> None:
@@ -267,7 +110,7 @@ class Town:
         event = await self.restart(name)
         await self.fleet.submit(Approve(scope=name, events=(event,), actor=name))
         await self.fleet.settled()
-        await until(lambda: not self._busy(name))
+        await wait_until_async(lambda: not self._busy(name))
         return event
 
     def _busy(self, name: str) -> bool:
@@ -283,7 +126,7 @@ class Town:
         """Return once everything so far was sent or given up, and that is durable."""
         last = (await self.told())[-1]
         delivery = self.webhooks._deliveries[f"webhook::{name}"]
-        await until(lambda: delivery._kept >= last)
+        await wait_until_async(lambda: delivery._kept >= last)
 
     async def status(self, name: str = "ops") -> Status:
         """How a subscription is."""
@@ -311,21 +154,23 @@ class Town:
 
 
 @asynccontextmanager
-async def town(
+async def webhook_fleet(
     store: Store | None = None,
     outside: Outside | None = None,
     allow: Sequence[str] = ALLOWED,
     **settings: Any,  # noqa: ANN401  (any setting)
-) -> AsyncIterator[Town]:
+) -> AsyncIterator[WebhookFleet]:
     """A running fleet with webhooks."""
     store = store or MemoryStore()
     clock = RealClock() if store.shared else VirtualClock(NOON)
-    fleet = Fleet(store, clock, QuickDriver())
+    fleet = Fleet(store, clock, InstantDriver())
     await fleet.start()
-    webhooks = Webhooks(fleet, Targets(allow), outside=outside or Naps().outside(), **settings)
+    webhooks = Webhooks(
+        fleet, Targets(allow), outside=outside or CountedPauses().outside(), **settings
+    )
     await webhooks.start()
     try:
-        yield Town(fleet, webhooks)
+        yield WebhookFleet(fleet, webhooks)
     finally:
         await webhooks.stop()
         await fleet.stop()

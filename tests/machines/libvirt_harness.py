@@ -17,7 +17,7 @@ from fairwarning.machines.libvirt.driver import LibvirtDriver
 from fairwarning.machines.libvirt.host import library
 from fairwarning.machines.libvirt.record import MACHINE, RECORD, Record, read
 from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
-from tests.machines.stage import until
+from tests.fixtures.waiting import wait_until_async
 
 URI = "test:///default"
 
@@ -102,7 +102,9 @@ class Hypervisor:
         mark = self.define("mark", running=False)
         mark.undefine()
         heard = (mark.UUIDString(), "undefined")
-        await until(lambda: heard in self._happened, "the last that happened is heard of")
+        await wait_until_async(
+            lambda: heard in self._happened, "the last that happened is heard of"
+        )
         uuid, made = self._made[name]
         return " ".join([event for one, event in self._happened if one == uuid][made:])
 
@@ -139,8 +141,8 @@ def impact(kind: str, machine: str = "web_0", seconds: int = -1, number: int = 1
     )
 
 
-class Hands:
-    """A driver, and what it reported."""
+class LibvirtDriverHarness:
+    """A libvirt driver, and what it reported."""
 
     def __init__(self, driver: LibvirtDriver) -> None:
         self.driver = driver
@@ -155,19 +157,19 @@ class Hands:
         """Hand them over, and wait until all are over; what went wrong."""
         so_far = len(self.reports)
         self.give(*impacts)
-        await until(lambda: len(self.reports) == so_far + len(impacts), "all are over")
+        await wait_until_async(lambda: len(self.reports) == so_far + len(impacts), "all are over")
         return "; ".join(filter(None, (error for _, error in self.reports[so_far:])))
 
 
 @asynccontextmanager
-async def hands(
+async def libvirt_harness(
     uri: str = URI,
     *,
     claim_seconds: float = 0.4,
     timeout_seconds: float = 20,
     destination: str = "",
-) -> AsyncIterator[Hands]:
-    """A driver in a hurry."""
+) -> AsyncIterator[LibvirtDriverHarness]:
+    """A driver with short times."""
     driver = LibvirtDriver(
         uri,
         destination=destination,
@@ -176,6 +178,6 @@ async def hands(
         claim_seconds=claim_seconds,
     )
     try:
-        yield Hands(driver)
+        yield LibvirtDriverHarness(driver)
     finally:
         await driver.close()

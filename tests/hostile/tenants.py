@@ -1,4 +1,4 @@
-"""Machines that are strangers to each other, on each kind of connection that names its caller."""
+"""Machines of different tenants, on each kind of connection that identifies its machine."""
 
 import socket
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ TRANSPORTS = ("own-address", "source-address", "own-listener")
 
 
 @dataclass(frozen=True)
-class Party:
+class Tenant:
     """A machine, all that another might call it by, and its pending event."""
 
     machine: str
@@ -29,7 +29,7 @@ class Party:
         return self.machine.encode(), self.scope.encode(), self.event.encode()
 
 
-class Town:
+class TenantEndpoint:
     """An endpoint whose machines all connect in one way."""
 
     def __init__(self, it: EndpointHarness, transport: str) -> None:
@@ -38,35 +38,35 @@ class Town:
         self._by_source = it.listen(by_source_address)
         self._own: dict[str, int] = {}
 
-    def settle(self, number: int, *, machines: int = 1) -> Party:
+    def add_tenant(self, number: int, *, machines: int = 1) -> Tenant:
         """A scope of its own, which is on, with an event for its first machine."""
-        party = Party(f"vm-{number:02}-a", f"home-{number:02}", f"127.77.{number}.1")
+        tenant = Tenant(f"vm-{number:02}-a", f"home-{number:02}", f"127.77.{number}.1")
         self.it.create(
             CreateScope(
-                scope=party.scope,
+                scope=tenant.scope,
                 kind=ScopeKind.AVAILABILITY_SET,
-                machines=tuple(self.machine(party, n) for n in range(machines)),
+                machines=tuple(self.machine(tenant, n) for n in range(machines)),
             )
         )
-        self._own[party.machine] = self.it.listen(always(party.scope, party.machine))
-        self.it.run(self.it.fleet.poll(party.scope))
-        event = self.it.freeze(party.machine).id
-        return Party(party.machine, party.scope, party.address, event)
+        self._own[tenant.machine] = self.it.listen(always(tenant.scope, tenant.machine))
+        self.it.run(self.it.fleet.poll(tenant.scope))
+        event = self.it.freeze(tenant.machine).id
+        return Tenant(tenant.machine, tenant.scope, tenant.address, event)
 
     @staticmethod
-    def machine(party: Party, number: int = 0) -> Machine:
+    def machine(tenant: Tenant, number: int = 0) -> Machine:
         """The first machine of a scope, or another beside it."""
         if number == 0:
-            return Machine(name=party.machine, address=party.address)
-        return Machine(name=f"{party.scope}-spare-{number}")
+            return Machine(name=tenant.machine, address=tenant.address)
+        return Machine(name=f"{tenant.scope}-spare-{number}")
 
-    def open(self, party: Party) -> Client:
+    def open(self, tenant: Tenant) -> Client:
         """A connection of this machine."""
         if self.transport == "own-address":
-            return Client(self.it.open(party.machine))
+            return Client(self.it.open(tenant.machine))
         if self.transport == "own-listener":
-            return Client(socket.create_connection(("127.0.0.1", self._own[party.machine])))
-        return self.open_from(party.address)
+            return Client(socket.create_connection(("127.0.0.1", self._own[tenant.machine])))
+        return self.open_from(tenant.address)
 
     def open_from(self, source: str) -> Client:
         """A connection from this address."""
@@ -82,13 +82,13 @@ class Town:
         port = self.it.listen(always("home-99", "vm-99-a"))
         return Client(socket.create_connection(("127.0.0.1", port)))
 
-    def scopes(self, *parties: Party) -> list[Scope]:
+    def scopes(self, *tenants: Tenant) -> list[Scope]:
         """Everything there is to change."""
-        return [self.it.scope(party.scope) for party in parties]
+        return [self.it.scope(tenant.scope) for tenant in tenants]
 
 
 @contextmanager
-def town(transport: str) -> Iterator[Town]:
-    """An empty one."""
+def tenant_endpoint(transport: str) -> Iterator[TenantEndpoint]:
+    """An endpoint without tenants."""
     with EndpointHarness() as it:
-        yield Town(it, transport)
+        yield TenantEndpoint(it, transport)

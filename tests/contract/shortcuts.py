@@ -1,7 +1,6 @@
-"""What the contract's tests share: a few fleets, and short ways to say and to see things."""
+"""Short ways to make a fleet, to act on it and to look at it, for the tests of the contract."""
 
-import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from fairwarning.core.commands import Approve, Cancel, CreateSet, Operate
 from fairwarning.core.decision import Did
@@ -102,10 +101,3 @@ def succeeded(harness: FleetHarness, *operations: str) -> bool:
 def names(prefix: str, ids: Iterable[int]) -> list[str]:
     """Instance names of a set."""
     return [f"{prefix}_{n}" for n in ids]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let other tasks run until something holds; fail if it never does."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  (no event to wait for: what is seen is the test)
-            await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Scenarios as tests write them, and what comes of them."""
+"""Scenarios built from the steps that a test writes, and what comes of playing them."""
 
 from fairwarning.testing.scenarios import Difference, Scenario, Verdict, play, read
 
