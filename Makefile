@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help .venv az run test test-all test-qemu check bench conformance docs clean
+.PHONY: help .venv az run test test-all test-qemu test-containers check bench conformance docs clean
 
 # The first Python that is new enough; name another with  make PYTHON=/path/to/python
 new_enough := import sys; sys.exit(sys.version_info < (3, 11))
@@ -21,7 +21,7 @@ py := .venv/bin/python
 pip_install := $(py) -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
 help: ## show this list
-	@sed -n 's/^\([a-z.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 .venv: .venv/.ready ## set up everything that running and testing need
 
@@ -37,10 +37,13 @@ test: .venv ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
 
 test-all: test ## the same, then the long campaigns: simulator, crashes, cluster, certify, fuzzing
-	$(pytest) -m campaign $(ARGS)
+	$(pytest) -m "campaign or hypothesis" --hypothesis-profile=fixed $(ARGS)
 
 test-qemu: .venv ## a real guest in QEMU is told, approves and is rebooted (minutes; needs libvirt and QEMU)
 	FAIRWARNING_QEMU=1 $(py) -m pytest -rs -p no:randomly tests/qemu $(ARGS)
+
+test-containers: .venv .cache/containers/compose/.ready ## build and run the container image and compose.yaml (minutes; needs root and Podman)
+	FAIRWARNING_CONTAINERS=1 $(py) -m pytest -rs -p no:randomly tests/containers $(ARGS)
 
 check: .venv ## lint, format, types, import rules
 	$(py) -m ruff check
@@ -83,4 +86,10 @@ clean: ## remove whatever these commands made
 	@echo "Setting up .venv-az (about three minutes, once)"
 	@$(PYTHON) -m venv --without-pip .venv-az
 	@$(py) -m pip --python .venv-az/bin/python install -qq --disable-pip-version-check --group az
+	@touch $@
+
+# In an environment of its own, as it is a program that tests start.
+.cache/containers/compose/.ready: .venv/.ready
+	@$(PYTHON) -m venv --clear --without-pip .cache/containers/compose
+	@$(py) -m pip --python .cache/containers/compose/bin/python install -qq --disable-pip-version-check --constraint constraints.txt --group compose
 	@touch $@

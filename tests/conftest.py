@@ -13,13 +13,14 @@ from tests.conformance.rows import check
 
 MadeItems = pytest.Item | pytest.Collector | list[pytest.Item | pytest.Collector] | None
 
-# "fixed" draws the same examples in every run, so that red means a change and nothing else.
-# Look for new ones with  make test ARGS=--hypothesis-profile=explore
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None, print_blob=True)
-settings.register_profile(
-    "explore", derandomize=False, max_examples=2_000, deadline=None, print_blob=True
-)
-settings.load_profile("fixed")
+# "short" (make test) and "fixed" (make test-all) draw the same examples in every run, so that red
+# means a change and nothing else. Look for new ones with
+#   make test ARGS="-m hypothesis --hypothesis-profile=explore"
+_ALWAYS = settings(database=None, deadline=None, print_blob=True)
+settings.register_profile("short", _ALWAYS, derandomize=True, max_examples=25)
+settings.register_profile("fixed", _ALWAYS, derandomize=True, max_examples=100)
+settings.register_profile("explore", _ALWAYS, derandomize=False, max_examples=2_000)
+settings.load_profile("short")
 
 # A run in the background of a script starts with Ctrl-C ignored, and the programs that tests start
 # and interrupt would inherit that.
@@ -29,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Say how this run draws its examples; pytest-randomly says its seed by itself."""
-    name = config.getoption("--hypothesis-profile", default=None) or "fixed"
+    name = config.getoption("--hypothesis-profile", default=None) or "short"
     used = settings.get_profile(name)
     return f"examples: profile {name}, derandomize={used.derandomize}, {used.max_examples} a test"
 

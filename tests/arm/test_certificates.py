@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from fairwarning.arm import signing
 from fairwarning.arm.certificates import Authority
 from fairwarning.core.errors import Refused
+from tests.campaigns import split
 from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
 
@@ -231,21 +232,21 @@ def test_somebody_else_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert shown(Authority(tmp_path, []))
 
 
-def test_threads_agree(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attempt", split(range(10), 1))
+def test_threads_agree(tmp_path: Path, attempt: int) -> None:
     """Threads that prepare at once end with one authority, whose files fit."""
-    for attempt in range(10):
-        barrier, folder = Barrier(6), tmp_path / str(attempt)
+    barrier = Barrier(6)
 
-        def prepare(folder: Path = folder, barrier: Barrier = barrier) -> bytes:
-            barrier.wait()
-            Authority(folder, []).prepare()
-            return (folder / "ca.pem").read_bytes()
+    def prepare() -> bytes:
+        barrier.wait()
+        Authority(tmp_path, []).prepare()
+        return (tmp_path / "ca.pem").read_bytes()
 
-        with ThreadPoolExecutor(6) as pool:
-            published = {future.result() for future in [pool.submit(prepare) for _ in range(6)]}
-        assert len(published) == 1
-        assert modes(folder) == {"ca.pem": 0o644, "ca.key": 0o600}
-        assert shown(Authority(folder, []))
+    with ThreadPoolExecutor(6) as pool:
+        published = {future.result() for future in [pool.submit(prepare) for _ in range(6)]}
+    assert len(published) == 1
+    assert modes(tmp_path) == {"ca.pem": 0o644, "ca.key": 0o600}
+    assert shown(Authority(tmp_path, []))
 
 
 def test_processes_agree(tmp_path: Path) -> None:

@@ -20,13 +20,15 @@ from tests.bench.fleets import SMALL_FLEET
 from tests.bench.machine import describe
 from tests.bench.past import HOT, Author, Written
 from tests.bench.stage import SMOKE, Stage
+from tests.campaigns import split
 from tests.fixtures.postgres.programs import NoPostgreSQL
 
+QUICK = ("decisions", "commands", "visible", "history", "startup", "serving", "pollers")
 # Differences of two noisy numbers.
 MAY_BE_NEGATIVE = {"bytes a machine", "÷ its JSON", "KiB each", "more, MiB"}
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("name", split([*QUICK, *sorted(BENCHMARKS.keys() - QUICK)], len(QUICK)))
 def test_yields_sane_figures(name: str, tmp_path: Path) -> None:
     """Every benchmark runs to its end, reports each step, and fills its table with numbers."""
     steps: list[int] = []

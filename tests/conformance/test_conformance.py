@@ -125,5 +125,5 @@ def test_a_run_says_how_it_draws_its_examples(pytester: pytest.Pytester) -> None
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile("def test_it(): ...")
     result = pytester.runpytest()
-    result.stdout.fnmatch_lines(["Using --randomly-seed=*", "examples: profile fixed*True*"])
+    result.stdout.fnmatch_lines(["Using --randomly-seed=*", "examples: profile short*True*"])
     result.assert_outcomes(passed=1)

@@ -36,6 +36,14 @@ def test_compose_takes_its_file() -> None:
     lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE)
 
 
+def test_podman_takes_both_files() -> None:
+    """They use nothing that Docker has and Podman or podman-compose refuses or ignores."""
+    (compose,) = documents(COMPOSE)
+    assert "configs" not in compose
+    assert [name for name, service in services().items() if "tmpfs" in service] == []
+    assert "--start-interval" not in instructions("HEALTHCHECK")[0]
+
+
 def copied() -> list[str]:
     """What the image takes from the clone."""
     lines = [one.split() for one in instructions("COPY") if not one.startswith("--from")]
@@ -66,9 +74,22 @@ def test_it_is_nobody_in_particular() -> None:
     number = user.split(":")[0]
     assert user == f"{number}:{number}"
     assert int(number) >= 10_000
-    for one in services().values():
-        (mount,) = one["tmpfs"]
-        assert mount == f"{healthcheck().option('--data')}:uid={number},gid={number},mode=0700"
+    (compose,) = documents(COMPOSE)
+    for name in services():
+        options = compose["volumes"][name]["driver_opts"]
+        assert options["type"] == "tmpfs"
+        assert options["o"] == f"uid={number},gid={number},mode=0700"
+
+
+def test_each_process_has_a_folder_of_its_own() -> None:
+    """In memory, where the health check looks; the fleet file is the only other mount."""
+    (compose,) = documents(COMPOSE)
+    for name, service in services().items():
+        fleet, own = service["volumes"]
+        assert fleet == f"./fleet.toml:{composed()[0].words[1]}:ro"
+        assert own == f"{name}:{healthcheck().option('--data')}"
+    assert (COMPOSE.parent / "fleet.toml").is_file()
+    assert services().keys() <= compose["volumes"].keys()
 
 
 def test_the_base_is_pinned() -> None:
@@ -79,9 +100,9 @@ def test_the_base_is_pinned() -> None:
 
 
 def test_both_processes_are_equal() -> None:
-    """But for where the host has them."""
+    """But for where the host has them, and for their folders."""
     one, two = services().values()
-    assert {**one, "ports": None} == {**two, "ports": None}
+    assert {**one, "ports": None, "volumes": None} == {**two, "ports": None, "volumes": None}
     ports = [port.split(":")[1] for process in (one, two) for port in process["ports"]]
     assert len(set(ports)) == len(ports)
 

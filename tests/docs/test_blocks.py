@@ -26,7 +26,9 @@ PAGES = [page for page in pages() if GENERATED not in page.parents and list(bloc
 ELSEWHERE = ("not run: ", "tested by ")
 _INSIDE = re.compile(r"^\$ fairwarning (exec|certify) ", re.MULTILINE)
 _CURL = re.compile(r"^\$ (?:.* )?curl ", re.MULTILINE)
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the page shows curl, and curl is not installed")
+needs_curl = pytest.mark.skipif(
+    shutil.which("curl") is None, reason="the page shows curl, and curl is not installed"
+)
 _LEAST_REASON = 10  # characters; a mark without a reason is none
 
 

@@ -3,13 +3,13 @@
 Nothing here asks the link-local address, save in a network of its own that has only loopback.
 """
 
+import fcntl
 import os
 import socket
-import subprocess
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import dhcp, discover
 from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
-from tests.fixtures import isolation
-from tests.fixtures.programs import run_python
+from tests.fixtures import private_network
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.guest.clients import Asynchronous, Client, Plain
@@ -297,46 +296,44 @@ def test_nobody_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- In a network of its own ----------------------------------------------------------------------
 
-INSIDE = """
-import fcntl, socket, struct, sys, threading
-from fairwarning import ScheduledEvents, Unavailable
-from fairwarning.guest.discover import discover
-from tests.fixtures.isolation import enter_or_exit
-enter_or_exit()
-assert [name for _, name in socket.if_nameindex()] == ["lo"]
-try:
-    discover()
-except Unavailable as error:
-    assert "169.254.169.254 does not answer" in str(error), error
-    assert "DHCP" in str(error), error
-else:
-    sys.exit("there was an endpoint")
-address = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, bytes((169, 254, 169, 254)))
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-    fcntl.ioctl(any_socket, 0x8916, address)
-server = socket.create_server(("169.254.169.254", 80))
-def serve():
-    for body in (b"{}", b'{"DocumentIncarnation":1,"Events":[]}'):
-        client, _ = server.accept()
-        client.recv(4096)
-        client.sendall(b"HTTP/1.0 200 OK\\r\\nContent-Length: %d\\r\\n\\r\\n%s" % (len(body), body))
-        client.close()
-threading.Thread(target=serve, daemon=True).start()
-assert discover() == "http://169.254.169.254"
-with ScheduledEvents() as client:
-    assert client.document().incarnation == 1
-print("found")
-"""
+METADATA = "169.254.169.254"
+SIOCSIFADDR = 0x8916
+
+
+def _find_it_by_its_address() -> None:
+    """Inside: the endpoint is not found before it is there, and found afterwards."""
+    assert [name for _, name in socket.if_nameindex()] == ["lo"]
+    os.environ.pop(VARIABLE, None)
+    with pytest.raises(Unavailable, match=r"169\.254\.169\.254 does not answer.*DHCP"):
+        discover.discover()
+    with _endpoint():
+        assert discover.discover() == f"http://{METADATA}"
+        with ScheduledEvents() as client:
+            assert client.document().incarnation == 1
+
+
+@contextmanager
+def _endpoint() -> Iterator[None]:
+    """An endpoint at the address that every machine in Azure knows."""
+    address = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(METADATA))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFADDR, address)
+
+    def serve() -> None:
+        for body in (b"{}", b'{"DocumentIncarnation":1,"Events":[]}'):
+            client, _ = server.accept()
+            with client:
+                client.recv(4096)
+                head = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)
+                client.sendall(head + body)
+
+    with socket.create_server((METADATA, 80)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield
 
 
 @pytest.mark.spec("G7")
 @needs_linux
-def test_the_link_local_address(tmp_path: Path) -> None:
-    """First nobody is there, then an endpoint is, and a client that is told nothing finds it."""
-    (tmp_path / "home").mkdir()
-    environment = isolation.environment(os.environ, tmp_path)
-    environment.pop(VARIABLE, None)
-    ran = run_python(INSIDE, env=environment, stderr=subprocess.STDOUT)
-    if ran.returncode == isolation.FORBIDDEN:
-        pytest.skip(ran.stdout.strip())
-    assert (ran.returncode, ran.stdout) == (0, "found\n")
+def test_the_link_local_address() -> None:
+    """A client that is told nothing finds the endpoint where every machine in Azure does."""
+    private_network.run_inside(_find_it_by_its_address)

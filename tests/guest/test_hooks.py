@@ -1,5 +1,6 @@
 """Hooks are real programs, servers and functions here, and they behave as badly as they can."""
 
+import gc
 import json
 import os
 import socket
@@ -146,7 +147,8 @@ def program(code: str, name: str = "it") -> Hook:
 
 
 def descriptors() -> int:
-    """How many files this process has open."""
+    """How many files this process has open, without what an earlier test has left to collect."""
+    gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -245,7 +247,7 @@ def test_a_program_that_cannot_be_started_fails(tmp_path: Path, name: str, faile
     with hook_harness() as harness:
         harness.run(Hook("it", Phase.SCHEDULED, Kind.COMMAND, command=(path,)))
         assert harness.failure() == failed + path
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_odd_events_do_not_keep_a_program_from_running() -> None:
@@ -346,7 +348,7 @@ os._exit(1)
             service.recv(1)  # it lives
         main.close()
         service.close()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_a_service_that_floods_does_not_keep_us(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,7 +380,7 @@ def test_a_program_need_not_read_its_stdin(size: int) -> None:
         harness.run(program("import sys; sys.stdin.read(5)"), event=large)
         harness.run(program("import sys; assert len(sys.stdin.read()) > " + str(size)), event=large)
         assert {failed for *_, failed in harness.ends()} == {""}
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.spec("G4")
@@ -549,7 +551,7 @@ def test_a_system_out_of_threads_fails_a_hook(monkeypatch: pytest.MonkeyPatch, a
         harness.run(program(""))
         assert harness.failure().endswith("can't start new thread")
         monkeypatch.undo()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_what_a_hook_said_is_logged_when_it_fails(caplog: pytest.LogCaptureFixture) -> None:

@@ -580,7 +580,11 @@ def test_the_event_itself_is_what_hooks_are_told() -> None:
 # --- At random ------------------------------------------------------------------------------------
 
 
+@pytest.mark.hypothesis
 @pytest.mark.spec("G4", "G5", "G6")
 def test_any_life_keeps_the_promises() -> None:
     """IG1 to IG5 hold through any readings, ends, looks, times and crashes."""
-    run_state_machine_as_test(Lives, settings=settings(max_examples=200, stateful_step_count=40))
+    examples = 2 * settings().max_examples
+    run_state_machine_as_test(
+        Lives, settings=settings(max_examples=examples, stateful_step_count=40)
+    )

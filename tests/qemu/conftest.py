@@ -1,16 +1,16 @@
-"""Every test here runs isolated (see tests/fixtures/isolation.py), if it was asked for at all."""
+"""Every test here runs in a private network, if it was asked for at all."""
 
 import pytest
 
-from tests.fixtures.isolation import isolate
+from tests.fixtures import private_network
 from tests.qemu.needs import missing
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run each test in an isolated process."""
-    isolate(item, _skip_if_missing)
+    """A guest, its host and the service see one another and nothing else."""
+    private_network.isolate(item, _check)
 
 
-def _skip_if_missing() -> None:
+def _check() -> None:
     if reason := missing():
         pytest.skip(reason)

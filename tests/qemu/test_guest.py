@@ -20,7 +20,7 @@ grace_seconds = 15
 [[machine]]
 name = "gateway"
 """
-METADATA = ("127.0.0.1", 8169)  # free where it is isolated; a guest finds it again after a restart
+METADATA = ("127.0.0.1", 8169)  # free in a private network; a guest finds it again after a restart
 
 
 @contextmanager

@@ -1,23 +1,22 @@
-"""Every test here runs isolated (see tests/fixtures/isolation.py): no process reaches further."""
+"""Every test here runs in a private network: nothing that it starts reaches further."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from tests.fixtures.isolation import is_inside, isolate, note_skip
+from tests.fixtures import private_network
 from tests.fixtures.requirements import installed_az
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run each test in an isolated process, unless it would only say there that az is missing."""
-    isolate(item, installed_az if "az" in getattr(item, "fixturenames", ()) else lambda: None)
+    """Run a test, and its fixtures, in a private network."""
 
+    def check() -> None:
+        if "az" in getattr(item, "fixturenames", ()):
+            installed_az()
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Inside, say why a test was skipped."""
-    if is_inside() and report.skipped and isinstance(report.longrepr, tuple):
-        note_skip(report.longrepr[2].removeprefix("Skipped: "))
+    private_network.isolate(item, check)
 
 
 @pytest.fixture

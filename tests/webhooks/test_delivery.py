@@ -14,6 +14,7 @@ from fairwarning.service.webhooks.delivery import State
 from fairwarning.service.webhooks.messages import Message
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import Entry
+from tests.campaigns import split
 from tests.fixtures.controlled_fleet import ControlledStore
 from tests.fixtures.fleet import standalone
 from tests.fixtures.receiver import (
@@ -359,7 +360,8 @@ async def test_cursors_are_written_together() -> None:
     assert len(receiver.posts) == limits.SUBSCRIPTIONS
 
 
-def test_ten_thousand_messages_are_drained_in_bounded_memory() -> None:
+@pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))
+def test_ten_thousand_messages_are_drained_in_bounded_memory(messages: int) -> None:
     """A long backlog arrives whole and in order; only a page of it is ever held."""
     got: list[int] = []
 
@@ -375,7 +377,7 @@ def test_ten_thousand_messages_are_drained_in_bounded_memory() -> None:
         port = server.sockets[0].getsockname()[1]
         async with server, webhook_fleet() as fleet:
             await fleet.webhooks.create("ops", f"http://127.0.0.1:{port}/", handshake=False)
-            entries = await fleet.invent(10_000)
+            entries = await fleet.invent(messages)
             delivery = fleet.webhooks._deliveries["webhook::ops"]
             most = 0
             while delivery.cursor < entries[-1].number:

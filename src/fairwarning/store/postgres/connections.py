@@ -135,7 +135,9 @@ def _with_defaults(url: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.Error as error:
         raise Refused("BadDatabase", f"this is not a postgresql:// URL: {error}") from error
-    return make_conninfo(url, **{key: _DEFAULTS[key] for key in _DEFAULTS if key not in given})
+    defaults = {key: _DEFAULTS[key] for key in _DEFAULTS if key not in given}
+    # Else psycopg returns bytes for text, where the database was made in the locale C.
+    return make_conninfo(url, **defaults, client_encoding="UTF8")
 
 
 @contextmanager

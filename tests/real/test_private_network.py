@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures import isolation
+from tests.fixtures import private_network
 from tests.fixtures.programs import run_program
 
 DOCUMENTATION = ("192.0.2.1", 80)  # an address that nobody has
@@ -16,7 +16,7 @@ METADATA = ("169.254.169.254", 80)
 @pytest.mark.parametrize("address", [DOCUMENTATION, METADATA], ids=["anywhere", "metadata"])
 def test_there_is_no_way_out(address: tuple[str, int]) -> None:
     """Whoever looks for an address outside is told at once that there is no way to it."""
-    assert isolation.is_inside()
+    assert private_network.is_inside()
     with socket.socket() as client:
         client.settimeout(1)
         assert errno.ENETUNREACH == client.connect_ex(address)
@@ -59,8 +59,12 @@ def test_a_caller_s_settings_stay_outside(tmp_path: Path) -> None:
         "PYTEST_ADDOPTS": "-n 2",
         "HOME": "/elsewhere",
     }
-    expected = {"PATH": "/bin", "HOME": str(tmp_path / "home"), isolation.INSIDE: str(tmp_path)}
-    assert expected == isolation.environment(caller, tmp_path)
+    expected = {
+        "PATH": "/bin",
+        "HOME": str(tmp_path / "home"),
+        private_network.INSIDE: str(tmp_path),
+    }
+    assert expected == private_network.environment(caller, tmp_path)
 
 
 CASES = """
@@ -68,8 +72,8 @@ import pytest
 
 @pytest.fixture
 def inside():
-    from tests.fixtures import isolation
-    assert isolation.is_inside()
+    from tests.fixtures import private_network
+    assert private_network.is_inside()
 
 def test_passes(inside): pass
 def test_fails(inside): raise AssertionError("as it must")
@@ -80,13 +84,13 @@ def test_fails_as_expected(inside): raise AssertionError
 
 
 def test_outcomes_come_out(tmp_path: Path) -> None:
-    """An isolated test passes, fails or is skipped as it would outside."""
-    # One inside this one: the same hook, for tests that we know the outcome of.
-    conftest = "from tests.real.conftest import pytest_itemcollected, pytest_runtest_logreport"
+    """A test that runs in a private network passes, fails or is skipped as it would outside."""
+    # A private network inside this one: the same hook, for tests whose outcome we know.
+    conftest = "from tests.real.conftest import pytest_itemcollected"
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "test_cases.py").write_text(CASES)
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib\n")
-    env = {name: value for name, value in os.environ.items() if name != isolation.INSIDE}
+    env = {name: value for name, value in os.environ.items() if name != private_network.INSIDE}
     env["PYTHONPATH"] = os.pathsep.join(sys.path)  # with the project in it
     words = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", str(tmp_path)]
     said = run_program(*words, env=env, cwd=tmp_path).stdout

@@ -1,0 +1,89 @@
+"""Images that stand in for the official ones: no registry is needed, only Debian's packages."""
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.containers import settings
+from tests.containers.needs import CACHE
+from tests.containers.podman import DOWNLOAD_SECONDS, Podman
+from tests.containers.sandbox import Sandbox
+from tests.deploy.files import COMPOSE, documents, instructions
+
+ENTRYPOINT = Path(__file__).with_name("postgres-entrypoint.sh")
+_COMPLETE = "complete"  # a file in a store that has all its images
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """A Debian with some packages."""
+
+    name: str
+    stands_for: str  # its tag ends with the name of a Debian release
+    packages: str
+    hooks: tuple[str, ...]
+    change: str
+
+    def build(self, podman: Podman, folder: Path) -> None:
+        """Download and unpack its packages, and import the result."""
+        archive = folder / "root.tar"
+        release = self.stands_for.rpartition("-")[2]
+        options = ["--variant=minbase", f"--include={self.packages}", *self.hooks]
+        done = subprocess.run(
+            ["mmdebstrap", *options, release, archive],
+            capture_output=True,
+            text=True,
+            timeout=DOWNLOAD_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"no image can stand in for {self.stands_for}:\n{done.stderr}"
+        podman.run("podman", "import", "--quiet", "--change", self.change, archive, self.name)
+        archive.unlink()
+
+
+# `python` and `pip` are in /usr/local, where pip may replace itself, as in the official image.
+# The command keeps a container running that is a machine in a test.
+PYTHON = BaseImage(
+    name="localhost/fairwarning-base",
+    stands_for=instructions("ARG")[0].removeprefix("PYTHON="),
+    packages="python3-venv",
+    hooks=('--customize-hook=chroot "$1" python3 -m venv /usr/local',),
+    change='CMD ["sleep", "infinity"]',
+)
+_CLUSTER_SETTINGS = '"$1/etc/postgresql-common/createcluster.conf"'
+_OFFICIAL_POSTGRES = documents(COMPOSE)[0]["services"]["database"]["image"]
+POSTGRES = BaseImage(
+    name=f"localhost/{_OFFICIAL_POSTGRES}",
+    stands_for=_OFFICIAL_POSTGRES,
+    packages="postgresql",
+    hooks=(
+        '--essential-hook=mkdir "$1/etc/postgresql-common"',
+        f"--essential-hook=echo create_main_cluster=false > {_CLUSTER_SETTINGS}",
+        f"--customize-hook=copy-in {ENTRYPOINT} /usr/local/bin",
+    ),
+    change=f'ENTRYPOINT ["{ENTRYPOINT.name}"]',
+)
+
+
+def _digest() -> str:
+    described = f"{PYTHON}{POSTGRES}{ENTRYPOINT.read_text()}"
+    return hashlib.sha256(described.encode()).hexdigest()[:12]
+
+
+def image_store(sandbox: Sandbox) -> Path:
+    """A store that has both, from the cache where it is there already."""
+    store = CACHE / f"images-{_digest()}"
+    if (store / _COMPLETE).exists():
+        return store
+    for old in CACHE.glob("images-*"):
+        shutil.rmtree(old)
+    with tempfile.TemporaryDirectory(dir=CACHE) as name:
+        folder = Path(name)
+        podman = Podman(sandbox, folder, settings.write(folder, storage=store))
+        for image in (PYTHON, POSTGRES):
+            image.build(podman, folder)
+    (store / _COMPLETE).touch()
+    return store

@@ -1,0 +1,104 @@
+"""Podman inside the sandbox, and the containers that it runs."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.containers.sandbox import Sandbox
+from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
+
+DOWNLOAD_SECONDS = 1200.0  # for a command that downloads packages
+# Podman has systemd run the health checks of an image. The sandbox has no systemd.
+_HEALTH_CHECKS = """
+while sleep 1; do
+    for id in $(podman ps --quiet); do podman healthcheck run "$id"; done
+done
+"""
+_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+
+
+class Podman:
+    """Runs commands inside the sandbox, with settings of its own."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self._sandbox = sandbox
+        self._environment = environment
+
+    def attempt(
+        self,
+        *words: str | Path,
+        folder: Path | None = None,
+        outside: bool = False,
+        seconds: float = LIMIT_SECONDS,
+    ) -> "subprocess.CompletedProcess[str]":
+        """A command to its end; it may fail. `outside`: on the network of the system."""
+        command = self._sandbox.command(map(str, words), folder or self.folder, outside=outside)
+        return subprocess.run(
+            command,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def run(self, *words: str | Path, **options: Any) -> str:  # noqa: ANN401  (those of `attempt`)
+        """What a command that succeeds says on stdout."""
+        done = self.attempt(*words, **options)
+        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def inspect(self, container: str) -> Any:  # noqa: ANN401  (JSON)
+        """What Podman knows of a container."""
+        (description,) = json.loads(self.run("podman", "container", "inspect", container))
+        return description
+
+    def logs(self, container: str) -> str:
+        """Both outputs of a container."""
+        done = self.attempt("podman", "logs", container)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    def wait_until_healthy(self, container: str) -> None:
+        """Run the health check of its image until it succeeds."""
+
+        def is_healthy() -> bool:
+            self.attempt("podman", "healthcheck", "run", container)
+            return bool(self.inspect(container)["State"]["Health"]["Status"] == "healthy")
+
+        wait_until(is_healthy, lambda: f"{container} is healthy\n{self.logs(container)}")
+
+    @contextmanager
+    def health_checks(self) -> Iterator[None]:
+        """Meanwhile the health checks of all containers are run, as systemd does it elsewhere."""
+        process = subprocess.Popen(
+            self._sandbox.command((*_DIES_WITH_US, "sh", "-c", _HEALTH_CHECKS), self.folder),
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+    @contextmanager
+    def removing_all(self) -> Iterator[None]:
+        """Afterwards no container, volume or network is left."""
+        try:
+            yield
+        finally:
+            for words in (
+                ("pod", "rm", "--all", "--force", "--time", "0"),
+                ("rm", "--all", "--force", "--time", "0"),
+                ("volume", "rm", "--all", "--force"),
+                ("network", "prune", "--force"),
+            ):
+                self.attempt("podman", *words)
