@@ -24,7 +24,7 @@ signal.signal(signal.SIGTERM, ended)
 print("started", flush=True)
 def ask(body=None):
     request = urllib.request.Request(sys.argv[1], body, {"Metadata": "true"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request) as answer:
         return answer.read()
 while True:
     for event in json.loads(ask())["Events"]:
@@ -38,7 +38,7 @@ while True:
 REQUEST = """
 import sys, urllib.request
 request = urllib.request.Request(sys.argv[1], headers={"Metadata": "true"})
-sys.stdout.write(urllib.request.urlopen(request, timeout=20).read().decode())
+sys.stdout.write(urllib.request.urlopen(request).read().decode())
 """
 
 

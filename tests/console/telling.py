@@ -107,7 +107,7 @@ def failed_impact(teller: Teller) -> None:
     """The driver cannot reboot one of two machines."""
     console = teller.console
     console.make("av", 2)
-    console.driver.failing.add("av_1")
+    console.driver.failing["av_1"] = "the host did not come back"
     console.poll("av_0", "av_1")
     console.act("av_1", "restart", key="op")
     console.poll("av_0", "av_1")

@@ -41,7 +41,7 @@ def test_it_stops_by_itself_and_goes_on_when_told() -> None:
     """When more than so many percent of its machines have failed; it says why."""
     with ConsoleHarness() as console:
         fleet(console)
-        console.driver.failing |= {"vm0", "vm1"}
+        console.driver.failing |= {"vm0": "no power", "vm1": "no power"}
         wish = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
         console.ok("POST", "/api/rollouts", wish)
         console.advance(60)

@@ -12,7 +12,7 @@ from fairwarning.core.decision import Did, Fact
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.console.listening import Listener, Said, listen
+from tests.console.stream_client import StreamClient, StreamMessage, open_stream
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.http import asgi_request, asgi_scope
 from tests.fixtures.service import ServiceProcess
@@ -22,8 +22,8 @@ SOON_SECONDS = 3.0  # what is told at once is there by then
 
 
 def heard(
-    console: ConsoleHarness, listener: Listener, count: int, within: float = LIMIT_SECONDS
-) -> list[Said]:
+    console: ConsoleHarness, listener: StreamClient, count: int, within: float = LIMIT_SECONDS
+) -> list[StreamMessage]:
     """So many messages, or a failure if they do not come."""
     return console.run(asyncio.wait_for(listener.take(count), within))
 
@@ -46,7 +46,7 @@ def test_from_now_on() -> None:
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         before = newest(console)
-        listener = listen(console)
+        listener = open_stream(console)
         console.poll("vm")
         console.act("vm", "restart", key="r")
         console.advance(1000)
@@ -55,7 +55,7 @@ def test_from_now_on() -> None:
         assert [one.data for one in said if one.kind == "line"] == lines
         assert [one.number for one in said if one.kind == "line"] == [n["number"] for n in lines]
         assert [one.kind for one in said].count("clock") == 1
-        console.run(listener.leave())
+        console.run(listener.disconnect())
 
 
 @pytest.mark.spec("C4")
@@ -65,10 +65,10 @@ def test_after_a_line() -> None:
         console.created("machines", name="vm", count=5)
         lines = console.ok("GET", "/api/journal")["lines"]
         for after, last, first in (("0", "", 0), ("3", "", 3), ("", "4", 4), ("1", "5", 5)):
-            listener = listen(console, after, last)
+            listener = open_stream(console, after, last)
             said = heard(console, listener, len(lines) - first)
             assert [one.data for one in said] == lines[first:]
-            console.run(listener.leave())
+            console.run(listener.disconnect())
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
@@ -78,7 +78,7 @@ def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> No
     with ConsoleHarness(store=kept) as console:
         console.created("machines", name="vm")
         start = newest(console)
-        early, late = listen(console), listen(console, after=str(start))
+        early, late = open_stream(console), open_stream(console, after=str(start))
 
         async def write() -> None:
             for number in range(0, 5000, 250):
@@ -91,14 +91,14 @@ def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> No
             said = heard(console, listener, 5000)
             assert [one.number for one in said] == list(range(start + 1, start + 5001))
             assert [one.data["why"] for one in said] == [str(n) for n in range(5000)]
-            console.run(listener.leave())
+            console.run(listener.disconnect())
 
 
 def test_the_clock_is_told_when_somebody_moves_it() -> None:
     """Advanced, set running, frozen; by nobody, nothing."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        listener = listen(console)
+        listener = open_stream(console)
         told = []
         for change in ({"advance": 3600}, {"rate": 10}, {"rate": 0}):
             console.ok("POST", "/api/clock", change)
@@ -110,7 +110,7 @@ def test_the_clock_is_told_when_somebody_moves_it() -> None:
         assert [one["rate"] for one in told] == [0.0, 10.0, 0.0]
         console.created("machines", name="other")
         assert {one.kind for one in heard(console, listener, 3)} == {"line"}
-        console.run(listener.leave())
+        console.run(listener.disconnect())
 
 
 @pytest.mark.spec("C4")
@@ -120,14 +120,14 @@ def test_many_listen_and_go_away() -> None:
         console.created("machines", name="vm")
         standing = len(console.fleet.readers)
         start = newest(console)
-        listeners = [listen(console) for _ in range(50)]
+        listeners = [open_stream(console) for _ in range(50)]
         assert len(console.fleet.readers) == standing + 50
         console.created("machines", name="other")
         count = newest(console) - start
         first = heard(console, listeners[0], count)
         assert all(heard(console, one, count) == first for one in listeners[1:25])
         for listener in listeners:  # half of them have not read all
-            console.run(listener.leave())
+            console.run(listener.disconnect())
         console.wait_until(lambda: len(console.fleet.readers) == standing)
 
 
@@ -169,10 +169,10 @@ def assert_next_line_is_told(last: str) -> None:
     """A client that names this last event is told what happens after it connects."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        listener = listen(console, last=last)
+        listener = open_stream(console, last=last)
         console.created("machines", name="other")
         assert heard(console, listener, 1, SOON_SECONDS)[0].kind == "line"
-        console.run(listener.leave())
+        console.run(listener.disconnect())
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "²"])
@@ -193,7 +193,7 @@ def test_a_service_that_began_anew(last: str) -> None:
 def test_streams_end_with_the_service() -> None:
     """Those that are open, and those that come late."""
     with ConsoleHarness() as console:
-        listeners = [listen(console) for _ in range(5)]
+        listeners = [open_stream(console) for _ in range(5)]
         console.call(console.closing.begin)
         for listener in listeners:
             console.run(asyncio.wait_for(asyncio.wait([listener.task]), LIMIT_SECONDS))

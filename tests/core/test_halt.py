@@ -6,29 +6,15 @@ from hypothesis import strategies as st
 
 from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
 from fairwarning.core.decision import Did
-from fairwarning.core.model import Impact, ImpactKind, RolloutStatus
-from fairwarning.machines.driver import Driver, Report
+from fairwarning.core.model import ImpactKind, RolloutStatus
 from tests.fixtures.fleet import FleetHarness
-
-
-class Flawed:
-    """The driver of a harness, which fails for some machines."""
-
-    def __init__(self, inner: Driver, failing: set[str]) -> None:
-        self._inner = inner
-        self._failing = failing
-
-    def carry_out(self, impact: Impact, report: Report) -> None:
-        """As long as it takes; then it has failed, or not."""
-        error = "broken" if impact.machine in self._failing else ""
-        self._inner.carry_out(impact, lambda one, why: report(one, error or why))
 
 
 def begin(harness: FleetHarness, fails: list[bool], halt: int | None, batch: int = 1) -> None:
     """A rollout over a standalone machine for each, of which these fail."""
     names = [f"m{n:02d}" for n in range(len(fails))]
-    failing = {name for name, bad in zip(names, fails, strict=True) if bad}
-    harness.driver.inner = Flawed(harness.driver.inner, failing)
+    failing = [name for name, bad in zip(names, fails, strict=True) if bad]
+    harness.driver.failing = dict.fromkeys(failing, "broken")
     for name in names:
         harness.standalone(name)
     harness.do(

@@ -19,7 +19,7 @@ from tests.machines.process_harness import EXEC, process_harness
 
 ASK = """
 import urllib.request
-print(urllib.request.urlopen("http://169.254.169.254/", timeout=10).read().decode())
+print(urllib.request.urlopen("http://169.254.169.254/").read().decode())
 """
 
 # Prints what a program can know of where it is.

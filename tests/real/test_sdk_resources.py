@@ -14,6 +14,7 @@ from azure.core.exceptions import (
 from azure.core.polling import LROPoller
 from azure.mgmt.compute import models as m
 
+from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.real.sdk import (
     GROUP,
     PLACE,
@@ -172,7 +173,7 @@ def test_a_change_does_not_wait_for_what_others_began(tmp_path: Path) -> None:
             sets.begin_update(GROUP, "web", m.VirtualMachineScaleSetUpdate(tags={"a": "b"})),
         ]
         for one in changes:
-            one.wait(3)
+            one.wait(LIMIT_SECONDS)
             assert one.done(), one.status()
             assert one.result().tags == {"a": "b"}
         assert service.seen("vm") == {"vm": "Reboot Scheduled"}

@@ -199,7 +199,7 @@ async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
 def _join_threads() -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("webhook"):
-            thread.join(10)
+            thread.join(LIMIT_SECONDS)
 
 
 @run_async

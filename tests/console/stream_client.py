@@ -1,4 +1,4 @@
-"""Somebody who listens to the stream, as a server sees it: reads when it likes, and goes away."""
+"""A client of the event stream, as a server sees it: it reads when it likes, and disconnects."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 
 
 @dataclass(frozen=True)
-class Said:
+class StreamMessage:
     """One message of the stream."""
 
     kind: str  # line, clock; empty: the opening, or a sign of life
@@ -21,8 +21,8 @@ class Said:
     data: Any
 
 
-class Listener:
-    """Listens until it leaves; on the loop of the console."""
+class StreamClient:
+    """Reads the stream until it disconnects, on the loop of the console."""
 
     def __init__(self, app: ASGIApp, asked: Message) -> None:
         self._app = app
@@ -48,33 +48,37 @@ class Listener:
         status: int = (await self._parts.get())["status"]
         return status
 
-    async def next(self) -> Said:
+    async def next(self) -> StreamMessage:
         """The next message."""
         while b"\n\n" not in self._rest:
             self._rest += (await self._parts.get())["body"]
         message, _, self._rest = self._rest.partition(b"\n\n")
         fields = dict(line.partition(b": ")[::2] for line in message.split(b"\n"))
         data = json.loads(fields[b"data"]) if b"data" in fields else None
-        return Said(fields.get(b"event", b"").decode(), int(fields.get(b"id", b"-1")), data)
+        return StreamMessage(
+            fields.get(b"event", b"").decode(), int(fields.get(b"id", b"-1")), data
+        )
 
-    async def take(self, count: int) -> list[Said]:
+    async def take(self, count: int) -> list[StreamMessage]:
         """So many messages."""
         return [await self.next() for _ in range(count)]
 
-    async def leave(self) -> None:
-        """Hang up; return once the other side has let go."""
+    async def disconnect(self) -> None:
+        """Disconnect; return once the server has ended the request."""
         self._left.set()
         await self.task
 
 
-def listen(console: ConsoleHarness, after: str = "", last: str = "", token: str = "") -> Listener:
-    """Begin to listen; the opening has been heard when this returns."""
+def open_stream(
+    console: ConsoleHarness, after: str = "", last: str = "", token: str = ""
+) -> StreamClient:
+    """Open a stream, and read its opening."""
     headers = [("Host", HOST), ("Authorization", f"Bearer {token or console.token}")]
     headers += [("Last-Event-ID", last)] if last else []
     query = f"?after={after}" if after else ""
 
-    async def begin() -> Listener:
-        listener = Listener(console.app, asgi_scope("GET", f"/api/stream{query}", headers))
+    async def begin() -> StreamClient:
+        listener = StreamClient(console.app, asgi_scope("GET", f"/api/stream{query}", headers))
         async with asyncio.timeout(LIMIT_SECONDS):
             assert await listener.status() == 200
             opening = await listener.next()
