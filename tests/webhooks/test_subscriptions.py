@@ -31,8 +31,8 @@ def test_cloudevents_handshake(allowed: str) -> None:
         with Receiver(
             lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
         ) as receiver:
-            async with webhook_fleet() as place:
-                created = await place.webhooks.create("ops", receiver.url)
+            async with webhook_fleet() as fleet:
+                created = await fleet.webhooks.create("ops", receiver.url)
                 assert created.form == "cloudevents"
         (got,) = receiver.requests
         assert (got.method, got.headers["webhook-request-origin"]) == ("OPTIONS", "fairwarning")
@@ -50,8 +50,8 @@ async def test_event_grid_handshake() -> None:
         return ReceiverResponse(body=json.dumps({"validationResponse": code}).encode())
 
     with Receiver(answer) as receiver:
-        async with webhook_fleet() as place:
-            await place.webhooks.create("ops", receiver.url, "eventgrid")
+        async with webhook_fleet() as fleet:
+            await fleet.webhooks.create("ops", receiver.url, "eventgrid")
     (got,) = receiver.requests
     assert got.headers["aeg-event-type"] == "SubscriptionValidation"
     assert got.json[0]["eventType"] == "Microsoft.EventGrid.SubscriptionValidationEvent"
@@ -93,12 +93,12 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
     @run_async
     async def story() -> None:
         with Receiver(lambda _: reply) as receiver:
-            async with webhook_fleet() as place:
+            async with webhook_fleet() as fleet:
                 with pytest.raises(Refused, match=why) as refusal:
-                    await place.webhooks.create("ops", receiver.url, form)
+                    await fleet.webhooks.create("ops", receiver.url, form)
                 assert refusal.value.code == "HandshakeFailed"
                 assert "without a handshake" in refusal.value.message
-                assert await place.webhooks.list() == []
+                assert await fleet.webhooks.list() == []
 
     story()
 
@@ -129,13 +129,13 @@ def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: s
     @run_async
     async def story() -> None:
         with Receiver() as receiver:
-            async with webhook_fleet() as place:
+            async with webhook_fleet() as fleet:
                 settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | given
                 with pytest.raises(Refused) as refusal:
-                    await place.webhooks.create(**settings)  # type: ignore[arg-type]
+                    await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
                 assert refusal.value.code == code
                 assert "secret-with" not in str(refusal.value)
-                assert await place.webhooks.list() == []
+                assert await fleet.webhooks.list() == []
             assert receiver.requests == []
 
     story()
@@ -145,31 +145,31 @@ def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: s
 async def test_a_name_is_taken_once_whatever_its_case() -> None:
     """The second is refused before its receiver hears anything."""
     with Receiver() as receiver:
-        async with webhook_fleet() as place:
-            await place.create(receiver, "Ops")
+        async with webhook_fleet() as fleet:
+            await fleet.create(receiver, "Ops")
             with pytest.raises(Conflict) as refusal:
-                await place.webhooks.create("oPS", receiver.url)
+                await fleet.webhooks.create("oPS", receiver.url)
             assert refusal.value.code == "WebhookExists"
             assert receiver.requests == []
-            await place.webhooks.remove("OPS")
-            await place.create(receiver, "oPS")
-            assert [one.name for one in await place.webhooks.list()] == ["oPS"]
+            await fleet.webhooks.remove("OPS")
+            await fleet.create(receiver, "oPS")
+            assert [one.name for one in await fleet.webhooks.list()] == ["oPS"]
 
 
 @run_async
 async def test_sixteen_and_no_more() -> None:
     """One has to go before another comes; the refusal says so."""
     with Receiver() as receiver:
-        async with webhook_fleet() as place:
+        async with webhook_fleet() as fleet:
             for n in range(limits.SUBSCRIPTIONS):
-                await place.create(receiver, f"w{n}")
+                await fleet.create(receiver, f"w{n}")
             with pytest.raises(Conflict) as refusal:
-                await place.create(receiver, "more")
+                await fleet.create(receiver, "more")
             assert refusal.value.code == "TooManyWebhooks"
-            await place.webhooks.remove("w7")
-            await place.create(receiver, "more")
-            await place.machine()
-            await place.restart()
+            await fleet.webhooks.remove("w7")
+            await fleet.create(receiver, "more")
+            await fleet.machine()
+            await fleet.restart()
             await wait_until_async(lambda: len(receiver.posts) == limits.SUBSCRIPTIONS)
 
 
@@ -179,15 +179,15 @@ async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
     """After a restart they are there, those that were removed are not."""
     store = make(tmp_path)
     with Receiver() as receiver:
-        async with webhook_fleet(store) as place:
-            await place.create(receiver, "stays", form="eventgrid")
-            await place.create(receiver, "goes")
-            await place.webhooks.remove("goes")
-        async with webhook_fleet(store) as place:
-            (status,) = await place.webhooks.list()
+        async with webhook_fleet(store) as fleet:
+            await fleet.create(receiver, "stays", form="eventgrid")
+            await fleet.create(receiver, "goes")
+            await fleet.webhooks.remove("goes")
+        async with webhook_fleet(store) as fleet:
+            (status,) = await fleet.webhooks.list()
             assert (status.name, status.url, status.form) == ("stays", receiver.url, "eventgrid")
             with pytest.raises(NotFound):
-                await place.webhooks.remove("goes")
+                await fleet.webhooks.remove("goes")
 
 
 @run_async
@@ -201,21 +201,21 @@ async def test_a_secret_is_shown_once() -> None:
         with Receiver(lambda _: ReceiverResponse(500, AGREES)) as receiver:
             async with webhook_fleet(
                 outside=CountedPauses(3).outside(), give_up_seconds=0
-            ) as place:
-                first = await place.webhooks.create("a", receiver.url, handshake=False)
-                second = await place.webhooks.create("b", receiver.url, handshake=False)
-                await place.machine()
-                await place.reboot()
+            ) as fleet:
+                first = await fleet.webhooks.create("a", receiver.url, handshake=False)
+                second = await fleet.webhooks.create("b", receiver.url, handshake=False)
+                await fleet.machine()
+                await fleet.reboot()
                 await wait_until_async(lambda: len(receiver.posts) == 8)
                 shown = [
-                    repr(await place.webhooks.list()),
-                    repr(place.webhooks.metrics()),
+                    repr(await fleet.webhooks.list()),
+                    repr(fleet.webhooks.metrics()),
                     repr(first),
-                    *map(repr, await place.fleet.store.journal()),
+                    *map(repr, await fleet.fleet.store.journal()),
                     *records,
                     *(str(one.headers) + str(one.body) for one in receiver.requests),
                 ]
-                resources = await place.fleet.resources("webhook:", "webhook:", 9)
+                resources = await fleet.fleet.resources("webhook:", "webhook:", 9)
     finally:
         logging.getLogger().removeHandler(handler)
     assert first.secret != second.secret
@@ -240,9 +240,9 @@ def test_a_secret_of_ones_own(secret: str) -> None:
     @run_async
     async def story() -> None:
         with Receiver() as receiver:
-            async with webhook_fleet() as place:
-                await place.create(receiver, secret=secret)
-                await place.webhooks.test("ops")
+            async with webhook_fleet() as fleet:
+                await fleet.create(receiver, secret=secret)
+                await fleet.webhooks.test("ops")
         assert verified(receiver.posts[0], secret)
 
     story()
@@ -252,22 +252,22 @@ def test_a_secret_of_ones_own(secret: str) -> None:
 async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
     """A body from another version stops neither the start nor the others."""
     with Receiver() as receiver:
-        async with webhook_fleet() as place:
-            await place.create(receiver, "good")
-            await place.create(receiver, "bad")
-            await place.webhooks.stop()
-            (bad, _) = await place.fleet.resources("webhook:", "webhook:", 9)
+        async with webhook_fleet() as fleet:
+            await fleet.create(receiver, "good")
+            await fleet.create(receiver, "bad")
+            await fleet.webhooks.stop()
+            (bad, _) = await fleet.fleet.resources("webhook:", "webhook:", 9)
             assert bad.name == "bad"
-            await place.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
-            store = place.fleet.store
-            await place.fleet.stop()
+            await fleet.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
+            store = fleet.fleet.store
+            await fleet.fleet.stop()
             async with webhook_fleet(store) as later:
                 assert [one.name for one in await later.webhooks.list()] == ["good"]
                 with pytest.raises(Conflict):
                     await later.create(receiver, "bad")
                 await later.webhooks.remove("bad")
                 await later.create(receiver, "bad")
-            await place.fleet.start()
+            await fleet.fleet.start()
 
 
 @run_async
@@ -275,14 +275,14 @@ async def test_figures() -> None:
     """Delivered, failed, given up and waiting, by webhook."""
     pauses = CountedPauses(1)
     with Receiver() as good, Receiver(lambda _: ReceiverResponse(500)) as bad:
-        async with webhook_fleet(outside=pauses.outside()) as place:
-            await place.create(good, "good")
-            await place.create(bad, "bad")
-            await place.machine()
-            await place.reboot()
-            await place.caught_up("good")
+        async with webhook_fleet(outside=pauses.outside()) as fleet:
+            await fleet.create(good, "good")
+            await fleet.create(bad, "bad")
+            await fleet.machine()
+            await fleet.reboot()
+            await fleet.caught_up("good")
             await wait_until_async(lambda: len(pauses.taken) == 2)
-            figures = {one.name: one for one in place.webhooks.metrics()}
+            figures = {one.name: one for one in fleet.webhooks.metrics()}
     assert figures["fairwarning_webhook_delivered"].values == {"good": 4, "bad": 0}
     assert figures["fairwarning_webhook_failed"].values == {"good": 0, "bad": 2}
     assert figures["fairwarning_webhook_given_up"].values == {"good": 0, "bad": 0}
@@ -294,9 +294,9 @@ async def test_figures() -> None:
 async def test_a_service_that_cannot_write_says_so() -> None:
     """A stopped fleet refuses, and nothing is half made."""
     with Receiver() as receiver:
-        async with webhook_fleet() as place:
-            place.fleet._stopping = True
+        async with webhook_fleet() as fleet:
+            fleet.fleet._stopping = True
             with pytest.raises(FairwarningError):
-                await place.create(receiver)
-            place.fleet._stopping = False
-            assert await place.webhooks.list() == []
+                await fleet.create(receiver)
+            fleet.fleet._stopping = False
+            assert await fleet.webhooks.list() == []
