@@ -1,7 +1,8 @@
 """Every store a test of promises is run over. A new one is added here."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,31 @@ from fairwarning.store.memory import MemoryStore
 from fairwarning.store.postgres.store import PostgresStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.fixtures.postgres.database import database_or_skip
+from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.postgres.server import shared
 
 Story = Callable[[Store], Coroutine[None, None, None]]
 Kept = Callable[[Story], None]
 
-STORES: dict[str, Callable[[Path], Store]] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", ballast_bytes=4096),
-    "postgresql": lambda _: PostgresStore(database_or_skip()),
-}
+
+@contextmanager
+def _memory(_: Path) -> Iterator[Store]:
+    yield MemoryStore()
+
+
+@contextmanager
+def _sqlite(folder: Path) -> Iterator[Store]:
+    yield SQLiteStore(folder / "fleet.db", ballast_bytes=4096)
+
+
+@contextmanager
+def _postgresql(_: Path) -> Iterator[Store]:
+    url = migrated_database_or_skip()
+    yield PostgresStore(url)
+    shared().drop(url)
+
+
+STORES = {"memory": _memory, "sqlite": _sqlite, "postgresql": _postgresql}
 
 
 def play(store: Store, story: Story) -> None:
@@ -42,7 +58,7 @@ async def restart(store: Store) -> None:
 
 
 @pytest.fixture(params=STORES)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Plays a story on a store of each kind."""
-    store = STORES[request.param](tmp_path)
-    return lambda story: play(store, story)
+    with STORES[request.param](tmp_path) as store:
+        yield lambda story: play(store, story)

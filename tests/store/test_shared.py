@@ -21,7 +21,7 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.author import line_about
 
 A: Ref = (Scope, "a")
-LEASE = 0.3
+LEASE = 2.0  # seconds, in which a process of a busy machine does renew it
 Story = Callable[[PostgresStore, PostgresStore], Awaitable[None]]
 
 
