@@ -1,6 +1,7 @@
 """The control connection: who may speak, and what happens to those who say something else."""
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -13,7 +14,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines import control, process
 from fairwarning.machines.control import Garbled, Message, Wire
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
 
@@ -50,6 +51,22 @@ def test_another_user_is_refused() -> None:
     with Stranger() as connection, pytest.raises(Refused) as caught:
         process._check_peer(connection)
     assert "another user" in caught.value.message
+
+
+@run_async
+async def test_a_connection_that_was_just_accepted_is_closed_with_the_service(
+    tmp_path: Path,
+) -> None:
+    """Its task is cancelled before it begins; a socket left open would warn, which is an error."""
+    async with process_harness(tmp_path) as harness:
+        before = len(harness.driver._tasks)
+        with control.connect(harness.data) as connection:
+            while len(harness.driver._tasks) == before:  # noqa: ASYNC110  (to the very turn)
+                await asyncio.sleep(0)
+            await harness.driver.close()
+            connection.settimeout(LIMIT_SECONDS)
+            assert connection.recv(1) == b""
+        gc.collect()
 
 
 @run_async

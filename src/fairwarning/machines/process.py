@@ -105,10 +105,11 @@ class ProcessDriver:
 
     # ------------------------------------------------------------------- connections
 
-    def _begin(self, work: Coroutine[object, None, None]) -> None:
+    def _begin(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -118,7 +119,12 @@ class ProcessDriver:
             except OSError:
                 await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
             else:
-                self._begin(self._serve(connection))
+                self._begin_serving(connection)
+
+    def _begin_serving(self, connection: socket.socket) -> None:
+        task = self._begin(self._serve(connection))
+        # `close` may cancel the task before it has run at all.
+        task.add_done_callback(lambda _: connection.close())
 
     async def _serve(self, connection: socket.socket) -> None:
         wire = Wire(connection)
