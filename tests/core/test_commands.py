@@ -24,7 +24,7 @@ from fairwarning.core.commands import (
     validate,
 )
 from fairwarning.core.errors import Refused
-from fairwarning.core.messages import Follow, Hit
+from fairwarning.core.messages import ApplyModel, MaintainForRollout
 from fairwarning.core.model import (
     Event,
     ImpactKind,
@@ -58,9 +58,9 @@ def test_changed_refuses_what_is_no_field() -> None:
 
 def test_changed_keeps_the_class() -> None:
     """A copy of a command is a command of the same kind."""
-    hit = Hit(scope="s", operation="o", machines=("m",), lane="l")
+    hit = MaintainForRollout(scope="s", operation="o", machines=("m",), lane="l")
     other = changed(hit, lane="k")
-    assert type(other) is Hit
+    assert type(other) is MaintainForRollout
     assert other.lane == "k"
 
 
@@ -190,7 +190,7 @@ def test_machines_of_one_command_differ() -> None:
 @pytest.mark.parametrize(
     "thing",
     [None, "Restart", 5, Restart, Scope(id="s", kind=ScopeKind.STANDALONE), Event, object(),
-     Follow(scope="s", machines=("m",), model=1, terminate_seconds=0)],
+     ApplyModel(scope="s", machines=("m",), model=1, terminate_seconds=0)],
 )  # fmt: skip
 def test_what_is_no_command_from_outside(thing: object) -> None:
     """Neither a value that is no command, nor a message that only we may send."""

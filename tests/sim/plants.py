@@ -115,8 +115,8 @@ PLANTS: dict[str, Plant] = {
         "T6",
         Patch(
             "core.lifecycle",
-            "        if event.queue:\n            self.sends.append(ApproveDelete",
-            "        if False:\n            self.sends.append(ApproveDelete",
+            "        if event.queue:\n            self.sends.append(DeleteApproved",
+            "        if False:\n            self.sends.append(DeleteApproved",
         ),
     ),
     "ignore the wave": Plant(

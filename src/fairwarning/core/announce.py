@@ -10,7 +10,7 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Degrade, Operate
 from fairwarning.core.errors import Conflict, Refused
 from fairwarning.core.lifecycle import Draft, whole_seconds
-from fairwarning.core.messages import Hit
+from fairwarning.core.messages import MaintainForRollout
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -29,7 +29,7 @@ def announce(draft: Draft, command: Operate) -> None:
     origin = origin_of(command)
     machines = [draft.machine(name) for name in command.machines]
     yielding = _check_machines(draft, machines, origin)
-    wave = command.peers if isinstance(command, Hit) else ()
+    wave = command.peers if isinstance(command, MaintainForRollout) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, origin, wave)]
     events = [_event(draft, command, origin, *part) for part in _parts(noticed, apart=origin.apart)]
     _check_limits(draft, command, origin, events)
@@ -142,7 +142,7 @@ def _event(
 ) -> Event:
     assert origin.event is not None
     approved = _approved_by_policy(draft.rules, origin)
-    wave = command.peers if isinstance(command, Hit) else ()
+    wave = command.peers if isinstance(command, MaintainForRollout) else ()
     return Event(
         id=guid(command.operation, draft.scope.id, key),
         type=origin.event,
@@ -176,7 +176,7 @@ def _not_before(
                 "(seven days ahead)",
             )
         return command.not_before
-    if isinstance(command, Hit) and command.not_before is not None:
+    if isinstance(command, MaintainForRollout) and command.not_before is not None:
         return max(earliest, command.not_before)
     return earliest
 

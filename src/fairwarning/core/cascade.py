@@ -25,7 +25,13 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import Dissolve, Hit, Join, Tie, TieSet
+from fairwarning.core.messages import (
+    AddInstances,
+    LinkMachine,
+    LinkSet,
+    MaintainForRollout,
+    RemoveEmptyScope,
+)
 from fairwarning.core.model import (
     Entity,
     Impact,
@@ -40,6 +46,10 @@ from fairwarning.core.model import (
 from fairwarning.core.record import short_record
 
 _MESSAGES_AT_MOST = 100_000  # a cascade that does not end is a bug, not a wait
+
+
+# Messages that create their target, or fail without it.
+_CREATES_OR_FAILS = (AddInstances, LinkMachine, LinkSet)
 
 
 class Missing(Exception):
@@ -176,9 +186,9 @@ class _Desk:
     def _apply(self, command: Command) -> None:
         kind, name = command.on, getattr(command, command.target)
         standing = self.get(kind, name)  # type: ignore[type-var]
-        if standing is None and command.internal and not isinstance(command, Join | Tie | TieSet):
-            return  # whom it was for is gone, and nobody waits for an answer
-        if isinstance(command, Dissolve):
+        if standing is None and command.internal and not isinstance(command, _CREATES_OR_FAILS):
+            return  # its target is gone, and no caller waits for an answer
+        if isinstance(command, RemoveEmptyScope):
             self.put(Scope, name, None)
             self.note(Scope, name, (Fact(Did.SCOPE_REMOVED),))
         elif isinstance(command, ScopeCommand):
@@ -195,7 +205,7 @@ class _Desk:
         self.outcome.impacts.extend(decision.impacts)
         self.outcome.settled.extend(decision.settled)
         self.waiting.extend(decision.sends)
-        lane = command.lane if isinstance(command, Hit) else ""
+        lane = command.lane if isinstance(command, MaintainForRollout) else ""
         for progress in decision.progress:
             self.count(progress, lane)
 

@@ -24,14 +24,14 @@ from fairwarning.core.decision import Decision, Did, Fact
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.lifecycle import Draft
 from fairwarning.core.messages import (
-    Follow,
-    Hit,
-    Join,
+    AddInstances,
+    ApplyModel,
+    CancelOperation,
+    LinkMachine,
+    MaintainForRollout,
     PeerApproved,
-    Protect,
-    Release,
-    Tie,
-    Withdraw,
+    SetProtection,
+    StartQueuedDelete,
 )
 from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
 from fairwarning.core.origins import ORIGINS
@@ -42,7 +42,7 @@ def decide(scope: Scope | None, command: Command, now: float) -> Decision:
     """What `command` does to `scope` at `now`. Raises `Refused` and changes nothing, or decides."""
     handler = _HANDLERS[type(command)]
     if scope is None:
-        if isinstance(command, CreateScope | Join):
+        if isinstance(command, CreateScope | AddInstances):
             return _create(command, now)
         raise NotFound("UnknownScope", f"there is no scope {_scope_name(command)!r}")
     draft = Draft(scope, now)
@@ -53,8 +53,8 @@ def decide(scope: Scope | None, command: Command, now: float) -> Decision:
 # --- Scopes and machines -----------------------------------------------------------------------
 
 
-def _create(command: CreateScope | Join, now: float) -> Decision:
-    if isinstance(command, Join):
+def _create(command: CreateScope | AddInstances, now: float) -> Decision:
+    if isinstance(command, AddInstances):
         kind, owner = ScopeKind.PLACEMENT_GROUP, command.owner
     else:
         kind, owner = command.kind, ""
@@ -69,11 +69,11 @@ def _create(command: CreateScope | Join, now: float) -> Decision:
     return draft.decision()
 
 
-def _create_again(draft: Draft, _: CreateScope | Join) -> None:
+def _create_again(draft: Draft, _: CreateScope | AddInstances) -> None:
     raise Conflict("ScopeExists", f"there is a scope {draft.scope.id!r} already; pick another name")
 
 
-def _join(draft: Draft, command: Join) -> None:
+def _add_instances(draft: Draft, command: AddInstances) -> None:
     if draft.scope.owner != command.owner:
         _create_again(draft, command)
     draft.add_machines(command.machines)
@@ -114,14 +114,14 @@ def _update_machine(draft: Draft, command: UpdateMachine) -> None:
         _change(draft, after, "updated")
 
 
-def _tie(draft: Draft, command: Tie) -> None:
+def _link_machine(draft: Draft, command: LinkMachine) -> None:
     machine = draft.machine(command.machine)
     if machine.resource and machine.resource != command.resource:
         raise Conflict("MachineExists", f"{machine.name!r} is known as {machine.resource!r}")
     _change(draft, changed(machine, resource=command.resource), f"is {command.resource}")
 
 
-def _follow(draft: Draft, command: Follow) -> None:
+def _apply_model(draft: Draft, command: ApplyModel) -> None:
     for name in command.machines:
         machine = draft.machines[name]
         if machine.model != command.model:
@@ -134,7 +134,7 @@ def _follow(draft: Draft, command: Follow) -> None:
             _change(draft, after, f"follows model {command.model}")
 
 
-def _protect(draft: Draft, command: Protect) -> None:
+def _set_protection(draft: Draft, command: SetProtection) -> None:
     for name in command.machines:
         machine = draft.machines[name]
         after = changed(machine, protected=command.protected, shielded=command.shielded)
@@ -184,7 +184,7 @@ def _cancel(draft: Draft, command: Cancel) -> None:
     draft.cancel(event, why)
     # The machines of a wave are hit together or not at all.
     draft.sends.extend(
-        Withdraw(scope=peer, operation=event.operation, reason=why) for peer in event.peers
+        CancelOperation(scope=peer, operation=event.operation, reason=why) for peer in event.peers
     )
 
 
@@ -195,7 +195,7 @@ def _unknown(event: str) -> str:
 # --- What the rest of the rules says --------------------------------------------------------------
 
 
-def _release(draft: Draft, command: Release) -> None:
+def _start_queued_delete(draft: Draft, command: StartQueuedDelete) -> None:
     event = draft.events.get(command.event)
     if event and event.status is EventStatus.SCHEDULED:  # it may have timed out in the same breath
         draft.start(event, "approved")
@@ -207,7 +207,7 @@ def _peer_approved(draft: Draft, command: PeerApproved) -> None:
             draft.stop_awaiting(event, command.peer)
 
 
-def _withdraw(draft: Draft, command: Withdraw) -> None:
+def _cancel_operation(draft: Draft, command: CancelOperation) -> None:
     for event in _events_of(draft, command.operation):
         if event.status is EventStatus.SCHEDULED:
             draft.cancel(event, command.reason)
@@ -241,22 +241,22 @@ def _scope_name(command: Command) -> str:
 
 _HANDLERS: dict[type[Command], Callable[..., None]] = {
     CreateScope: _create_again,
-    Join: _join,
+    AddInstances: _add_instances,
     AddMachines: _add_machines,
     Configure: _configure,
     UpdateMachine: _update_machine,
-    Tie: _tie,
-    Follow: _follow,
-    Protect: _protect,
+    LinkMachine: _link_machine,
+    ApplyModel: _apply_model,
+    SetProtection: _set_protection,
     Poll: _poll,
     Tell: _tell,
     Approve: _approve,
     Cancel: _cancel,
-    Release: _release,
+    StartQueuedDelete: _start_queued_delete,
     PeerApproved: _peer_approved,
-    Withdraw: _withdraw,
+    CancelOperation: _cancel_operation,
     Elapse: _elapse,
     Finish: _finish,
-    Hit: announce,
+    MaintainForRollout: announce,
     **dict.fromkeys((kind for kind, _ in ORIGINS), announce),
 }

@@ -12,14 +12,14 @@ from fairwarning.core.commands import Command
 from fairwarning.core.decision import Decision, Did, Fact, Progress, announcement
 from fairwarning.core.errors import Broken, NotFound
 from fairwarning.core.messages import (
-    ApproveDelete,
-    Dequeue,
-    Dwindle,
-    Endure,
-    Enqueue,
+    DeleteAnnounced,
+    DeleteApproved,
+    DeleteLeftQueue,
+    DeletionFailed,
+    InstanceDeleted,
     PeerApproved,
-    Remain,
-    Vanish,
+    TargetDeleted,
+    TargetDeletionFailed,
 )
 from fairwarning.core.model import (
     NOTHING,
@@ -129,7 +129,7 @@ class Draft:
         self._enter(event, Move.ANNOUNCE)
         if event.queue:
             entry = PendingDelete(event=event.id, scope=self.scope.id, not_before=event.not_before)
-            self.sends.append(Enqueue(set=event.queue, entry=entry))
+            self.sends.append(DeleteAnnounced(set=event.queue, entry=entry))
 
     def strike(self, event: Event) -> None:
         """No notice: the event appears as Started."""
@@ -156,7 +156,7 @@ class Draft:
         self._fact(Did.APPROVED, event, actor)
         self._tell_peers(event)
         if event.queue:
-            self.sends.append(ApproveDelete(set=event.queue, event=event.id))
+            self.sends.append(DeleteApproved(set=event.queue, event=event.id))
         elif not event.awaits:
             self.start(event, "approved")
 
@@ -228,7 +228,7 @@ class Draft:
 
     def _dequeue(self, event: Event) -> None:
         if event.queue:
-            self.sends.append(Dequeue(set=event.queue, event=event.id))
+            self.sends.append(DeleteLeftQueue(set=event.queue, event=event.id))
 
     def _tell_peers(self, event: Event) -> None:
         self.sends.extend(
@@ -296,9 +296,9 @@ class Draft:
         if kind is not ImpactKind.DELETE:
             return
         if self.scope.owner:
-            self.sends.append(Remain(set=self.scope.owner, why=why))
+            self.sends.append(DeletionFailed(set=self.scope.owner, why=why))
         if resource := self.machines[name].resource:
-            self.sends.append(Endure(resource=resource, why=why))
+            self.sends.append(TargetDeletionFailed(resource=resource, why=why))
 
     def _holds(self, event: Event, name: str) -> bool:
         impact = self.impacts.get(name)
@@ -313,9 +313,9 @@ class Draft:
             self._drop_advice(machine.name)
             self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
             if self.scope.owner:
-                self.sends.append(Dwindle(set=self.scope.owner))
+                self.sends.append(InstanceDeleted(set=self.scope.owner))
             if machine.resource:
-                self.sends.append(Vanish(resource=machine.resource))
+                self.sends.append(TargetDeleted(resource=machine.resource))
         else:
             power = POWER_AFTER.get(kind, machine.power)
             if power is not machine.power:

@@ -1,6 +1,7 @@
-"""What scopes, sets and rollouts send to each other while a command is carried out.
+"""Messages that scopes, sets, rollouts and resources send to each other while a command runs.
 
-Messages are commands that cannot come from outside (`validate` refuses them).
+A message is a fact in the past tense (`InstanceDeleted`) or an instruction (`ApplyModel`). It is a
+command that no client can send: `validate` refuses it.
 """
 
 from dataclasses import field
@@ -18,8 +19,8 @@ from fairwarning.core.record import record
 
 
 @record
-class Join(ScopeCommand):
-    """More instances for a set's placement group; the group comes to be if it must."""
+class AddInstances(ScopeCommand):
+    """Add instances to a placement group of a set; create the group if it does not exist."""
 
     internal = True
     machines: tuple[Machine, ...]
@@ -29,8 +30,8 @@ class Join(ScopeCommand):
 
 
 @record
-class Follow(ScopeCommand):
-    """These machines follow this version of their set's model from now on."""
+class ApplyModel(ScopeCommand):
+    """Bring these machines to a version of their set's model."""
 
     internal = True
     machines: tuple[str, ...]
@@ -40,8 +41,8 @@ class Follow(ScopeCommand):
 
 
 @record
-class Protect(ScopeCommand):
-    """These machines are kept from scale-in, or no longer."""
+class SetProtection(ScopeCommand):
+    """Protect these machines from scale-in, or stop protecting them."""
 
     internal = True
     machines: tuple[str, ...]
@@ -50,8 +51,8 @@ class Protect(ScopeCommand):
 
 
 @record
-class Tie(ScopeCommand):
-    """This resource stands for this machine."""
+class LinkMachine(ScopeCommand):
+    """Record which ARM resource describes this machine."""
 
     internal = True
     machine: str
@@ -59,52 +60,52 @@ class Tie(ScopeCommand):
 
 
 @record
-class TieSet(SetCommand):
-    """This resource stands for this set."""
+class LinkSet(SetCommand):
+    """Record which ARM resource describes this set."""
 
     internal = True
     resource: str
 
 
 @record
-class Vanish(ResourceCommand):
-    """What the resource stood for is gone, or all of its removal is done."""
+class TargetDeleted(ResourceCommand):
+    """The machine or set of this resource was deleted, or its removal has ended."""
 
     internal = True
 
 
 @record
-class Await(ResourceCommand):
-    """An operation waits until the resource is gone."""
+class AwaitRemoval(ResourceCommand):
+    """Let an operation wait until this resource is removed."""
 
     internal = True
 
 
 @record
-class Endure(ResourceCommand):
-    """What the resource stands for was to go, and did not."""
+class TargetDeletionFailed(ResourceCommand):
+    """The machine or set of this resource was to be deleted, and still exists."""
 
     internal = True
     why: str
 
 
 @record
-class Stay(ResourceCommand):
-    """The resource was to be removed, but not all of that could be done."""
+class RemovalFailed(ResourceCommand):
+    """The removal of this resource did not complete."""
 
     internal = True
 
 
 @record
-class Dissolve(ScopeCommand):
-    """What an empty scope belonged to is gone, and so is the scope."""
+class RemoveEmptyScope(ScopeCommand):
+    """Remove an empty scope whose owner was removed."""
 
     internal = True
 
 
 @record
-class Release(ScopeCommand):
-    """The terminate queue lets an approved delete go (T6)."""
+class StartQueuedDelete(ScopeCommand):
+    """Start an approved delete: the terminate queue no longer holds it back (T6)."""
 
     internal = True
     event: str
@@ -112,7 +113,7 @@ class Release(ScopeCommand):
 
 @record
 class PeerApproved(ScopeCommand):
-    """Another scope of the wave no longer needs waiting for (E10)."""
+    """Another scope of the wave has approved, or has dropped out of it (E10)."""
 
     internal = True
     operation: str
@@ -120,8 +121,8 @@ class PeerApproved(ScopeCommand):
 
 
 @record
-class Withdraw(ScopeCommand):
-    """Cancel what is still Scheduled of an operation."""
+class CancelOperation(ScopeCommand):
+    """Cancel the events of an operation that are still Scheduled."""
 
     internal = True
     operation: str
@@ -129,8 +130,8 @@ class Withdraw(ScopeCommand):
 
 
 @record
-class Hit(Maintain):
-    """A rollout's step reaches a scope; with `peers` it is a wave (E10)."""
+class MaintainForRollout(Maintain):
+    """Maintain the machines of a rollout's step in one scope; with `peers`, as a wave (E10)."""
 
     internal = True
     lane: str
@@ -139,7 +140,7 @@ class Hit(Maintain):
 
 
 @record
-class Enqueue(SetCommand):
+class DeleteAnnounced(SetCommand):
     """A Terminate event was announced."""
 
     internal = True
@@ -147,7 +148,7 @@ class Enqueue(SetCommand):
 
 
 @record
-class ApproveDelete(SetCommand):
+class DeleteApproved(SetCommand):
     """A Terminate event was approved; may it start (T6)?"""
 
     internal = True
@@ -155,24 +156,24 @@ class ApproveDelete(SetCommand):
 
 
 @record
-class Dequeue(SetCommand):
-    """A Terminate event no longer waits: it started at NotBefore, or was cancelled."""
+class DeleteLeftQueue(SetCommand):
+    """A Terminate event left the queue: it started at NotBefore, or was cancelled."""
 
     internal = True
     event: str
 
 
 @record
-class Remain(SetCommand):
-    """An instance that was to be deleted stays: it failed, or was cancelled."""
+class DeletionFailed(SetCommand):
+    """An instance was not deleted: the impact failed, or its event was cancelled."""
 
     internal = True
     why: str
 
 
 @record
-class Dwindle(SetCommand):
-    """An instance is gone for good."""
+class InstanceDeleted(SetCommand):
+    """An instance was deleted."""
 
     internal = True
 
@@ -186,14 +187,14 @@ class AdvanceLane(LaneCommand):
 
 @record
 class AbortLane(LaneCommand):
-    """The rollout is aborted: cancel what is Scheduled of the step under way."""
+    """The rollout was aborted: cancel the Scheduled events of the current step."""
 
     internal = True
 
 
 @record
-class EndStep(LaneCommand):
-    """A step's operation has ended."""
+class StepEnded(LaneCommand):
+    """The operation of a step has ended."""
 
     internal = True
     done: int
@@ -202,8 +203,8 @@ class EndStep(LaneCommand):
 
 
 @record
-class CountStep(RolloutCommand):
-    """A lane finished a step, and with `ended` all of them."""
+class LaneProgressed(RolloutCommand):
+    """A lane finished a step; with `ended`, its last one."""
 
     internal = True
     lane: int
@@ -214,8 +215,8 @@ class CountStep(RolloutCommand):
 
 
 @record
-class ParkLane(RolloutCommand):
-    """A lane stopped at a pause."""
+class LanePaused(RolloutCommand):
+    """A lane stopped because the rollout is paused."""
 
     internal = True
     lane: int

@@ -3,7 +3,7 @@
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Broken
-from fairwarning.core.messages import EndStep, Stay, Vanish
+from fairwarning.core.messages import RemovalFailed, StepEnded, TargetDeleted
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 
@@ -43,8 +43,8 @@ def _ending(operation: Operation) -> tuple[Command, ...]:
     """Who has to know that it is over."""
     if operation.lane:
         done, failed, cancelled = operation.done, operation.failed, operation.cancelled
-        return (EndStep(lane=operation.lane, done=done, failed=failed, cancelled=cancelled),)
-    kind = Vanish if operation.status is OperationStatus.SUCCEEDED else Stay
+        return (StepEnded(lane=operation.lane, done=done, failed=failed, cancelled=cancelled),)
+    kind = TargetDeleted if operation.status is OperationStatus.SUCCEEDED else RemovalFailed
     return tuple(kind(resource=resource) for resource in operation.removes)
 
 

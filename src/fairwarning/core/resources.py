@@ -5,7 +5,15 @@ from typing import Protocol
 from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
 from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Conflict, NotFound
-from fairwarning.core.messages import Await, Dissolve, Endure, Stay, Tie, TieSet, Vanish
+from fairwarning.core.messages import (
+    AwaitRemoval,
+    LinkMachine,
+    LinkSet,
+    RemovalFailed,
+    RemoveEmptyScope,
+    TargetDeleted,
+    TargetDeletionFailed,
+)
 from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.core.record import changed
 
@@ -28,26 +36,26 @@ def decide(resource: Resource | None, command: ResourceCommand, now: float, worl
         raise NotFound("UnknownResource", f"there is no resource {command.resource!r}")
     if isinstance(command, Remove):
         return _remove(resource, command, world)
-    if isinstance(command, Stay):
-        return _endure(changed(resource, doomed=""), "it could not be removed")
-    if isinstance(command, Await):
-        return _await(resource, command, world)
-    if isinstance(command, Endure):
-        return _endure(resource, command.why)
-    assert isinstance(command, Vanish)
-    return _vanish(resource, world)
+    if isinstance(command, RemovalFailed):
+        return _keep(changed(resource, doomed=""), "it could not be removed")
+    if isinstance(command, AwaitRemoval):
+        return _await_removal(resource, command, world)
+    if isinstance(command, TargetDeletionFailed):
+        return _keep(resource, command.why)
+    assert isinstance(command, TargetDeleted)
+    return _target_deleted(resource, world)
 
 
 def _write(resource: Resource | None, command: Write, now: float, world: World) -> Turn:
     if command.at is not None and command.at != (resource.version if resource else 0):
         raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
     if resource is not None:
-        _check_stays(resource)
+        _check_not_being_removed(resource)
     if command.within:
         around = world.resource(command.within)
         if around is None:
             raise NotFound("UnknownResource", f"there is no resource {command.within!r}")
-        _check_stays(around)
+        _check_not_being_removed(around)
     written = changed(
         resource or Resource(id=command.resource),
         body=command.body,
@@ -59,40 +67,40 @@ def _write(resource: Resource | None, command: Write, now: float, world: World) 
         written_at=now,
     )
     fact = Fact(Did.RESOURCE_WRITTEN, operation=command.operation)
-    return Turn(written, (fact,), (*command.follow, *_ties(resource, written)))
+    return Turn(written, (fact,), (*command.follow, *_links(resource, written)))
 
 
-def _ties(before: Resource | None, after: Resource) -> tuple[Command, ...]:
+def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
     """After what follows: that may be what makes the thing."""
     if before and (before.scope, before.machine, before.set) == (
         after.scope, after.machine, after.set,
     ):  # fmt: skip
         return ()
     if after.machine:
-        return (Tie(scope=after.scope, machine=after.machine, resource=after.id),)
-    return (TieSet(set=after.set, resource=after.id),) if after.set else ()
+        return (LinkMachine(scope=after.scope, machine=after.machine, resource=after.id),)
+    return (LinkSet(set=after.set, resource=after.id),) if after.set else ()
 
 
 def _remove(resource: Resource, command: Remove, world: World) -> Turn:
-    _check_stays(resource)
+    _check_not_being_removed(resource)
     scope = world.read(resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
         )
-    waits = tuple(Await(resource=one, operation=command.operation) for one in command.awaits)
+    waits = tuple(AwaitRemoval(resource=one, operation=command.operation) for one in command.awaits)
     return Turn(changed(resource, doomed=command.operation), (), (*command.follow, *waits))
 
 
-def _await(resource: Resource, command: Await, world: World) -> Turn:
-    if not _leaves(resource, world):  # it did when somebody looked: let them look again
+def _await_removal(resource: Resource, command: AwaitRemoval, world: World) -> Turn:
+    if not _is_being_removed(resource, world):  # it did when somebody looked: let them look again
         raise Conflict("Changed", f"{resource.name!r} is not being removed any more")
     awaited = (*resource.awaited, command.operation)
     waits = Progress(command.operation, planned=1)
     return Turn(changed(resource, awaited=awaited), progress=(waits,))
 
 
-def _leaves(resource: Resource, world: World) -> bool:
+def _is_being_removed(resource: Resource, world: World) -> bool:
     """Whether what it stands for is on its way out."""
     if resource.machine:
         scope = world.read(resource.scope)
@@ -104,23 +112,23 @@ def _leaves(resource: Resource, world: World) -> bool:
     return bool(resource.doomed)
 
 
-def _vanish(resource: Resource, world: World) -> Turn:
+def _target_deleted(resource: Resource, world: World) -> Turn:
     sends: tuple[Command, ...] = ()
     if resource.scope and not resource.machine:
         scope = world.read(resource.scope)
         if scope and scope.machines:  # somebody put one in meanwhile
-            return _endure(changed(resource, doomed=""), "machines were added to it")
-        sends = (Dissolve(scope=resource.scope),)
+            return _keep(changed(resource, doomed=""), "machines were added to it")
+        sends = (RemoveEmptyScope(scope=resource.scope),)
     done = tuple(Progress(one, done=1) for one in resource.awaited)
     return Turn(None, (Fact(Did.RESOURCE_REMOVED),), sends, progress=done)
 
 
-def _endure(resource: Resource, why: str) -> Turn:
+def _keep(resource: Resource, why: str) -> Turn:
     """It stays: whoever waits for its end has failed."""
     failed = tuple(Progress(one, failed=1, why=why) for one in resource.awaited)
     return Turn(changed(resource, awaited=()), progress=failed)
 
 
-def _check_stays(resource: Resource) -> None:
+def _check_not_being_removed(resource: Resource) -> None:
     if resource.doomed:
         raise Conflict("BeingRemoved", f"{resource.name or resource.id!r} is being removed")

@@ -22,11 +22,11 @@ from fairwarning.core.lifecycle import whole_seconds
 from fairwarning.core.messages import (
     AbortLane,
     AdvanceLane,
-    CountStep,
-    EndStep,
-    Hit,
-    ParkLane,
-    Withdraw,
+    CancelOperation,
+    LanePaused,
+    LaneProgressed,
+    MaintainForRollout,
+    StepEnded,
 )
 from fairwarning.core.model import (
     Lane,
@@ -142,10 +142,10 @@ def decide(rollout: Rollout | None, command: Command, read: Read, now: float) ->
             return _resume(rollout)
         case AbortRollout():
             return _abort(rollout)
-        case ParkLane():
+        case LanePaused():
             return Turn(changed(rollout, waiting=(*rollout.waiting, command.lane)))
-        case CountStep():
-            return _count(rollout, command, now)
+        case LaneProgressed():
+            return _lane_progressed(rollout, command, now)
         case _:
             raise AssertionError(command)
 
@@ -178,7 +178,7 @@ def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:
         )
 
 
-def _count(rollout: Rollout, command: CountStep, now: float) -> Turn:
+def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> Turn:
     rollout = changed(
         rollout,
         done=rollout.done + command.done,
@@ -250,8 +250,8 @@ def decide_lane(
             if lane.retry_at is None or now < lane.retry_at:
                 return Turn(lane)
             return _advance(changed(lane, retry_at=None), rollout, read, now)
-        case EndStep():
-            return _end_step(lane, rollout, command)
+        case StepEnded():
+            return _step_ended(lane, rollout, command)
         case AbortLane():
             return _abort_lane(lane, rollout)
         case _:
@@ -262,7 +262,7 @@ def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> Turn:
     if rollout.status is RolloutStatus.ABORTED:
         return _end_lane(lane, rollout, skipped=0)
     if rollout.status is RolloutStatus.PAUSED:
-        return Turn(lane, (), (ParkLane(rollout=rollout.id, lane=lane.number),))
+        return Turn(lane, (), (LanePaused(rollout=rollout.id, lane=lane.number),))
     skipped = 0
     for position in range(lane.position, len(lane.steps)):
         planned = lane.steps[position]
@@ -280,7 +280,7 @@ def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> Turn:
 def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
     if not skipped:
         return ()
-    return (CountStep(rollout=rollout.id, lane=lane.number, skipped=skipped),)
+    return (LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped),)
 
 
 def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Turn:
@@ -291,7 +291,7 @@ def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> T
     return Turn(
         changed(lane, hitting=True, deferred=0),
         (fact,),
-        tuple(_hits(lane, rollout, step, read, now)),
+        tuple(_maintenance(lane, rollout, step, read, now)),
     )
 
 
@@ -309,7 +309,9 @@ def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
     return (name for name in names if name in scope.impacts)
 
 
-def _hits(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Iterable[Hit]:
+def _maintenance(
+    lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
+) -> Iterable[MaintainForRollout]:
     """E10: all scopes of a wave share one NotBefore, so the longest notice counts."""
     scopes = [_known(read, scope) for scope in step]
     wave = len(scopes) > 1 and any(scope.enabled for scope in scopes)
@@ -319,7 +321,7 @@ def _hits(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> I
         for name in step[scope.id]
     ]
     for scope in scopes:
-        yield Hit(
+        yield MaintainForRollout(
             scope=scope.id,
             machines=step[scope.id],
             operation=_step_id(lane),
@@ -348,8 +350,8 @@ def _present(step: Step, read: Read) -> Step:
     return present
 
 
-def _end_step(lane: Lane, rollout: Rollout, command: EndStep) -> Turn:
-    counted = CountStep(
+def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> Turn:
+    counted = LaneProgressed(
         rollout=rollout.id,
         lane=lane.number,
         done=command.done,
@@ -365,14 +367,14 @@ def _abort_lane(lane: Lane, rollout: Rollout) -> Turn:
     if not lane.hitting:
         return _end_lane(lane, rollout, skipped=0)
     sends = tuple(
-        Withdraw(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
+        CancelOperation(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
         for scope in lane.steps[lane.position]
     )
     return Turn(lane, (), sends)
 
 
 def _end_lane(lane: Lane, rollout: Rollout, skipped: int) -> Turn:
-    counted = CountStep(rollout=rollout.id, lane=lane.number, skipped=skipped, ended=True)
+    counted = LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped, ended=True)
     return Turn(None, (), (counted,))
 
 

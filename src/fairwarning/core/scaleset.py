@@ -19,19 +19,19 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import Did, Fact, Progress, Turn
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import (
-    ApproveDelete,
-    Dequeue,
-    Dissolve,
-    Dwindle,
-    Endure,
-    Enqueue,
-    Follow,
-    Join,
-    Protect,
-    Release,
-    Remain,
-    TieSet,
-    Vanish,
+    AddInstances,
+    ApplyModel,
+    DeleteAnnounced,
+    DeleteApproved,
+    DeleteLeftQueue,
+    DeletionFailed,
+    InstanceDeleted,
+    LinkSet,
+    RemoveEmptyScope,
+    SetProtection,
+    StartQueuedDelete,
+    TargetDeleted,
+    TargetDeletionFailed,
 )
 from fairwarning.core.model import (
     Impact,
@@ -123,7 +123,7 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> Turn:
     if command.rules is not None:
         sends += [Configure(scope=scope, rules=command.rules) for scope in scale_set.groups]
     if updated.upgrade is UpgradeMode.AUTOMATIC:
-        sends += _follow(updated, _named(updated, None, groups))
+        sends += _apply_model(updated, _named(updated, None, groups))
     return Turn(updated, (Fact(Did.SET_CHANGED, why=f"model {updated.model}"),), tuple(sends))
 
 
@@ -131,18 +131,18 @@ def _or(value: V | None, standing: V) -> V:
     return standing if value is None else value
 
 
-def _tie(scale_set: ScaleSet, command: TieSet) -> Turn:
+def _link(scale_set: ScaleSet, command: LinkSet) -> Turn:
     return Turn(changed(scale_set, resource=command.resource))
 
 
 def _upgrade(scale_set: ScaleSet, command: UpgradeInstances, groups: Groups) -> Turn:
     picks = _named(scale_set, command.instances, groups)
-    return Turn(scale_set, (), tuple(_follow(scale_set, picks)))
+    return Turn(scale_set, (), tuple(_apply_model(scale_set, picks)))
 
 
-def _follow(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
+def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
     return [
-        Follow(
+        ApplyModel(
             scope=scope,
             machines=names,
             model=scale_set.model,
@@ -156,7 +156,7 @@ def _follow(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
 def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> Turn:
     picks = _named(scale_set, command.instances, groups)
     sends = tuple(
-        Protect(
+        SetProtection(
             scope=scope,
             machines=names,
             protected=command.protected,
@@ -206,26 +206,26 @@ def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> Turn:
     return Turn(doomed, (fact,), _deletes(command, _staying(groups)), progress=(planned,))
 
 
-def _dwindle(scale_set: ScaleSet, _: Dwindle, groups: Groups) -> Turn:
+def _instance_deleted(scale_set: ScaleSet, _: InstanceDeleted, groups: Groups) -> Turn:
     if scale_set.deleting and not _instances(groups):
         return _remove(scale_set, (), ())
     return Turn(scale_set)
 
 
-def _remain(scale_set: ScaleSet, command: Remain) -> Turn:
+def _deletion_failed(scale_set: ScaleSet, command: DeletionFailed) -> Turn:
     """The set cannot go while an instance stays: it may be deleted anew."""
     if not scale_set.deleting:
         return Turn(scale_set)
     failed = Progress(scale_set.deleting, failed=1, why=command.why)
     resource, why = scale_set.resource, command.why
-    sends = (Endure(resource=resource, why=why),) if resource else ()
+    sends = (TargetDeletionFailed(resource=resource, why=why),) if resource else ()
     return Turn(changed(scale_set, deleting=""), (), sends, progress=(failed,))
 
 
 def _remove(scale_set: ScaleSet, facts: tuple[Fact, ...], progress: tuple[Progress, ...]) -> Turn:
-    sends: list[Command] = [Dissolve(scope=scope) for scope in scale_set.groups]
+    sends: list[Command] = [RemoveEmptyScope(scope=scope) for scope in scale_set.groups]
     if scale_set.resource:
-        sends.append(Vanish(resource=scale_set.resource))
+        sends.append(TargetDeleted(resource=scale_set.resource))
     done = Progress(scale_set.deleting, done=1)
     return Turn(None, (*facts, Fact(Did.SET_REMOVED)), tuple(sends), progress=(*progress, done))
 
@@ -259,7 +259,7 @@ def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tu
         born.setdefault(scope, []).append(_instance(scale_set, instance, domain))
     grown = changed(scale_set, next_instance=first + count, groups=tuple(domains))
     sends = tuple(
-        Join(
+        AddInstances(
             scope=scope,
             machines=tuple(machines),
             owner=scale_set.id,
@@ -376,23 +376,23 @@ def _check_not_deleting(scale_set: ScaleSet) -> None:
 # --- The terminate queue (T6) ---------------------------------------------------------------------
 
 
-def _enqueue(scale_set: ScaleSet, command: Enqueue) -> Turn:
+def _delete_announced(scale_set: ScaleSet, command: DeleteAnnounced) -> Turn:
     return Turn(changed(scale_set, queue=(*scale_set.queue, command.entry)))
 
 
-def _approve_delete(scale_set: ScaleSet, command: ApproveDelete) -> Turn:
+def _delete_approved(scale_set: ScaleSet, command: DeleteApproved) -> Turn:
     queue = tuple(
         changed(entry, approved=True) if entry.event == command.event else entry
         for entry in scale_set.queue
     )
-    return _release(scale_set, queue)
+    return _start_queued(scale_set, queue)
 
 
-def _dequeue(scale_set: ScaleSet, command: Dequeue) -> Turn:
-    return _release(scale_set, tuple(e for e in scale_set.queue if e.event != command.event))
+def _delete_left_queue(scale_set: ScaleSet, command: DeleteLeftQueue) -> Turn:
+    return _start_queued(scale_set, tuple(e for e in scale_set.queue if e.event != command.event))
 
 
-def _release(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Turn:
+def _start_queued(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Turn:
     """Let go what waits for nobody: neither for an earlier delete nor for one of the same time."""
     same_time = {entry.not_before for entry in queue if not entry.approved}
     kept: list[PendingDelete] = []
@@ -400,7 +400,7 @@ def _release(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> Turn:
     behind = False
     for entry in queue:
         if entry.approved and not behind and entry.not_before not in same_time:
-            released.append(Release(scope=entry.scope, event=entry.event))
+            released.append(StartQueuedDelete(scope=entry.scope, event=entry.event))
         else:
             kept.append(entry)
             behind = behind or not entry.approved
@@ -414,13 +414,13 @@ _HANDLERS: dict[type[Command], Callable[..., Turn]] = {
     Scale: _scale,
     OperateInstances: _operate,
     DeleteSet: _delete,
-    Dwindle: _dwindle,
+    InstanceDeleted: _instance_deleted,
 }
 _QUEUE_HANDLERS: dict[type[Command], Callable[..., Turn]] = {
-    TieSet: _tie,
-    Remain: _remain,
-    Enqueue: _enqueue,
-    ApproveDelete: _approve_delete,
-    Dequeue: _dequeue,
+    LinkSet: _link,
+    DeletionFailed: _deletion_failed,
+    DeleteAnnounced: _delete_announced,
+    DeleteApproved: _delete_approved,
+    DeleteLeftQueue: _delete_left_queue,
 }
 """Those that need no placement group."""
