@@ -108,9 +108,9 @@ def test_each_fault_of_the_naive_handler_is_found(trap: str, tmp_path: Path) -> 
     assert all(re.search(FAULTS[name], why) for name, why in seen.items()), seen
     suite = ET.parse(report).getroot()
     assert suite.get("tests") == "1"
-    cases = [case.get("name") for case in suite.iter("testcase")]
-    failures = [case.get("name") for case in suite.iter("testcase") if len(case)]
-    assert (cases, failures) == ([trap], list(seen))
+    (case,) = suite.iter("testcase")
+    assert case.get("name") == trap
+    assert (case.find("failure") is not None) == bool(seen)
 
 
 @pytest.mark.campaign
