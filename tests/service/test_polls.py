@@ -102,6 +102,7 @@ def test_a_scope_that_is_forgotten() -> None:
     assert len(posted) == 2
 
 
+@pytest.mark.spec("X4")
 def test_polls_of_a_fleet_cost_few_writes() -> None:
     """An hour of polls every second changes the scope a dozen times, not thousands."""
     with FleetHarness() as harness:

@@ -23,6 +23,7 @@ def plan(sql: str) -> str:
     return "\n".join(row[3] for row in rows)
 
 
+@pytest.mark.spec("X4")
 @pytest.mark.parametrize("name", schema.queries())
 @pytest.mark.parametrize("size", [1, 64])
 def test_nothing_is_scanned(name: str, size: int) -> None:
