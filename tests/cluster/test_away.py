@@ -15,7 +15,7 @@ from tests.cluster.worker import Setting
 from tests.fixtures.postgres.server import shared
 
 LEASE_SECONDS = 0.6
-STALENESS_SECONDS = 2.0
+STALENESS_SECONDS = 4.0
 # Far less than a time-out of the database's, and enough for a busy machine.
 AT_ONCE_SECONDS = 3.0
 RECOVERY_SECONDS = 20.0
