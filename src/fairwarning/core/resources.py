@@ -88,7 +88,9 @@ def _remove(resource: Resource, command: Remove, world: World) -> Turn:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
         )
-    waits = tuple(AwaitRemoval(resource=one, operation=command.operation) for one in command.awaits)
+    waits = tuple(
+        AwaitRemoval(resource=name, operation=command.operation) for name in command.awaits
+    )
     return Turn(changed(resource, doomed=command.operation), (), (*command.follow, *waits))
 
 
