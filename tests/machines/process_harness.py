@@ -49,7 +49,11 @@ class FallbackDriver:
 
 
 class MachineListeners:
-    """Answers each request with the scope and machine whose listener it came through."""
+    """Answers each request with the scope and machine whose listener it came through.
+
+    A connection is accepted and answered in one step. An asyncio server may forget one that it has
+    accepted when it is closed a moment later, and the program would wait for ever.
+    """
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -57,29 +61,28 @@ class MachineListeners:
     async def __call__(
         self, listener: socket.socket, scope: str, machine: str
     ) -> Callable[[], None]:
-        writers: set[asyncio.StreamWriter] = set()
-
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writers.add(writer)
-            with suppress(asyncio.IncompleteReadError, ConnectionError):
-                await reader.readuntil(b"\r\n\r\n")
-                text = f"{scope}/{machine}"
-                head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\nConnection: close\r\n"
-                writer.write(f"{head}\r\n{text}".encode())
-                await writer.drain()
-            writer.close()
-            writers.discard(writer)
-
-        server = await asyncio.start_server(answer, sock=listener)
+        loop = asyncio.get_running_loop()
+        listener.setblocking(False)
+        loop.add_reader(listener, _answer, listener, f"{scope}/{machine}")
         self.open.append(machine)
 
         def close() -> None:
             self.open.remove(machine)
-            server.close()
-            for writer in writers:
-                writer.transport.abort()
+            loop.remove_reader(listener)
+            listener.close()
 
         return close
+
+
+def _answer(listener: socket.socket, text: str) -> None:
+    connection, _ = listener.accept()
+    connection.settimeout(LIMIT_SECONDS)
+    with connection, suppress(ConnectionError):
+        request = b""
+        while b"\r\n\r\n" not in request and (more := connection.recv(65536)):
+            request += more
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(text)}\r\nConnection: close\r\n"
+        connection.sendall(f"{head}\r\n{text}".encode())
 
 
 class ProcessDriverHarness:
