@@ -106,7 +106,7 @@ async def tour(fleet: Fleet) -> None:
     for _ in range(3):
         await show(fleet, "db")
         await fleet.advance(15 * MINUTE + 30)
-    rollout = await fleet.read(Rollout, "update-1")
+    rollout = await fleet.reader.read(Rollout, "update-1")
     assert rollout is not None
     out.print(f"  rollout {rollout.status}: {progress(rollout):.0%} of {rollout.machines} machines")
 

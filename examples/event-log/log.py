@@ -6,10 +6,10 @@ It approves nothing: it may run beside any handler, and needs no right to do any
 import json
 from datetime import UTC, datetime
 
-from fairwarning import Change, ScheduledEvents
+from fairwarning import EventChange, ScheduledEvents
 
 
-def line(change: Change, me: str) -> str:
+def line(change: EventChange, me: str) -> str:
     """One line, with a time and names that stay the same."""
     event = change.event
     told = {

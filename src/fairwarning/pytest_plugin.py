@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from fairwarning.testing.cloud import Cloud, Machine, Operation, Rollout, ScaleSet
+    from fairwarning.testing.cloud import (
+        Cloud,
+        MachineHandle,
+        OperationHandle,
+        RolloutHandle,
+        ScaleSetHandle,
+    )
 
-__all__ = ["Cloud", "Machine", "Operation", "Rollout", "ScaleSet"]
+__all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
 
 _CLOUDS = pytest.StashKey[list["Cloud"]]()
 _INI = "fairwarning_fleet"

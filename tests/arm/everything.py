@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fairwarning.arm import network
-from fairwarning.arm.routes import Route
+from fairwarning.arm.http.routes import Route
+from fairwarning.arm.resources import network
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import (
     Operation,
 )
-from fairwarning.service.settings import TENANT, Cloud
+from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from fairwarning.store.memory import MemoryStore
 from tests.fixtures.arm import OPERATOR, ArmHarness
@@ -220,7 +220,7 @@ class Everything(ArmHarness):
 
 _DEPLOYMENT = "providers/Microsoft.Resources/deployments/one"
 _FIXED: Mapping[str, str] = {
-    "subscription": Cloud().subscription,
+    "subscription": CloudSettings().subscription,
     "group": OURS,
     "location": "local",
     "namespace": "Microsoft.Compute",
@@ -317,7 +317,7 @@ def fill(arm: ArmHarness) -> None:
 
 
 SPOTS = {"name": "Standard_B1s", "capacity": 1}
-_HOME = f"/subscriptions/{Cloud().subscription}"
+_HOME = f"/subscriptions/{CloudSettings().subscription}"
 
 
 def _kept(kind: str) -> Json:

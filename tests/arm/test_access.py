@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairwarning.service.settings import TENANT
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens
 from tests.arm.everything import (
     ANN,

@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from fairwarning.arm import signing
-from fairwarning.arm.certificates import Authority
+from fairwarning.arm.identity import signing
+from fairwarning.arm.identity.certificates import Authority
 from fairwarning.core.errors import Refused
 from tests.campaigns import split
 from tests.fixtures.files import created_modes
@@ -200,7 +200,8 @@ def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
     """Neither the module nor a later `prepare` imports what only making certificates needs."""
     Authority(tmp_path, []).prepare()
     program = (
-        "import sys; from pathlib import Path; from fairwarning.arm.certificates import Authority\n"
+        "import sys; from pathlib import Path\n"
+        "from fairwarning.arm.identity.certificates import Authority\n"
         "Authority(Path(sys.argv[1]), ['arm.example.com']).prepare()\n"
         "print('cryptography' in sys.modules)"
     )
@@ -221,7 +222,7 @@ def test_somebody_else_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """If another process makes the authority while we make ours, theirs is everybody's."""
     made = signing.new_authority
 
-    def slow(now: datetime) -> signing.Pair:
+    def slow(now: datetime) -> signing.KeyPair:
         monkeypatch.setattr(signing, "new_authority", made)
         Authority(tmp_path, []).prepare()
         return made(now)
@@ -252,7 +253,8 @@ def test_threads_agree(tmp_path: Path, attempt: int) -> None:
 def test_processes_agree(tmp_path: Path) -> None:
     """Processes that prepare at once end with one authority."""
     program = (
-        "import sys; from pathlib import Path; from fairwarning.arm import certificates, signing\n"
+        "import sys; from pathlib import Path\n"
+        "from fairwarning.arm import certificates, signing\n"
         "print('ready', flush=True); sys.stdin.read()\n"
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from fairwarning.arm.templates.expressions import WORK, Evaluation, read
-from fairwarning.arm.templates.functions import FUNCTIONS, Function
-from fairwarning.arm.templates.values import DEPTH, Wrong
+from fairwarning.arm.templates.functions import FUNCTIONS, TemplateFunction
+from fairwarning.arm.templates.values import DEPTH, TemplateError
 
 TREE = {"Name": "web", "list": [10, {"deep": [True]}], "nothing": None}
 
@@ -16,9 +16,9 @@ def broken() -> None:
 
 GIVEN = {
     **FUNCTIONS,
-    "tree": Function(lambda: TREE),
-    "echo": Function(lambda value: value, ("any",)),
-    "broken": Function(broken),
+    "tree": TemplateFunction(lambda: TREE),
+    "echo": TemplateFunction(lambda value: value, ("any",)),
+    "broken": TemplateFunction(broken),
 }
 
 
@@ -32,7 +32,7 @@ def value(text: object) -> Value:
 
 def refusal(text: object) -> str:
     """Why an expression is refused."""
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(TemplateError) as caught:
         value(text)
     assert caught.value.code == "InvalidTemplate"
     return caught.value.message
@@ -211,8 +211,8 @@ def test_what_expressions_make_has_a_bound() -> None:
     """A short expression cannot fill the memory, nor take forever."""
     big = {
         **GIVEN,
-        "text": Function(lambda: "x" * 1_000_000),
-        "many": Function(lambda: ["x"] * (WORK // 3)),
+        "text": TemplateFunction(lambda: "x" * 1_000_000),
+        "many": TemplateFunction(lambda: ["x"] * (WORK // 3)),
     }
     for text, why in (
         ("[concat(" + "text()," * 2_000 + "'')]", "make more than"),
@@ -221,7 +221,7 @@ def test_what_expressions_make_has_a_bound() -> None:
         ("[split(text(), 'xx')]", "too long a text"),
         ("[split('x', createArray(text(), text()))]", "too many delimiters"),
     ):
-        with pytest.raises(Wrong) as caught:
+        with pytest.raises(TemplateError) as caught:
             Evaluation(big).value(read(text, big))
         assert why in caught.value.message
 

@@ -1,6 +1,6 @@
 import pytest
 
-from fairwarning.arm import groups
+from fairwarning.arm.resources import groups
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     AV,
@@ -208,7 +208,7 @@ def test_it_survives_a_restart_of_the_service() -> None:
 
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one page holds; and what has more than a page in it goes whole."""
-    monkeypatch.setattr("fairwarning.arm.plane.PAGE", 2)
+    monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
     monkeypatch.setattr(groups, "PAGE", 2)
     with ArmHarness() as arm:
         for number in range(3):

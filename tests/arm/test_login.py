@@ -6,7 +6,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from fairwarning.service.settings import TENANT
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import OPERATOR, ArmHarness
 from tests.fixtures.http import Response

@@ -4,7 +4,7 @@ import pytest
 
 from fairwarning.core.commands import Maintain
 from fairwarning.core.model import ImpactKind, Rules
-from fairwarning.service.settings import ControlPlane
+from fairwarning.service.config.settings import ArmSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import (
     AV,
@@ -228,7 +228,7 @@ def test_a_policy_approves_what_users_want() -> None:
 
 def test_rules_of_the_control_plane_are_those_of_what_it_makes() -> None:
     """What the operator set holds for every machine that comes later."""
-    with ArmHarness(ControlPlane(rules=Rules(reboot_seconds=60))) as arm:
+    with ArmHarness(ArmSettings(rules=Rules(reboot_seconds=60))) as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/restart")

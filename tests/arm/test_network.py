@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm import network
-from fairwarning.arm.writing import Ask, Written
+from fairwarning.arm.resources import network
+from fairwarning.arm.resources.writing import ResourceWrite, WriteResult
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
 from tests.fixtures.http import Response
@@ -390,10 +390,10 @@ def test_public_addresses_are_nobody_s() -> None:
 # --- As a part of a deployment --------------------------------------------------------------------
 
 
-def deployed(arm: ArmHarness, kind: str, ask: Ask) -> Written:
+def deployed(arm: ArmHarness, kind: str, ask: ResourceWrite) -> WriteResult:
     """What a deployment writes."""
 
-    async def put() -> Written:
+    async def put() -> WriteResult:
         return await network.PUTS[kind.lower()](arm.app.plane, ask)
 
     return arm._runner.run(put())
@@ -408,7 +408,7 @@ def test_everything_can_be_deployed() -> None:
             ("Microsoft.Network/loadBalancers/inboundNatRules", "lb/ssh"),
         ]
         for kind, name in asked:
-            ask = Ask("rg", name, {"location": "local", "properties": {}}, VERSION, "ann")
+            ask = ResourceWrite("rg", name, {"location": "local", "properties": {}}, VERSION, "ann")
             written = deployed(arm, kind, ask)
             assert written.created
             assert written.resource.name == name
@@ -423,7 +423,7 @@ def test_what_is_asked_for_is_left_as_it_was() -> None:
     with ArmHarness() as arm:
         arm.group()
         body = interface()
-        ask = Ask("rg", "nic", body, VERSION, "ann")
+        ask = ResourceWrite("rg", "nic", body, VERSION, "ann")
         deployed(arm, "Microsoft.Network/networkInterfaces", ask)
         assert body == interface()
 

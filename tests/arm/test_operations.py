@@ -1,7 +1,7 @@
 import pytest
 
 from fairwarning.core.commands import Cancel
-from fairwarning.service.settings import ControlPlane
+from fairwarning.service.config.settings import ArmSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.arm.bodies import VM, VM_SCOPE, WEB, WEB_SCOPE, machine, notice, scale_set, told
 from tests.fixtures.arm import SUBSCRIPTION, VERSION, ArmHarness
@@ -57,7 +57,7 @@ def test_it_ends_when_it_has_happened() -> None:
 
 def test_it_may_end_at_acceptance() -> None:
     """A setting, for those who do not want to wait: the event is there and happens all the same."""
-    with ArmHarness(ControlPlane(ends_at_acceptance=True)) as arm:
+    with ArmHarness(ArmSettings(ends_at_acceptance=True)) as arm:
         machine(arm)
         arm.poll(VM_SCOPE)
         asked = arm.post(f"{VM}/restart")

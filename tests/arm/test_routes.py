@@ -1,27 +1,27 @@
 import pytest
 from starlette.responses import Response
 
-from fairwarning.arm.call import Call
-from fairwarning.arm.plane import Plane
-from fairwarning.arm.routes import Match, Route, Table
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.request import ArmRequest
+from fairwarning.arm.http.routes import Route, RouteMatch, RouteTable
 from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 
-async def nothing(plane: Plane, call: Call) -> Response:
+async def nothing(plane: ArmContext, call: ArmRequest) -> Response:
     """A handler that nobody calls."""
     raise NotImplementedError
 
 
-def table(*lines: str) -> Table:
+def table(*lines: str) -> RouteTable:
     """A table of `GET /path` lines."""
-    return Table(Route(method, path, nothing) for method, path in map(str.split, lines))
+    return RouteTable(Route(method, path, nothing) for method, path in map(str.split, lines))
 
 
-def found(table: Table, method: str, path: str) -> tuple[str, dict[str, str]]:
+def found(table: RouteTable, method: str, path: str) -> tuple[str, dict[str, str]]:
     """The path of the route that matches, and what stood in it."""
     match = table.find(method, path)
-    assert isinstance(match, Match)
+    assert isinstance(match, RouteMatch)
     return match.route.path, match.params
 
 

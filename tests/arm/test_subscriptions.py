@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm import plane, subscriptions
-from fairwarning.arm.plane import skip_token
-from fairwarning.arm.providers import versions
-from fairwarning.service.settings import TENANT, Cloud
+from fairwarning.arm.http import context
+from fairwarning.arm.http.context import skip_token
+from fairwarning.arm.resources import subscriptions
+from fairwarning.arm.resources.providers import versions
+from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
@@ -40,7 +41,7 @@ def test_there_is_one_subscription() -> None:
     with ArmHarness() as arm:
         (found,) = arm.get("//subscriptions", version="2022-12-01").json["value"]
         assert found["id"] == SUBSCRIPTION
-        assert found["subscriptionId"] == Cloud().subscription
+        assert found["subscriptionId"] == CloudSettings().subscription
         assert (found["state"], found["tenantId"]) == ("Enabled", TENANT)
         assert {"displayName", "subscriptionPolicies", "managedByTenants"} <= set(found)
         assert arm.get("").json == found
@@ -181,7 +182,7 @@ def test_no_resource_is_lost_between_pages(monkeypatch: pytest.MonkeyPatch) -> N
         whole, pages = walk(arm, "/resources")
         assert (len(whole), pages) == (12, 1)
         for size in (1, 2, 3, 5, 11, 12):
-            for module in (plane, subscriptions):
+            for module in (context, subscriptions):
                 monkeypatch.setattr(module, "PAGE", size)
             found, pages = walk(arm, "/resources")
             assert found == whole

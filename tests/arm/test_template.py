@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.arm.templates.functions import FUNCTIONS
-from fairwarning.arm.templates.template import RESOURCES, Home, Needs, Template
+from fairwarning.arm.templates.template import RESOURCES, DeploymentScope, ReferenceNeeded, Template
 from fairwarning.arm.templates.values import DEPTH
 from fairwarning.core.errors import Refused
 
@@ -19,7 +19,9 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shop"
 NETWORK = f"{GROUP}/providers/Microsoft.Network"
 COMPUTE = f"{GROUP}/providers/Microsoft.Compute"
-HOME = Home(subscription=SUBSCRIPTION, group="shop", location="westeurope", name="deploy_1")
+HOME = DeploymentScope(
+    subscription=SUBSCRIPTION, group="shop", location="westeurope", name="deploy_1"
+)
 KNOWN = {
     ("microsoft.network", "virtualnetworks"): ["2022-01-01", "2021-02-01"],
     ("microsoft.compute", "virtualmachinescalesets"): ["2026-04-01", "2024-11-01"],
@@ -194,7 +196,7 @@ def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
         },
     }
     wanted = f"{COMPUTE}/virtualMachineScaleSets/web".lower()
-    with pytest.raises(Needs) as needs:
+    with pytest.raises(ReferenceNeeded) as needs:
         template.outputs({})
     assert needs.value.id == wanted
     found = {wanted: {"id": "x", "properties": {"provisioningState": "Succeeded"}}}
@@ -244,7 +246,7 @@ def test_a_machine_as_the_azure_cli_sends_it() -> None:
     assert [step.name for step in others] == ["gateVNET", "gatePublicIP", "gateVMNic"]
     assert role.id == f"{vm}/providers/Microsoft.Authorization/roleAssignments/7"
     assert template.resource(machine, {})["identity"] == {"type": "SystemAssigned"}
-    with pytest.raises(Needs) as needs:
+    with pytest.raises(ReferenceNeeded) as needs:
         template.resource(role, {})
     found = {needs.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
     assert template.resource(role, found) == {"properties": {"principalId": "me"}}
@@ -755,11 +757,11 @@ def _tried(work: Callable[[], object]) -> None:
     """The work is done, or refused, or asks for a resource: nothing else happens."""
     try:
         work()
-    except (Needs, Refused) as error:
+    except (ReferenceNeeded, Refused) as error:
         told = error
     else:
         return
-    if isinstance(told, Needs):
+    if isinstance(told, ReferenceNeeded):
         assert told.id == told.id.lower()
     else:
         assert told.code == "InvalidTemplate"

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
-from fairwarning.cli.ready import read_ready
+from fairwarning.server.ready import read_ready
 from tests.bench import contenders
 from tests.bench.across import ANOTHER
 from tests.bench.contenders import Contender, running

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from socket import create_connection, socket
 
-from fairwarning.metadata.identity import loopback_address
+from fairwarning.metadata.callers import loopback_address
 from tests.bench.clients import DROPPED, poll, size_of
 from tests.bench.fleets import SCOPE
 from tests.bench.processes import SERVER_CORE, Process

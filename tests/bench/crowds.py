@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from fairwarning.metadata.identity import loopback_address
+from fairwarning.metadata.callers import loopback_address
 from tests.bench.clients import connect, flood, idle, poll
 from tests.bench.measure import times_ms
 from tests.bench.processes import most_descriptors, resident_bytes

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import count
 
 from fairwarning.core import cascade
-from fairwarning.core.commands import Approve, Command, CreateScope, Finish, Poll, Restart
+from fairwarning.core.commands import Approve, Command, CreateScope, Poll, ReportImpact, Restart
 from fairwarning.core.limits import POLL_WRITE_SECONDS
 from fairwarning.core.model import Entity, Ref, ScopeKind, guid
 from tests.bench.figures import Result
@@ -74,7 +74,7 @@ def _decisions() -> dict[str, Callable[[], object]]:
     enter(restart)
     ready(approve)
     (impact,) = enter(approve).impacts
-    ready(Finish(scope=_SCOPE, machine=impact.machine, impact=impact.id))
+    ready(ReportImpact(scope=_SCOPE, machine=impact.machine, impact=impact.id))
     ready(Poll(scope=_SCOPE, actor="machine"), _NOW + POLL_WRITE_SECONDS)
     return acts
 

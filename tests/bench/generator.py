@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fairwarning.cli.database import is_database, store_at
 from fairwarning.core import cascade
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Entity, Ref, Scope
-from fairwarning.service.batch import Work
-from fairwarning.service.settings import Cluster
+from fairwarning.server.database import is_database, store_at
+from fairwarning.service.batch import CommandBatch
+from fairwarning.service.config.settings import ClusterSettings
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.bench import fleets
@@ -24,10 +24,10 @@ async def generate(
     nothing: dict[Ref, Entity | None] = {}
     await store.open()
     try:
-        if there := await store.names(Scope, "", 1):
+        if there := await store.list_ids(Scope, "", 1):
             raise ValueError(f"there is a fleet already (with a scope {there[0]!r})")
         for part in _parts(machines, of_scope):
-            now, work = time.time(), Work()
+            now, work = time.time(), CommandBatch()
             for command in part:
                 work.add(cascade.run(command, now, nothing.get))
             await store.commit(work.batch(now, {}))
@@ -52,5 +52,5 @@ def _parts(machines: int, of_scope: int) -> Iterator[list[CreateScope]]:
 def store_of(data: str) -> Store:
     """The store that `--data` of `fairwarning up` names."""
     if is_database(data):
-        return store_at(data, Cluster())
+        return store_at(data, ClusterSettings())
     return SQLiteStore(Path(data) / "fleet.db")

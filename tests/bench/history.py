@@ -10,14 +10,14 @@ from random import Random
 
 from starlette.types import Message
 
-from fairwarning.console.app import Parts, application
-from fairwarning.console.closing import Closing
-from fairwarning.service import explain
+from fairwarning.console.app import ConsoleParts, application
+from fairwarning.console.shutdown import ShutdownSignal
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.settings import TENANT
-from fairwarning.service.timeline import timeline
+from fairwarning.service.history import queries
+from fairwarning.service.history.timeline import timeline
 from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
-from fairwarning.service.webhooks.webhooks import Webhooks
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 from tests.bench.figures import Result, Target
@@ -161,9 +161,9 @@ class Question:
 
 def questions(told: Written) -> dict[str, Question]:
     """All questions, by what they are about."""
-    event = partial(Question, ask=explain.event, path="/api/events/{}/explain")
-    operation = partial(Question, ask=explain.operation, path="/api/operations/{}/explain")
-    machine = partial(Question, ask=explain.machine, path="/api/machines/{}/explain")
+    event = partial(Question, ask=queries.explain_event, path="/api/events/{}/explain")
+    operation = partial(Question, ask=queries.explain_operation, path="/api/operations/{}/explain")
+    machine = partial(Question, ask=queries.explain_machine, path="/api/machines/{}/explain")
     page = partial(Question, ask=_timeline, path="/api/timeline?seconds={}")
     names = [fleets.machine_name(scope, 1) for scope in told.scopes]
     hot = [fleets.machine_name(HOT, number) for number in range(HOT_MACHINES)]
@@ -201,7 +201,7 @@ async def _timeline(fleet: Fleet, seconds: str) -> object:
     return await timeline(fleet, float(seconds))
 
 
-async def _no_webhooks() -> Webhooks:
+async def _no_webhooks() -> WebhookService:
     raise AssertionError
 
 
@@ -216,12 +216,12 @@ class Console:
             (b"authorization", f"Bearer {token}".encode("ascii")),
         ]
         self._app = application(
-            Parts(
+            ConsoleParts(
                 fleet=fleet,
                 figures=fleet.metrics,
                 tokens=tokens,
                 webhooks=_no_webhooks,
-                closing=Closing(fleet),
+                closing=ShutdownSignal(fleet),
                 key=secrets.token_hex(),
             )
         )

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from fairwarning.cli import up
-from fairwarning.cli.local import Local, Options
 from fairwarning.core.commands import Restart
-from fairwarning.service import fleetfile
+from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.service.config import fleet_file
 from fairwarning.store.store import Batch
 from tests.bench import fleets
 from tests.bench.processes import most_descriptors
@@ -30,12 +30,12 @@ async def serve(folder: Path, port: int) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, told.set)
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
-    fleet = fleetfile.read((folder / "fleet.toml").read_text("utf-8"))
+    fleet = fleet_file.read((folder / "fleet.toml").read_text("utf-8"))
     any_port = ("127.0.0.1", 0)
-    options = Options(
+    options = ServerOptions(
         folder / "data", fleet, metadata=("127.0.0.1", port), console=any_port, arm=any_port
     )
-    async with Local(options).running() as local:
+    async with ServerProcess(options).running() as local:
         await local.fleet.poll(SCOPE)
         gc.collect()
         gc.freeze()
@@ -46,7 +46,7 @@ async def serve(folder: Path, port: int) -> None:
         await stopped.wait()
 
 
-async def _change(local: Local) -> dict[str, float]:
+async def _change(local: ServerProcess) -> dict[str, float]:
     """Restart a machine: how many requests were held, when it was durable, when acknowledged."""
     durable = 0.0
     commit = local.fleet.store.commit

@@ -9,13 +9,13 @@ from fairwarning.core.commands import (
     Command,
     CreateScope,
     Degrade,
-    Finish,
     Poll,
+    RecordDelivery,
+    ReportImpact,
     Restart,
-    Tell,
 )
 from fairwarning.core.model import Entity, Operation, Ref, ScopeKind, guid
-from fairwarning.service.batch import Work
+from fairwarning.service.batch import CommandBatch
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 
@@ -57,7 +57,7 @@ class Author:
         self._lines = lines
         self._written = 0
         self._world: dict[Ref, Entity | None] = {}
-        self._work = Work()
+        self._work = CommandBatch()
 
     async def write(self) -> Written:
         """A journal of so many lines, and a few more."""
@@ -93,7 +93,7 @@ class Author:
         week = int(self._now()) + _WEEK_SECONDS
         self._do(Degrade(scope=scope, operation=operation, machines=(name,), not_before=week))
         event = _event(operation, scope, 0)
-        self._do(Tell(scope=scope, event=event, machines=(name,), actor="machine"))
+        self._do(RecordDelivery(scope=scope, event=event, machines=(name,), actor="machine"))
         return event
 
     def _live(self, past: Past, scope: str, machine: int, machines: int) -> None:
@@ -102,9 +102,9 @@ class Author:
         self._do(Restart(scope=scope, operation=operation, machines=(name,)))
         event = _event(operation, scope, machine)
         for who in (fleets.machine_name(scope, number) for number in range(machines)):
-            self._do(Tell(scope=scope, event=event, machines=(who,), actor="machine"))
+            self._do(RecordDelivery(scope=scope, event=event, machines=(who,), actor="machine"))
         (impact,) = self._do(Approve(scope=scope, events=(event,), actor=name)).impacts
-        self._do(Finish(scope=scope, machine=name, impact=impact.id))
+        self._do(ReportImpact(scope=scope, machine=name, impact=impact.id))
         del self._world[Operation, operation]
         past.events.append(event)
         past.operations.append(operation)
@@ -122,7 +122,7 @@ class Author:
 
     async def _commit(self) -> None:
         await self._store.commit(self._work.batch(self._now(), {}))
-        self._work = Work()
+        self._work = CommandBatch()
 
 
 def _event(operation: str, scope: str, machine: int) -> str:

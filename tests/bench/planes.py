@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairwarning.arm.certificates import Authority
-from fairwarning.cli.ready import read_ready
+from fairwarning.arm.identity.certificates import Authority
+from fairwarning.server.ready import read_ready
 from tests.bench import contenders, load
 from tests.bench.armclients import HOST
 from tests.bench.contenders import Recipe, running

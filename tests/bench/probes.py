@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fairwarning.core.commands import Stop
-from fairwarning.service import fleetfile
-from fairwarning.service.rounds import CACHED_ENTITIES
+from fairwarning.service.committer import CACHED_ENTITIES
+from fairwarning.service.config import fleet_file
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
@@ -38,7 +38,7 @@ async def build_resources(path: str, machines: int, sets: int, instances: int) -
     entries = [f'[[machine]]\nname = "{name}"\n' for name in alone]
     entries += [f'[[scale_set]]\nname = "set{n}"\ncapacity = {instances}\n' for n in range(sets)]
     async with serving(SQLiteStore(path), Never()) as fleet:
-        await fleetfile.apply(fleetfile.read("".join(entries)), fleet.submit)
+        await fleet_file.apply(fleet_file.read("".join(entries)), fleet.submit)
         await fleets.enable(fleet, alone)
     return True
 

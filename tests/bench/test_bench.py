@@ -9,10 +9,10 @@ from typing import NoReturn
 import pytest
 from rich.console import Console
 
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Entry, Place
+from fairwarning.store.store import JournalEntry, MachineLocation
 from tests.bench import contenders, generate, homes, load, report
 from tests.bench.__main__ import BENCHMARKS, main
 from tests.bench.figures import Result, Target
@@ -53,10 +53,10 @@ def test_a_probe_has_a_process_of_its_own(tmp_path: Path) -> None:
 def test_a_fleet_is_generated_as_it_was_asked_for(tmp_path: Path) -> None:
     """So many machines, in full scopes but for the last, each with an address of its own."""
 
-    async def read() -> tuple[list[str], list[Place]]:
+    async def read() -> tuple[list[str], list[MachineLocation]]:
         store = SQLiteStore(tmp_path / "fleet.db")
         await store.open()
-        found = await store.names(Scope, "", 10), await store.places(0, 1000)
+        found = await store.list_ids(Scope, "", 10), await store.list_machines(0, 1000)
         await store.close()
         return found
 
@@ -84,7 +84,7 @@ def test_no_fleet_is_generated_over_another(
 def test_the_past_is_as_it_is_said_to_be(tmp_path: Path) -> None:
     """As many lines as asked for, half of them about one scope, and events told of to their end."""
 
-    async def write() -> tuple[Written, list[Entry], list[Entry], list[Entry]]:
+    async def write() -> tuple[Written, list[JournalEntry], list[JournalEntry], list[JournalEntry]]:
         store = SQLiteStore(tmp_path / "past.db")
         await store.open()
         written = await Author(store, 5000).write()
@@ -98,8 +98,8 @@ def test_the_past_is_as_it_is_said_to_be(tmp_path: Path) -> None:
     assert 5000 <= len(every) < 5200
     assert 0.4 < len(hot) / len(every) < 0.6
     assert [entry.line.at for entry in every] == sorted(entry.line.at for entry in every)
-    assert life[0].line.fact.did is Did.SCHEDULED
-    assert life[-1].line.fact.did is Did.ENDED
+    assert life[0].line.fact.did is FactType.SCHEDULED
+    assert life[-1].line.fact.did is FactType.ENDED
     assert len(written.live) == 1
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from itertools import count, cycle
 from random import getrandbits
 
-from fairwarning.core.commands import Approve, Cancel, Finish, Restart
+from fairwarning.core.commands import Approve, Cancel, ReportImpact, Restart
 from fairwarning.core.model import Impact, guid
 from fairwarning.machines.driver import Report
 from fairwarning.service.fleet import Fleet
@@ -61,7 +61,7 @@ class Traffic:
             await fleet.submit(Approve(scope=scope, events=(event,), actor="machine"))
         for scope in scopes:
             impact = self._begun.pop(scope)
-            await fleet.submit(Finish(scope=scope, machine=impact.machine, impact=impact.id))
+            await fleet.submit(ReportImpact(scope=scope, machine=impact.machine, impact=impact.id))
         events = [await self._restart(fleet, scope, machine) for scope in scopes]
         for scope, event in zip(scopes, events, strict=True):
             await fleet.submit(Cancel(scope=scope, event=event))

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from fairwarning.core.model import Scope
-from fairwarning.service.documents import Published
+from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
@@ -113,7 +113,7 @@ async def _attend(
         laps[_READ].add(store.returned)
         committed[name] = store.returned
 
-    async def read(name: str, document: Published) -> None:
+    async def read(name: str, document: PublishedScope) -> None:
         while True:
             await wait_for_change(document, document.incarnation)
             laps[_WOKEN].add(committed[name])

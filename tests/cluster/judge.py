@@ -12,7 +12,7 @@ from fairwarning.core.commands import (
     SetOperation,
     StartRollout,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.document import document
 from fairwarning.core.model import Scope
 from tests.cluster.acts import Act
@@ -164,9 +164,9 @@ def acts_once(record: Record, done: Iterable[Act]) -> None:
     for impact in record.over:
         must(times[impact] == 1, "IL5", f"{impact} was carried out {times[impact]} times")
     for line in record.lines:
-        if line.fact.did in {Did.CARRIED_OUT, Did.FAILED} and line.fact.event:
+        if line.fact.did in {FactType.CARRIED_OUT, FactType.FAILED} and line.fact.event:
             impact = f"{line.fact.event}:{line.fact.machine}"
-            told = "done" if line.fact.did is Did.CARRIED_OUT else "failed"
+            told = "done" if line.fact.did is FactType.CARRIED_OUT else "failed"
             must(told == outcomes[impact], "IL5", f"{impact} {outcomes[impact]}, told as {told}")
 
 

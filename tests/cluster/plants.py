@@ -13,7 +13,7 @@ import psycopg
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Impact
 from fairwarning.store.postgres.store import PostgresStore
-from fairwarning.store.store import Batch, Change
+from fairwarning.store.store import Batch, ScopeChange
 from tests.cluster.acts import FileDriver
 
 ONE_IN = 8  # commits that a bug strikes
@@ -36,14 +36,14 @@ def _leave_the_dead() -> None:
     async def unfinished(self: PostgresStore, after: str, limit: int) -> list[Impact]:
         return []
 
-    PostgresStore.unfinished = unfinished  # type: ignore[method-assign]
+    PostgresStore.unfinished_impacts = unfinished  # type: ignore[method-assign]
 
 
 def _stay_behind() -> None:
-    async def changed(self: PostgresStore, after: int, limit: int) -> list[Change]:
+    async def changed(self: PostgresStore, after: int, limit: int) -> list[ScopeChange]:
         return []
 
-    PostgresStore.changed = changed  # type: ignore[method-assign]
+    PostgresStore.changes_since = changed  # type: ignore[method-assign]
 
 
 def _lose_commits() -> None:

@@ -5,8 +5,8 @@ The functions are the simulator's; what differs is that time is real and notices
 
 from dataclasses import dataclass, field
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     Entity,
     Event,
@@ -45,7 +45,7 @@ class State:
 class Record(Books):
     """Everything that was committed."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[JournalLine] = field(default_factory=list)
     actors: set[str] = field(default_factory=set)
     versions: dict[Ref, int] = field(default_factory=dict)  # -1: it is gone
     bodies: dict[Ref, Entity] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Record(Books):
             self.told_at[line.entity] = max(last, line.at)
             if handler := LINES.get(line.fact.did):
                 handler(self, line)
-            if line.fact.did is Did.STARTED:
+            if line.fact.did is FactType.STARTED:
                 self._started(line.fact.event, seen.at)
 
     def _started(self, event: str, at: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import Entity, Impact, Machine, Ref
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
@@ -54,7 +54,7 @@ class Seen:
     read: list[tuple[Ref, int]]  # what else it was decided on, and at which version
     gone: list[tuple[str, str]]  # scope and machine
     machines: list[tuple[str, Machine]]  # new, or as they are from now on
-    lines: list[Line]
+    lines: list[JournalLine]
     impacts: list[Impact]
     settled: list[str]
 
@@ -89,7 +89,7 @@ def _written(one: dict[str, Any]) -> Written:
     return Written(ref, one["was"], None if body is None else codec.entity(one["kind"], body))
 
 
-def _line(one: dict[str, Any]) -> Line:
+def _line(one: dict[str, Any]) -> JournalLine:
     told = (one["did"], one["event"], one["machine"], one["operation"], one["why"])
     return entry(0, one["at"], one["actor"], one["kind"], one["id"], *told).line
 
@@ -99,7 +99,7 @@ class Tables:
     """What the store itself keeps at the end."""
 
     numbers: list[int]  # of the journal's lines
-    lines: list[Line]
+    lines: list[JournalLine]
     versions: dict[Ref, int]
     bodies: dict[Ref, Entity]  # scopes without their machines
     machines: dict[tuple[str, str], Machine]  # by scope and name

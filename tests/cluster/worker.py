@@ -24,7 +24,7 @@ from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError, NotFound, Unavailable
 from fairwarning.service import failpoints
 from fairwarning.service.clock import RealClock
-from fairwarning.service.documents import Published
+from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster.acts import FileDriver
@@ -65,7 +65,7 @@ class Worker:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.known: dict[str, Published] = {}  # kept, as by machines that are connected
+        self.known: dict[str, PublishedScope] = {}  # kept, as by machines that are connected
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

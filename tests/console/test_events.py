@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 
@@ -175,8 +175,8 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
         own = console.ok("GET", f"/api/journal?event={event.lower()}")["lines"]
         assert own == [line for line in lines if line["event"] == event]
         dids = [line["did"] for line in own]
-        assert dids[0] == Did.SCHEDULED
-        assert dids[-1] == Did.ENDED
+        assert dids[0] == FactType.SCHEDULED
+        assert dids[-1] == FactType.ENDED
         of_scope = console.ok("GET", "/api/journal?newest=true&scope=vm")["lines"]
         assert of_scope == [line for line in lines[::-1] if line["about"] == "Scope vm"]
         assert console.ok("GET", "/api/journal?newest=true&scope=none")["lines"] == []

@@ -327,17 +327,17 @@ def test_health_and_metrics_need_no_token() -> None:
 @pytest.mark.spec("O10")
 def test_readyz_tells_when_writes_have_stopped() -> None:
     """503, without where the data is; health goes on, and a command is refused."""
-    from fairwarning.core.errors import Broken  # noqa: PLC0415  (of this test alone)
+    from fairwarning.core.errors import InvariantViolated  # noqa: PLC0415  (of this test alone)
 
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        console.call(lambda: console.fleet._stop_writing(Broken("Test", "because")))
+        console.call(lambda: console.fleet._stop_writing(InvariantViolated("Test", "because")))
         assert console.send("GET", "/healthz", [("Host", HOST)]).status == 200
         assert console.send("GET", "/readyz", [("Host", HOST)]).status == 503
         reply = console.api("POST", "/api/machines/vm/restart")
         assert (reply.status, reply.error_code) == (503, "WritesStopped")
         assert console.api("GET", "/api/machines/vm").status == 200
-        console.fleet.broken = None
+        console.fleet._committer.broken = None
 
 
 def test_logging_in_by_the_link() -> None:

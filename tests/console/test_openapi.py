@@ -22,8 +22,8 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.routing import Route
 
-from fairwarning.cli.theatre import Theatre
 from fairwarning.console.api import openapi
+from fairwarning.testing.scenarios.bundled import BundledScenarios
 from tests.fixtures.console import HOST, ConsoleHarness
 
 FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
@@ -98,7 +98,7 @@ def _operations() -> Iterator[Any]:
 @pytest.mark.parametrize("operation", [*_operations()])
 def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa: ANN401  (not typed)
     """Drawn from the document, and against it: no error of ours, every answer in its shape."""
-    with ConsoleHarness(theatre=Theatre()) as console:
+    with ConsoleHarness(scenarios=BundledScenarios()) as console:
         console.created("machines", name="vm")
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.poll("vm", "web_0")

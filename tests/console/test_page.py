@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.console.access import COOKIE
 from fairwarning.console.api.machines import ACTIONS
-from fairwarning.console.api.shapes import Moment
+from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import forms, words
 from fairwarning.console.page.timeline import ROWS, WINDOWS, chart
 from fairwarning.core.times import iso
@@ -337,7 +337,7 @@ def test_the_files_are_ours_and_few() -> None:
 # --- The timeline ---------------------------------------------------------------------------------
 
 
-def moment(created: float, due: float | None, **more: object) -> Moment:
+def moment(created: float, due: float | None, **more: object) -> EventHistoryInfo:
     """An event, its times in minutes from now."""
     times = {
         name: at(more.pop(name)) if name in more else None
@@ -360,7 +360,7 @@ def moment(created: float, due: float | None, **more: object) -> Moment:
         "awaits": [],
         "cancelled": False,
     }
-    return msgspec.convert(given | times | more, Moment)
+    return msgspec.convert(given | times | more, EventHistoryInfo)
 
 
 def at(minutes: object) -> str:

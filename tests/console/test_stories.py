@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
@@ -73,8 +73,8 @@ def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
         before = console.ok("GET", f"/api/events/{event}/explain")
         operation = console.ok("GET", "/api/operations/op/explain")
         console.restart_service()
-        facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(6000)]
-        lines = [Line(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
+        facts = [Fact(FactType.CONFIGURED, why=str(n)) for n in range(6000)]
+        lines = [JournalLine(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON + 200, lines=lines)))
         assert console.ok("GET", f"/api/events/{event}/explain") == before
         assert console.ok("GET", "/api/operations/op/explain") == operation

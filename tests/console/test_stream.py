@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
@@ -36,8 +36,8 @@ def newest(console: ConsoleHarness) -> int:
 
 def written(start: int, count: int) -> Batch:
     """Lines about nothing in particular."""
-    told = (Fact(Did.STARTED, why=str(n)) for n in range(start, start + count))
-    return Batch(1.0, lines=[Line(1.0, "x", (Scope, "s"), fact) for fact in told])
+    told = (Fact(FactType.STARTED, why=str(n)) for n in range(start, start + count))
+    return Batch(1.0, lines=[JournalLine(1.0, "x", (Scope, "s"), fact) for fact in told])
 
 
 @pytest.mark.spec("C4")

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.store import Batch
 from tests.console.test_machines import STORES, store_of
@@ -92,8 +92,8 @@ def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
     """It looks through a bounded part of the journal and says that it did."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         event = frozen(console, "vm")
-        facts = [Fact(Did.CONFIGURED, why=str(n)) for n in range(10_000)]
-        lines = [Line(NOON, "x", (Scope, "s"), fact) for fact in facts]
+        facts = [Fact(FactType.CONFIGURED, why=str(n)) for n in range(10_000)]
+        lines = [JournalLine(NOON, "x", (Scope, "s"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON, lines=lines)))
         shown = console.ok("GET", "/api/timeline")
         assert shown["cut"]
@@ -111,10 +111,10 @@ def test_more_events_than_are_shown() -> None:
             name = f"{number:08d}-0000-0000-0000-000000000000"
             why = "Freeze by Platform, not before 2026-01-09T12:15:00Z"
             facts = (
-                Fact(Did.SCHEDULED, name, "m", "o", why),
-                Fact(Did.CANCELLED, name, "m", "o", "so"),
+                Fact(FactType.SCHEDULED, name, "m", "o", why),
+                Fact(FactType.CANCELLED, name, "m", "o", "so"),
             )
-            lines += [Line(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
+            lines += [JournalLine(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON, lines=lines)))
         shown = console.ok("GET", "/api/timeline")
         assert (len(shown["events"]), shown["cut"]) == (500, True)

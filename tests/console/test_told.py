@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.endpoint import poll
 
@@ -20,7 +20,7 @@ def lines(console: ConsoleHarness, event: str) -> list[dict[str, Any]]:
     """What the journal says of that."""
     console.tell()
     found = console.ok("GET", f"/api/journal?event={event}")["lines"]
-    return [line for line in found if line["did"] == Did.TOLD]
+    return [line for line in found if line["did"] == FactType.TOLD]
 
 
 @pytest.mark.spec("O7", "M16")
@@ -137,13 +137,13 @@ def test_events_that_are_over_are_forgotten() -> None:
             console.poll("vm")
             console.approve("vm", event)
             console.advance(60)
-        assert console.fleet.told._known == {}
-        assert console.fleet.told._new == {}
+        assert console.fleet.deliveries._known == {}
+        assert console.fleet.deliveries._new == {}
         console.act("vm", "restart", key="last")
         assert console.get("vm").status == 200
         console.ok("POST", "/api/machines/vm/delete", key="gone")
         console.advance(3600)
-        assert console.fleet.told._known == {}
+        assert console.fleet.deliveries._known == {}
 
 
 @pytest.mark.spec("O7")

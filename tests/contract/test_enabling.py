@@ -18,9 +18,9 @@ from fairwarning.core.commands import (
     Redeploy,
     Restart,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventStatus, ImpactKind, Priority, Rules
-from fairwarning.service.documents import Published
+from fairwarning.service.documents import PublishedScope
 from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
@@ -37,7 +37,7 @@ def test_the_first_poll_enables() -> None:
         assert harness.poll("av") == EMPTY
         assert harness.scope("av").enabled
         assert harness.poll("av") == EMPTY
-        assert harness.facts(Did.ENABLED) == [Did.ENABLED]
+        assert harness.facts(FactType.ENABLED) == [FactType.ENABLED]
 
 
 @pytest.mark.spec("M14")
@@ -98,7 +98,10 @@ def test_a_day_of_silence_disables() -> None:
         assert not harness.scope("vm").enabled
         harness.operate(Restart, "vm", "vm")
         assert harness.impacted() == ["vm"]
-        assert harness.facts(Did.ENABLED, Did.DISABLED) == [Did.ENABLED, Did.DISABLED]
+        assert harness.facts(FactType.ENABLED, FactType.DISABLED) == [
+            FactType.ENABLED,
+            FactType.DISABLED,
+        ]
 
 
 @pytest.mark.spec("M14")
@@ -203,7 +206,7 @@ def test_an_event_runs_out_while_nobody_looks() -> None:
         assert harness.poll("vm") == EMPTY
 
 
-async def _held(harness: FleetHarness) -> "asyncio.Task[Published]":
+async def _held(harness: FleetHarness) -> "asyncio.Task[PublishedScope]":
     """A first GET that was taken and is not answered yet."""
     asking = asyncio.create_task(harness.fleet.poll("vm"))
     await wait_until_async(
@@ -213,7 +216,7 @@ async def _held(harness: FleetHarness) -> "asyncio.Task[Published]":
     return asking
 
 
-async def _not_yet(asking: "asyncio.Task[Published]") -> bool:
+async def _not_yet(asking: "asyncio.Task[PublishedScope]") -> bool:
     done, _ = await asyncio.wait([asking], timeout=0.02)
     return not done
 

@@ -17,7 +17,7 @@ from fairwarning.core.commands import (
     Redeploy,
     Restart,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     EventStatus,
     EventType,
@@ -142,7 +142,10 @@ def test_approving_again_changes_nothing() -> None:
         harness.do(Approve(scope="vm", events=(name, name.lower())))
         assert harness.scope("vm") == after
         assert harness.impacted() == ["vm"]
-        assert harness.facts(Did.APPROVED, Did.STARTED) == [Did.APPROVED, Did.STARTED]
+        assert harness.facts(FactType.APPROVED, FactType.STARTED) == [
+            FactType.APPROVED,
+            FactType.STARTED,
+        ]
 
 
 @pytest.mark.spec("E2")
@@ -165,7 +168,7 @@ def test_approving_again_while_others_are_awaited() -> None:
         harness.operate(Delete, "web/0", "web_0", "web_1")
         for _ in range(3):
             harness.approve("web/0", "web_0")
-        assert harness.facts(Did.APPROVED) == [Did.APPROVED]
+        assert harness.facts(FactType.APPROVED) == [FactType.APPROVED]
         assert harness.impacts() == []
 
 

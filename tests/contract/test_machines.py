@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import AddMachines, CreateScope, Delete, ProtectInstances, Restart
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import Machine, ScopeKind
 from tests.fixtures.fleet import NOON, FleetHarness
 
@@ -92,7 +92,7 @@ def test_protecting_twice_is_noted_once() -> None:
         harness.make_scale_set(1)
         for _ in range(2):
             harness.do(ProtectInstances(set="web", instances=(0,)))
-        assert harness.facts(Did.MACHINE_CHANGED) == [Did.MACHINE_CHANGED]
+        assert harness.facts(FactType.MACHINE_CHANGED) == [FactType.MACHINE_CHANGED]
 
 
 def test_an_address_names_one_machine() -> None:

@@ -6,18 +6,18 @@ from fairwarning.core.commands import (
     Deallocate,
     Delete,
     Evict,
-    Finish,
     Operate,
     OperateInstances,
     Recommend,
     Redeploy,
     Reimage,
+    ReportImpact,
     Restart,
     Scale,
     Start,
     Stop,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, Rules
 from tests.contract.units import HOUR
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -49,7 +49,7 @@ def test_one_of_two_impacts_fails() -> None:
         harness.operate(Restart, "av", "av0", "av1")
         harness.approve("av")
         first = harness.scope("av").impacts["av0"]
-        harness.do(Finish(scope="av", machine="av0", impact=first.id, error="no"))
+        harness.do(ReportImpact(scope="av", machine="av0", impact=first.id, error="no"))
         assert len(harness.events("av")) == 1
         assert harness.operation("op").status is OperationStatus.RUNNING
         harness.advance(60)
@@ -86,13 +86,13 @@ def test_reports_that_make_no_sense_are_ignored() -> None:
         waiting = harness.scope("vm").impacts["vm"].id
         before = harness.scope("vm"), harness.journal()
         for impact in (waiting, "no such impact"):
-            harness.do(Finish(scope="vm", machine="vm", impact=impact))
-        harness.do(Finish(scope="vm", machine="nobody", impact=waiting))
+            harness.do(ReportImpact(scope="vm", machine="vm", impact=impact))
+        harness.do(ReportImpact(scope="vm", machine="nobody", impact=waiting))
         assert (harness.scope("vm"), harness.journal()) == before
         harness.approve("vm")
-        harness.do(Finish(scope="vm", machine="vm", impact=waiting))
+        harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting))
         assert harness.events("vm") == []
-        harness.do(Finish(scope="vm", machine="vm", impact=waiting, error="late"))
+        harness.do(ReportImpact(scope="vm", machine="vm", impact=waiting, error="late"))
         assert harness.succeeded("op")
 
 
@@ -187,7 +187,7 @@ def test_an_operation_over_groups_ends_once() -> None:
         operation = harness.operation("op")
         assert (operation.status, operation.done) == (OperationStatus.SUCCEEDED, 2)
         assert operation.ended_at == NOON + 120
-        assert harness.facts(Did.OPERATION_ENDED) == [Did.OPERATION_ENDED]
+        assert harness.facts(FactType.OPERATION_ENDED) == [FactType.OPERATION_ENDED]
 
 
 @pytest.mark.spec("E2")
@@ -217,12 +217,12 @@ def test_the_journal_tells_the_whole_story() -> None:
         harness.advance(60)
         lines = [entry.line for entry in harness.journal(event)]
         assert [(line.fact.did, line.actor, line.at - NOON) for line in lines] == [
-            (Did.SCHEDULED, "alice", 0),
-            (Did.APPROVED, "machine", 0),
-            (Did.STARTED, "machine", 0),
-            (Did.BEGUN, "machine", 0),
-            (Did.CARRIED_OUT, "driver", 60),
-            (Did.ENDED, "driver", 60),
+            (FactType.SCHEDULED, "alice", 0),
+            (FactType.APPROVED, "machine", 0),
+            (FactType.STARTED, "machine", 0),
+            (FactType.BEGUN, "machine", 0),
+            (FactType.CARRIED_OUT, "driver", 60),
+            (FactType.ENDED, "driver", 60),
         ]
         numbers = [entry.number for entry in harness.journal()]
         assert numbers == list(range(1, len(numbers) + 1))

@@ -48,7 +48,7 @@ def vm(name: str = "vm", **machine: object) -> Write:
 
 def found(harness: FleetHarness, name: str) -> Resource | None:
     """The resource of this id."""
-    return harness._runner.run(harness.fleet.read(Resource, name))
+    return harness._runner.run(harness.fleet.reader.read(Resource, name))
 
 
 def test_it_is_made_with_what_it_stands_for() -> None:
@@ -261,7 +261,7 @@ def test_nothing_of_it_is_lost_by_a_restart() -> None:
         harness.restart()
         harness.advance(60)
         assert found(harness, GROUP.resource) is None
-        assert harness._runner.run(harness.fleet.read(Scope, "vm")) is None
+        assert harness._runner.run(harness.fleet.reader.read(Scope, "vm")) is None
 
 
 def test_a_group_waits_for_what_is_leaving_already() -> None:

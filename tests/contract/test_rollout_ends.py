@@ -12,7 +12,7 @@ from fairwarning.core.commands import (
     Restart,
     StartRollout,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import (
     EventStatus,
     Machine,
@@ -170,7 +170,7 @@ def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
         harness.make_enabled("vm")
         assert harness.refusal(wish).code == code
         assert harness.events("vm") == []
-        assert harness.facts(Did.ROLLOUT_STARTED) == []
+        assert harness.facts(FactType.ROLLOUT_STARTED) == []
 
 
 @pytest.mark.spec("E7")

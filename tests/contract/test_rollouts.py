@@ -10,7 +10,7 @@ from fairwarning.core.commands import (
     RolloutCommand,
     StartRollout,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventStatus, ImpactKind, RolloutStatus
 from fairwarning.core.rollout import progress
 from tests.contract.units import DAY, HOUR, MINUTE
@@ -148,7 +148,7 @@ def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
         assert harness.rollout("up").ended_at == NOON + 9
         harness.advance(HOUR)
         assert harness.impacted() == ["av0", "av3"]
-        assert harness.facts(Did.ROLLOUT_ENDED) == [Did.ROLLOUT_ENDED]
+        assert harness.facts(FactType.ROLLOUT_ENDED) == [FactType.ROLLOUT_ENDED]
 
 
 @pytest.mark.spec("E7")
@@ -206,7 +206,7 @@ def test_a_busy_machine_defers_its_step() -> None:
         assert harness.rollout("up").status is RolloutStatus.DONE
         assert progress(harness.rollout("up")) == 1
         assert harness.impacted().count("av1") == 2
-        assert harness.facts(Did.STEP_DEFERRED) == [Did.STEP_DEFERRED]
+        assert harness.facts(FactType.STEP_DEFERRED) == [FactType.STEP_DEFERRED]
 
 
 @pytest.mark.spec("E7")

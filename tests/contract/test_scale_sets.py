@@ -24,7 +24,7 @@ from fairwarning.core.model import (
     Rules,
     ScopeKind,
 )
-from fairwarning.core.scaleset import host_name
+from fairwarning.core.scale_set import host_name
 from tests.contract.units import DAY
 from tests.fixtures.fleet import FleetHarness, instance_names
 

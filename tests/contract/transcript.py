@@ -31,11 +31,11 @@ from fairwarning.core.commands import (
     Scale,
     StartRollout,
 )
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
-from fairwarning.store.store import Entry
+from fairwarning.store.store import JournalEntry
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
 OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
@@ -51,17 +51,17 @@ OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
 }
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 TOLD = {
-    Did.ENABLED: "{entity} is on",
-    Did.DISABLED: "{entity} is off",
-    Did.BEGUN: "{machine}: {why} begins",
-    Did.CARRIED_OUT: "{machine}: carried out",
-    Did.FAILED: "{machine}: failed, {why}",
-    Did.CANCELLED: "{machine}: called off, {why}",
-    Did.LAPSED: "{machine}: lapsed",
-    Did.MACHINE_REMOVED: "{machine}: gone",
-    Did.SCOPE_REMOVED: "{entity} is gone",
-    Did.OPERATION_ENDED: "operation {operation}: {why}",
-    Did.ROLLOUT_ENDED: "rollout {entity}: {why}",
+    FactType.ENABLED: "{entity} is on",
+    FactType.DISABLED: "{entity} is off",
+    FactType.BEGUN: "{machine}: {why} begins",
+    FactType.CARRIED_OUT: "{machine}: carried out",
+    FactType.FAILED: "{machine}: failed, {why}",
+    FactType.CANCELLED: "{machine}: called off, {why}",
+    FactType.LAPSED: "{machine}: lapsed",
+    FactType.MACHINE_REMOVED: "{machine}: gone",
+    FactType.SCOPE_REMOVED: "{entity} is gone",
+    FactType.OPERATION_ENDED: "operation {operation}: {why}",
+    FactType.ROLLOUT_ENDED: "rollout {entity}: {why}",
 }
 
 
@@ -137,7 +137,7 @@ class Stage:
         return [self._tell(entry) for entry in entries if entry.line.fact.did in TOLD]
 
     @staticmethod
-    def _tell(entry: Entry) -> str:
+    def _tell(entry: JournalEntry) -> str:
         fact = entry.line.fact
         text = TOLD[fact.did].format(
             entity=entry.line.entity[1],

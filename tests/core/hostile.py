@@ -148,7 +148,7 @@ _FOLLOWING = st.sampled_from(
         commands.Write(resource="vm:rg:none", body="{}", scope="av", machine="av0"),
         commands.Write(resource="vm:rg:vm", body="{}", scope="spot", machine="spot"),
         commands.Poll(scope="vm"),
-        commands.Elapse(scope="av"),
+        commands.AdvanceTime(scope="av"),
         commands.Command(),
     ]
 )  # fmt: skip

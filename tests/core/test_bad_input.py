@@ -18,10 +18,10 @@ from fairwarning.core.commands import (
     CreateSet,
     Delete,
     Evict,
-    Finish,
     LaneCommand,
     Operate,
     OperateInstances,
+    ReportImpact,
     ResourceCommand,
     Restart,
     RolloutCommand,
@@ -138,7 +138,7 @@ def _state(harness: FleetHarness) -> tuple[object, ...]:
 async def _entities(harness: FleetHarness) -> dict[Ref, Entity | None]:
     found: dict[Ref, Entity | None] = {}
     for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
-        names = await harness.store.names(kind, "", 10_000)
+        names = await harness.store.list_ids(kind, "", 10_000)
         found.update(await harness.store.load([(kind, name) for name in names]))
     return found
 
@@ -220,7 +220,7 @@ def test_whatever_a_driver_says_can_be_stored(crowd: Crowd, error: str) -> None:
     """A report is refused, or kept in a form that every store can hold."""
     with crowd.harness() as harness:
         impact = harness.scope("av").impacts["av0"]
-        report = Finish(scope="av", machine="av0", impact=impact.id, error=error)
+        report = ReportImpact(scope="av", machine="av0", impact=impact.id, error=error)
         with suppress(Refused):
             harness.do(report)
         _check_storable(harness)

@@ -13,10 +13,10 @@ from fairwarning.core.commands import (
     CreateScope,
     CreateSet,
     Degrade,
-    Finish,
     Maintain,
     OperateInstances,
     Poll,
+    ReportImpact,
     Restart,
     Scale,
     StartRollout,
@@ -89,7 +89,7 @@ RIGHT: list[Command] = [
     Maintain(scope="s", operation="o", machines=("m",), duration_seconds=0),
     Configure(scope="s", rules=Rules(enable_delay_seconds=120, idle_seconds=60)),
     StartRollout(rollout="r", scopes=("a", "b"), hosts=("h",), batch=100),
-    Finish(scope="s", machine="m", impact="i", error="x" * 1000),
+    ReportImpact(scope="s", machine="m", impact="i", error="x" * 1000),
 ]
 
 
@@ -128,7 +128,7 @@ WRONG: list[tuple[Command, str]] = [
     (_restart(machines=tuple(map(str, range(201)))), "Restart.machines"),
     (_restart(machines="m"), "Restart.machines"),
     (Approve(scope="s", events=tuple(map(str, range(101)))), "1 to 100"),
-    (Finish(scope="s", machine="m", impact="i", error="x" * 1001), "at most 1000"),
+    (ReportImpact(scope="s", machine="m", impact="i", error="x" * 1001), "at most 1000"),
     (Poll(scope="s", at=NAN), "Poll.at"),
     (Poll(scope="s", at=-1.0), "Poll.at"),
     (Poll(scope="s", at=float("inf")), "Poll.at"),

@@ -4,8 +4,8 @@ import pytest
 
 from fairwarning.core import cascade, operation, rollout
 from fairwarning.core.commands import CreateSet, Poll
-from fairwarning.core.decision import Progress
-from fairwarning.core.errors import Broken, NotFound
+from fairwarning.core.decision import OperationProgress
+from fairwarning.core.errors import InvariantViolated, NotFound
 from fairwarning.core.model import ImpactKind, Lane, Operation, OperationStatus, Rollout
 
 ROLLOUT = Rollout(
@@ -28,14 +28,14 @@ def test_a_command_for_somebody_else() -> None:
 def test_an_operation_ends_once() -> None:
     """What has ended takes no more progress; and what is over is not ended again (IC1)."""
     running = Operation(id="o", kind="Restart", actor="a", accepted_at=0, planned=3, done=1)
-    half = operation.settle(running, Progress("o", done=1), 5).entity
+    half = operation.settle(running, OperationProgress("o", done=1), 5).entity
     assert isinstance(half, Operation)
     assert (half.done, half.status, half.ended_at) == (2, OperationStatus.RUNNING, None)
-    over = operation.settle(half, Progress("o", done=1), 6).entity
+    over = operation.settle(half, OperationProgress("o", done=1), 6).entity
     assert isinstance(over, Operation)
     assert (over.done, over.status, over.ended_at) == (3, OperationStatus.SUCCEEDED, 6)
-    with pytest.raises(Broken, match="OperationOver"):
-        operation.settle(over, Progress("o", done=1), 7)
+    with pytest.raises(InvariantViolated, match="OperationOver"):
+        operation.settle(over, OperationProgress("o", done=1), 7)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_how_an_operation_ends(
         id="o", kind="Restart", actor="a", accepted_at=0, planned=done + failed + cancelled
     )
     ended = operation.settle(
-        standing, Progress("o", done=done, failed=failed, cancelled=cancelled), 1
+        standing, OperationProgress("o", done=done, failed=failed, cancelled=cancelled), 1
     ).entity
     assert isinstance(ended, Operation)
     assert ended.status is status
@@ -66,7 +66,7 @@ def test_how_an_operation_ends(
 def test_a_cascade_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that does not is a bug, and stops the writer instead of hanging it."""
     monkeypatch.setattr(cascade, "_MESSAGES_AT_MOST", 2)
-    with pytest.raises(Broken, match="Endless"):
+    with pytest.raises(InvariantViolated, match="Endless"):
         cascade.run(CreateSet(set="s", capacity=500), 0, lambda _: None)
 
 
@@ -74,8 +74,8 @@ def test_what_is_not_loaded_is_asked_for() -> None:
     """Deciding needs no store: it says what it misses, and is run again."""
 
     def get(ref: object) -> None:
-        raise cascade.Missing(ref)  # type: ignore[arg-type]
+        raise cascade.EntityNotLoaded(ref)  # type: ignore[arg-type]
 
-    with pytest.raises(cascade.Missing) as missing:
+    with pytest.raises(cascade.EntityNotLoaded) as missing:
         cascade.run(CreateSet(set="s", capacity=1), 0, get)
     assert missing.value.ref[1] == "s"

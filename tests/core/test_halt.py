@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairwarning.core.commands import AbortRollout, ResumeRollout, StartRollout
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import ImpactKind, RolloutStatus
 from tests.fixtures.fleet import FleetHarness
 
@@ -71,7 +71,9 @@ def test_what_is_under_way_goes_on_when_it_pauses() -> None:
         assert len(harness.driver.given) == 3
         harness.do(AbortRollout(rollout="r"))
         assert harness.rollout("r").status is RolloutStatus.ABORTED
-        why = [e.line.fact.why for e in harness.journal() if e.line.fact.did is Did.ROLLOUT_PAUSED]
+        why = [
+            e.line.fact.why for e in harness.journal() if e.line.fact.did is FactType.ROLLOUT_PAUSED
+        ]
         assert why == ["1 of 6 machines failed, more than 0 %"]
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairwarning.core import lifecycle
-from fairwarning.core.errors import Broken
-from fairwarning.core.lifecycle import TRANSITIONS, Draft, Move, due, whole_seconds
+from fairwarning.core.errors import InvariantViolated
+from fairwarning.core.lifecycle import TRANSITIONS, EventTransition, ScopeDraft, due, whole_seconds
 from fairwarning.core.model import (
     Event,
     EventStatus,
@@ -24,7 +24,7 @@ from fairwarning.core.record import changed
 from tests.fixtures.fleet import NOON
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
-PAIRS = list(product([None, SCHEDULED, STARTED], Move))
+PAIRS = list(product([None, SCHEDULED, STARTED], EventTransition))
 
 pytestmark = pytest.mark.spec("E2")
 
@@ -43,12 +43,12 @@ def _event(status: EventStatus = SCHEDULED) -> Event:
     )
 
 
-def _draft(now: float = NOON) -> Draft:
+def _draft(now: float = NOON) -> ScopeDraft:
     machines = {name: Machine(name=name) for name in "ab"}
-    return Draft(Scope(id="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines), now)
+    return ScopeDraft(Scope(id="s", kind=ScopeKind.AVAILABILITY_SET, machines=machines), now)
 
 
-def _with(status: EventStatus) -> tuple[Draft, Event]:
+def _with(status: EventStatus) -> tuple[ScopeDraft, Event]:
     draft = _draft()
     if status is SCHEDULED:
         draft.announce(_event())
@@ -63,33 +63,33 @@ def test_the_table_is_the_contracts() -> None:
         (state, move): to for state, moves in TRANSITIONS.items() for move, to in moves.items()
     }
     assert allowed == {
-        (None, Move.ANNOUNCE): SCHEDULED,
-        (None, Move.STRIKE): STARTED,
-        (SCHEDULED, Move.START): STARTED,
-        (SCHEDULED, Move.CANCEL): None,
-        (SCHEDULED, Move.LAPSE): None,
-        (STARTED, Move.END): None,
+        (None, EventTransition.ANNOUNCE): SCHEDULED,
+        (None, EventTransition.STRIKE): STARTED,
+        (SCHEDULED, EventTransition.START): STARTED,
+        (SCHEDULED, EventTransition.CANCEL): None,
+        (SCHEDULED, EventTransition.LAPSE): None,
+        (STARTED, EventTransition.END): None,
     }
 
 
 @pytest.mark.parametrize(("status", "move"), PAIRS)
-def test_every_other_move_is_broken(status: EventStatus | None, move: Move) -> None:
+def test_every_other_move_is_broken(status: EventStatus | None, move: EventTransition) -> None:
     """A pair that is not in the table raises, and names both."""
     if move in TRANSITIONS[status]:
         assert lifecycle._next(status, move) is TRANSITIONS[status][move]
         return
-    with pytest.raises(Broken) as broken:
+    with pytest.raises(InvariantViolated) as broken:
         lifecycle._next(status, move)
     assert broken.value.code == "BadTransition"
     assert str(move) in broken.value.message
     assert str(status) in broken.value.message
 
 
-def _start_again(draft: Draft, event: Event) -> None:
+def _start_again(draft: ScopeDraft, event: Event) -> None:
     draft.start(changed(event, approved_by="m"), "why")
 
 
-MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[Draft, Event], None]]] = {
+MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[ScopeDraft, Event], None]]] = {
     "announce as Started": (None, "BadTransition", lambda d, _: d.announce(_event(STARTED))),
     "strike as Scheduled": (None, "BadTransition", lambda d, _: d.strike(_event())),
     "announce twice": (SCHEDULED, "EventTwice", lambda d, _: d.announce(_event())),
@@ -98,7 +98,11 @@ MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[Draft, Event], None]
     "time out too early": (SCHEDULED, "StartedEarly", lambda d, e: d.time_out(e)),
     "start again": (STARTED, "BadTransition", _start_again),
     "cancel what has started": (STARTED, "BadTransition", lambda d, e: d.cancel(e, "why")),
-    "leave by starting": (SCHEDULED, "BadTransition", lambda d, e: d._leave(e, Move.START, "")),
+    "leave by starting": (
+        SCHEDULED,
+        "BadTransition",
+        lambda d, e: d._leave(e, EventTransition.START, ""),
+    ),
     "a second impact": (
         SCHEDULED,
         "ImpactTwice",
@@ -112,7 +116,7 @@ def test_misuse_is_broken(misuse: str) -> None:
     """The moves check themselves, whoever calls them: an invariant that fails stops the writer."""
     status, code, move = MISUSES[misuse]
     draft, event = _with(status) if status else (_draft(), _event())
-    with pytest.raises(Broken, match=code):
+    with pytest.raises(InvariantViolated, match=code):
         move(draft, event)
 
 
@@ -122,7 +126,7 @@ def test_a_draft_leaves_the_scope_alone() -> None:
     scope = draft.decision().scope
     assert scope is not None
     before = (dict(scope.events), dict(scope.impacts), scope.incarnation)
-    second = Draft(scope, NOON)
+    second = ScopeDraft(scope, NOON)
     second.approve(event, "m")
     second.finish(second.impacts["a"], "")
     after = second.decision().scope
@@ -135,7 +139,7 @@ def test_a_draft_leaves_the_scope_alone() -> None:
 def test_nothing_changed_is_the_scope_itself() -> None:
     """A decision that decides nothing returns the very scope, so nothing is written."""
     scope = Scope(id="s", kind=ScopeKind.AVAILABILITY_SET)
-    decision = Draft(scope, NOON).decision()
+    decision = ScopeDraft(scope, NOON).decision()
     assert decision.scope is scope
     assert decision.facts == ()
 
@@ -152,7 +156,7 @@ def test_when_a_scope_is_due() -> None:
     scope = draft.decision().scope
     assert scope is not None
     assert due(scope) == NOON + 900
-    started = Draft(scope, NOON + 5)
+    started = ScopeDraft(scope, NOON + 5)
     started.approve(event, "m")
     scope = started.decision().scope
     assert scope is not None

@@ -86,7 +86,7 @@ class Worker:
         if do == "poll":
             return await self._poll(request["scope"])
         if do == "operation":
-            operation = await self.fleet.read(Operation, request["operation"])
+            operation = await self.fleet.reader.read(Operation, request["operation"])
             return {"status": operation.status if operation else None}
         if do == "approved":
             entries = await self.fleet.store.journal(event=request["event"])

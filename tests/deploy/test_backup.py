@@ -82,7 +82,7 @@ async def test_a_database_is_back_as_it_was(database_url: str, tmp_path: Path) -
     there = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}
     store = PostgresStore(database_url)
     async with serving(store, Never()) as fleet:
-        await store.keep_first("key", "of the first start")
+        await store.add_note_if_absent("key", "of the first start")
         await fleet.submit(standalone("vm"))
         await fleet.submit(Poll(scope="vm", actor="vm"))
         await fleet.submit(restart("vm"))
@@ -94,7 +94,7 @@ async def test_a_database_is_back_as_it_was(database_url: str, tmp_path: Path) -
     async with serving(store, Never()) as fleet:
         assert await _read(store, "vm") == copied
         assert await store.journal() == lines
-        assert await store.keep_first("key", "of the second") == "of the first start"
+        assert await store.add_note_if_absent("key", "of the second") == "of the first start"
         assert await _read(store, "later") is None
         await fleet.submit(standalone("later"))
         assert await _read(store, "later") is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fairwarning.service import fleetfile
+from fairwarning.service.config import fleet_file
 from tests.deploy.files import DEPLOY, UNIT, Command, command_lines, lint, settings
 from tests.docs.chapters import cli
 from tests.fixtures.programs import ROOT
@@ -46,7 +46,7 @@ def test_a_command_that_cannot_is_found() -> None:
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.toml")), ids=name)
 def test_its_fleet_file_is_right(path: Path) -> None:
     """As the service reads it."""
-    assert fleetfile.read(path.read_text(), path.name).commands
+    assert fleet_file.read(path.read_text(), path.name).commands
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.yaml")), ids=name)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import config
-from fairwarning.service import fleetfile
+from fairwarning.service.config import fleet_file
 from fairwarning.testing import scenarios
 from tests.docs.pages import GENERATED, ROOT, Block, blocks, pages
 from tests.docs.terminal import Terminal, commands
@@ -54,7 +54,7 @@ def read_toml(text: str) -> None:
     elif re.search(r"^\[\[hook\]\]|^\[approve\]|^\[group", text, re.MULTILINE):
         config.parse(text)
     else:
-        fleetfile.read(text)
+        fleet_file.read(text)
 
 
 class Stage:

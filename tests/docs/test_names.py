@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fairwarning.service import fleetvalues
+from fairwarning.service.config import values
 from tests.docs.chapters import api, cli
 from tests.docs.pages import GENERATED, ROOT, pages, text_of
 
@@ -116,8 +116,8 @@ def test_every_key_of_the_fleet_file_is_told() -> None:
     """What each is for; what it may hold is in the reference, which is generated."""
     page = text_of(ROOT / "docs" / "fleet-file.md")
     tables = (
-        *(fleetvalues.CLOUD, fleetvalues.ENDPOINT, fleetvalues.CONTROL_PLANE, fleetvalues.CONSOLE),
-        *(fleetvalues._RULES, fleetvalues.ENTRY, fleetvalues.MACHINE, fleetvalues.DOMAINS),
-        *(fleetvalues.SCALE_SET, fleetvalues.COUNT, {"machines": None, "roles": None}),
+        *(values.CLOUD, values.ENDPOINT, values.CONTROL_PLANE, values.CONSOLE),
+        *(values._RULES, values.ENTRY, values.MACHINE, values.DOMAINS),
+        *(values.SCALE_SET, values.COUNT, {"machines": None, "roles": None}),
     )
     assert [key for table in tables for key in table if f"`{key}`" not in page] == []

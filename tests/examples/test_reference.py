@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import config, work
-from fairwarning.guest.agent.config import Approve, Hook, Kind
-from fairwarning.guest.agent.plan import Run
+from fairwarning.guest.agent.config import ApprovalPolicy, HookKind, HookSettings
+from fairwarning.guest.agent.plan import RunHook
 from fairwarning.guest.events import Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")
 
@@ -27,15 +27,15 @@ def test_every_key_is_told() -> None:
     """Of the file and of a hook."""
     assert first_column("## Configuration") == set(config._CONFIG)
     assert first_column("### Hooks") == set(config._HOOK)
-    assert first_column("## When it approves") == set(Approve)
+    assert first_column("## When it approves") == set(ApprovalPolicy)
 
 
 def test_every_variable_is_told() -> None:
     """What a command finds in its environment."""
     now = datetime(2026, 11, 15, tzinfo=UTC)
     event = Event("E", "Reboot", "Scheduled", ("db_0",), now)
-    hook = Hook("h", Phase.SCHEDULED, Kind.COMMAND, ("true",))
-    given = work.environment(Run(hook, Phase.SCHEDULED, event, now), "db_0")
+    hook = HookSettings("h", EventPhase.SCHEDULED, HookKind.COMMAND, ("true",))
+    given = work.environment(RunHook(hook, EventPhase.SCHEDULED, event, now), "db_0")
     assert first_column("## What a hook gets") == set(given)
 
 

@@ -19,9 +19,9 @@ from typing import Any, Self
 
 from fairwarning.core.commands import Approve, Command
 from fairwarning.core.model import Operation
-from fairwarning.guest.agent.journal import Journal
-from fairwarning.guest.agent.plan import Entry
-from fairwarning.service.faults import Fault, FaultKind
+from fairwarning.guest.agent.journal import AgentJournal
+from fairwarning.guest.agent.plan import AgentJournalEntry
+from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.fleet import Fleet
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.programs import ROOT
@@ -67,7 +67,7 @@ class AgentEndpoint(EndpointHarness):
 
     def put_fault(self, kind: FaultKind, **more: Any) -> None:  # noqa: ANN401  (of a fault)
         """Every request meets this fault."""
-        self.call(lambda: self.fleet.faults.put(Fault(kind=kind, **more)))
+        self.call(lambda: self.fleet.faults.put(FaultRule(kind=kind, **more)))
 
     def refuse_connections(self) -> None:
         """Reset every connection, also those of requests that are held."""
@@ -150,11 +150,11 @@ class AgentFolder:
         """The hooks that ended (or began), by their names."""
         return [line.split()[1] for line in self.log() if line.startswith(sign)]
 
-    def journal(self) -> list[Entry]:
+    def journal(self) -> list[AgentJournalEntry]:
         """What stands in the journal of events that are not forgotten."""
         from fairwarning.guest.agent.journal import _living  # noqa: PLC0415  (only looked at here)
 
-        return _living(Journal(self.state)._read())
+        return _living(AgentJournal(self.state)._read())
 
     def steps(self) -> list[str]:
         """The steps of it."""

@@ -11,37 +11,37 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from fairwarning.guest.agent.config import Approve, Config, Group
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
 from fairwarning.guest.agent.plan import (
     Action,
-    Entry,
-    Members,
-    Note,
-    Plan,
-    Run,
-    Send,
-    Shorten,
-    Stop,
+    AgentJournalEntry,
+    AgentPlan,
+    GroupMembers,
+    RunHook,
+    SendApproval,
+    ShortenHook,
+    StopHook,
+    WriteNote,
 )
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 from tests.guest.notices import MARGIN, ME, NOW, hook
 
 HOOKS = (
     hook("drain"),
-    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
+    hook("save", EventPhase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
     hook("note", required=False),
     hook("watch", required=False, anyone=True),
-    hook("flush", Phase.STARTED),
-    hook("back", Phase.OVER),
-    hook("unwatch", Phase.OVER, anyone=True),
+    hook("flush", EventPhase.STARTED),
+    hook("back", EventPhase.OVER),
+    hook("unwatch", EventPhase.OVER, anyone=True),
 )
 NAMES = (ME, "vm-2", "vm-3")
 RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
 CUTS = st.one_of(st.just(99), st.integers(0, 8))  # how many actions are taken before a crash
 NOTICES = st.sampled_from([None, 0, 3, 30, 900])
 
-Key = tuple[str, Phase, str]
+Key = tuple[str, EventPhase, str]
 
 
 class Lives(RuleBasedStateMachine):
@@ -53,8 +53,8 @@ class Lives(RuleBasedStateMachine):
         self.count = 0
         self.world: dict[str, Event] = {}
         self.read_last: dict[str, Event] = {}  # as the agent last read it, in any life
-        self.notes: list[Entry] = []
-        self.running: dict[Key, Run] = {}
+        self.notes: list[AgentJournalEntry] = []
+        self.running: dict[Key, RunHook] = {}
         self.begun: Counter[Key] = Counter()
         self.cut: Counter[Key] = Counter()
         self.owed: set[Key] = set()  # hooks of readings that were wholly acted upon
@@ -62,15 +62,16 @@ class Lives(RuleBasedStateMachine):
         self.sound = True  # unless a promise was broken half-way
 
     @initialize(
-        approve=st.sampled_from(Approve), group=st.sampled_from([None, Group(folder="/shared")])
+        approve=st.sampled_from(ApprovalPolicy),
+        group=st.sampled_from([None, GroupSettings(folder="/shared")]),
     )
-    def start(self, approve: Approve, group: Group | None) -> None:
+    def start(self, approve: ApprovalPolicy, group: GroupSettings | None) -> None:
         """The first start."""
-        self.config = Config(hooks=HOOKS, approve={"": approve}, group=group)
+        self.config = AgentConfig(hooks=HOOKS, approve={"": approve}, group=group)
         self._restart()
 
     def _restart(self) -> None:
-        self.plan = Plan(self.config, ME)
+        self.plan = AgentPlan(self.config, ME)
         self.plan.restore(self.notes)
         self.fresh = True
 
@@ -151,7 +152,7 @@ class Lives(RuleBasedStateMachine):
         for key, over in before.items():
             assert over or key in self.world or self._noted("over", key), "IG5"
         for one in self.world.values():
-            phase = Phase.STARTED if one.started else Phase.SCHEDULED
+            phase = EventPhase.STARTED if one.started else EventPhase.SCHEDULED
             self.owed |= {(one.id, phase, each) for each in self._fitting(one, phase)}
 
     @precondition(lambda self: self.running)
@@ -168,7 +169,7 @@ class Lives(RuleBasedStateMachine):
         """At the others of the group."""
         shared = [one.id for one in self.plan.shared()]
         assert not shared or self.config.group
-        members = Members(frozenset(alive | {ME}), frozenset(ready))
+        members = GroupMembers(frozenset(alive | {ME}), frozenset(ready))
         self._take(self.plan.tick(dict.fromkeys(shared, members), self.now), cut)
 
     @precondition(lambda self: self.sent)
@@ -205,27 +206,29 @@ class Lives(RuleBasedStateMachine):
 
     def _act(self, action: Action) -> None:
         match action:
-            case Note(entry):
+            case WriteNote(entry):
                 self.notes.append(entry)
-            case Run():
+            case RunHook():
                 self._begin(action)
-            case Send(event):
+            case SendApproval(event):
                 self._check_approval(event)
                 self.sent.add(event.id)
-            case Shorten(event, phase, name, ends):
+            case ShortenHook(event, phase, name, ends):
                 run = self.running[event, phase, name]
                 self.running[event, phase, name] = replace(run, ends=min(run.ends, ends))
-            case Stop(event, phase, name):
+            case StopHook(event, phase, name):
                 assert (event, phase, name) in self.running
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: RunHook) -> None:
         key = (run.event.id, run.phase, run.hook.name)
         assert self._noted("begun", *key), "IG2: noted before it runs"
         assert not self._noted("done", *key), "IG2: what is done does not run again"
         assert key not in self.running, "IG2: it runs already"
-        if run.phase is Phase.OVER:
+        if run.phase is EventPhase.OVER:
             assert self._noted("over", run.event.id)
-            preparing = [one for one in self.running if one[0] == key[0] and one[1] != Phase.OVER]
+            preparing = [
+                one for one in self.running if one[0] == key[0] and one[1] != EventPhase.OVER
+            ]
             assert not preparing, "recovery runs beside preparation"
         else:
             assert not self._noted("over", run.event.id)
@@ -238,12 +241,12 @@ class Lives(RuleBasedStateMachine):
         assert last.concerns(ME), "IG3"
         assert len(last.resources) == 1 or self.config.group, "IG3"
         rule_ = self.config.approves(event)
-        assert rule_ is not Approve.NEVER
+        assert rule_ is not ApprovalPolicy.NEVER
         assert self._noted("approving", event.id)
-        if rule_ is not Approve.AT_ONCE:
+        if rule_ is not ApprovalPolicy.AT_ONCE:
             for each in HOOKS[:2]:
                 if each.fits(event):
-                    key = (event.id, Phase.SCHEDULED, each.name)
+                    key = (event.id, EventPhase.SCHEDULED, each.name)
                     assert self._noted("done", *key, failed=False), "IG1"
 
     def _noted(
@@ -255,7 +258,7 @@ class Lives(RuleBasedStateMachine):
             for one in self.notes
         )
 
-    def _fitting(self, event: Event, phase: Phase) -> list[str]:
+    def _fitting(self, event: Event, phase: EventPhase) -> list[str]:
         mine = event.concerns(ME)
         return [
             one.name
@@ -270,7 +273,7 @@ class Lives(RuleBasedStateMachine):
         """IG4, as far as the agent could know."""
         for (name, phase, _), run in self.running.items():
             last = self.read_last[name]
-            if phase is Phase.SCHEDULED and last.not_before and not last.started:
+            if phase is EventPhase.SCHEDULED and last.not_before and not last.started:
                 assert run.ends <= max(last.not_before - MARGIN, self.now), "IG4"
 
     @invariant()
@@ -292,9 +295,9 @@ class Lives(RuleBasedStateMachine):
         assert self.plan.known == {}, "all is forgotten"
         for key in self.owed:
             assert self.begun[key], f"IG2: {key} never ran"
-        for name in {name for name, phase, _ in self.begun if phase != Phase.OVER}:
+        for name in {name for name, phase, _ in self.begun if phase != EventPhase.OVER}:
             prepared = [key for key in self.begun if key[0] == name]
             by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
             for over in ["back", "unwatch"] if by_us else ["unwatch"]:
-                key = (name, Phase.OVER, over)
+                key = (name, EventPhase.OVER, over)
                 assert self.begun[key] == 1 + self.cut[key], f"IG1: {key}"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from fairwarning.guest.agent.config import Hook, Kind
-from fairwarning.guest.agent.plan import Action, Entry, Note, Run, Send
+from fairwarning.guest.agent.config import HookKind, HookSettings
+from fairwarning.guest.agent.plan import Action, AgentJournalEntry, RunHook, SendApproval, WriteNote
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 ME = "vm-1"
 NOW = datetime(2030, 1, 2, 3, 0, 0, tzinfo=UTC)
@@ -40,18 +40,18 @@ def document(*events: Event) -> Document:
 
 def hook(
     name: str = "drain",
-    phase: Phase = Phase.SCHEDULED,
+    phase: EventPhase = EventPhase.SCHEDULED,
     *types: EventType,
     source: str = "",
     required: bool = True,
     anyone: bool = False,
     timeout: timedelta = timedelta(minutes=5),
-) -> Hook:
+) -> HookSettings:
     """A hook; what it would do is of no account."""
-    return Hook(
+    return HookSettings(
         name=name,
         phase=phase,
-        kind=Kind.COMMAND,
+        kind=HookKind.COMMAND,
         command=("true",),
         types=frozenset(types),
         source=source,
@@ -61,16 +61,16 @@ def hook(
     )
 
 
-def entries(actions: Iterable[Action]) -> list[Entry]:
+def entries(actions: Iterable[Action]) -> list[AgentJournalEntry]:
     """What is written down."""
-    return [one.entry for one in actions if isinstance(one, Note)]
+    return [one.entry for one in actions if isinstance(one, WriteNote)]
 
 
 def runs(actions: Iterable[Action]) -> list[str]:
     """The hooks that begin, by their names."""
-    return [one.hook.name for one in actions if isinstance(one, Run)]
+    return [one.hook.name for one in actions if isinstance(one, RunHook)]
 
 
 def sends(actions: Iterable[Action]) -> list[str]:
     """The events that are approved."""
-    return [one.event.id for one in actions if isinstance(one, Send)]
+    return [one.event.id for one in actions if isinstance(one, SendApproval)]

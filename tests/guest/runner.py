@@ -15,17 +15,17 @@ from typing import Any
 
 from fairwarning.cli import main
 from fairwarning.guest.agent import agent, group
-from fairwarning.guest.agent.journal import Journal
-from fairwarning.guest.agent.plan import Entry
+from fairwarning.guest.agent.journal import AgentJournal
+from fairwarning.guest.agent.plan import AgentJournalEntry
 from fairwarning.guest.client import ScheduledEvents
 
 
 def die_at(when: str, line: int) -> None:
     """Have the journal kill this process, as kill -9 does."""
-    write = Journal.write
+    write = AgentJournal.write
     written = 0
 
-    def deadly(self: Journal, entry: Entry) -> None:
+    def deadly(self: AgentJournal, entry: AgentJournalEntry) -> None:
         nonlocal written
         written += 1
         if (when, line) == ("before", written):
@@ -34,7 +34,7 @@ def die_at(when: str, line: int) -> None:
         if (when, line) == ("after", written):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Journal.write = deadly  # type: ignore[method-assign]
+    AgentJournal.write = deadly  # type: ignore[method-assign]
 
 
 def arm(how: dict[str, Any]) -> None:

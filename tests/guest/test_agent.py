@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.metadata.identity import by_local_address
+from fairwarning.metadata.callers import by_local_address
 from fairwarning.service.faults import FaultKind
 from tests.fixtures.http import fetch, free_port, local_url
 from tests.fixtures.waiting import wait_until

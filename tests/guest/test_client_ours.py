@@ -8,10 +8,10 @@ import pytest
 from fairwarning import AsyncScheduledEvents, Document, Refused, Unavailable
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.model import Rules
-from fairwarning.metadata.identity import always
+from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_unix
-from fairwarning.service.faults import Fault, FaultKind
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
+from fairwarning.service.faults import FaultKind, FaultRule
 from tests.fixtures.endpoint import EndpointHarness
 from tests.guest.clients import BOTH, SOON, Client, done, ids, meanwhile
 
@@ -42,7 +42,7 @@ def url(endpoint: EndpointHarness, machine: str) -> str:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_of_ours(guest: type[Client], version: str) -> None:
     """Whichever a program asks for, the same event comes out of it, as far as it goes."""
-    with EndpointHarness(Settings(preview=True)) as endpoint:
+    with EndpointHarness(MetadataSettings(preview=True)) as endpoint:
         endpoint.make("db", 2)
         with guest(url(endpoint, "db_0"), version=version) as client:
             assert client.document() == Document(1)
@@ -105,7 +105,7 @@ def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
             event = endpoint.restart("db_0")
             known = client.document()
             assert ids(known) == [event.id]
-            fault = Fault(kind=kind, scope="db", delay_seconds=0.05)
+            fault = FaultRule(kind=kind, scope="db", delay_seconds=0.05)
             endpoint.call(lambda: endpoint.server.faults.put(fault))
             assert client.wait(0.05) == known
             endpoint.call(endpoint.server.faults.clear)
@@ -122,7 +122,7 @@ def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> N
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
-            fault = Fault(kind=kind, scope="db", count=1)
+            fault = FaultRule(kind=kind, scope="db", count=1)
             endpoint.call(lambda: endpoint.server.faults.put(fault))
             assert client.me() == "db_0"
 
@@ -202,7 +202,7 @@ def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
     """Our endpoint can listen on one; all works as elsewhere."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        endpoint.listen_on(open_unix(tmp_path / "s"), always("db", "db_0"))
+        endpoint.listen_on(open_unix(tmp_path / "s"), for_machine("db", "db_0"))
         with guest(f"unix:{tmp_path / 's'}") as client:
             assert client.me() == "db_0"
             client.document()
@@ -217,7 +217,7 @@ def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
 @BOTH
 def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
     """With Azure's limit switched on, a client that is in a hurry still gets there."""
-    with EndpointHarness(Settings(requests_per_second=5)) as endpoint:
+    with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
             for _ in range(12):

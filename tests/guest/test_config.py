@@ -7,9 +7,17 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import system
-from fairwarning.guest.agent.config import Approve, Config, Group, Hook, Kind, parse, read
+from fairwarning.guest.agent.config import (
+    AgentConfig,
+    ApprovalPolicy,
+    GroupSettings,
+    HookKind,
+    HookSettings,
+    parse,
+    read,
+)
 from fairwarning.guest.events import EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 from tests.guest.notices import event
 
 ALL = """
@@ -48,12 +56,12 @@ COMMAND = HOOK + 'command = ["true"]\n'
 @pytest.mark.spec("G4")
 def test_every_key() -> None:
     """What is written is what is meant."""
-    assert parse(ALL) == Config(
+    assert parse(ALL) == AgentConfig(
         hooks=(
-            Hook(
+            HookSettings(
                 name="drain",
-                phase=Phase.SCHEDULED,
-                kind=Kind.COMMAND,
+                phase=EventPhase.SCHEDULED,
+                kind=HookKind.COMMAND,
                 command=("./drain.sh", "--now"),
                 types=frozenset({EventType.REBOOT, EventType.REDEPLOY}),
                 source=EventSource.PLATFORM,
@@ -61,23 +69,25 @@ def test_every_key() -> None:
                 anyone=True,
                 timeout=timedelta(seconds=60),
             ),
-            Hook("tell", Phase.STARTED, Kind.URL, url="http://10.0.0.1:8080/told?x=1"),
-            Hook("back", Phase.OVER, Kind.CALL, call="my.module:function"),
+            HookSettings(
+                "tell", EventPhase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"
+            ),
+            HookSettings("back", EventPhase.OVER, HookKind.CALL, call="my.module:function"),
         ),
         endpoint="http://169.254.169.254",
         name="vm-1",
         state=Path("/var/lib/agent"),
-        approve={"": Approve.USER_ONLY},
+        approve={"": ApprovalPolicy.USER_ONLY},
         margin=timedelta(seconds=7.5),
         listen="127.0.0.1:9800",
-        group=Group(folder="/shared"),
+        group=GroupSettings(folder="/shared"),
     )
 
 
 def test_nothing_is_a_configuration() -> None:
     """Defaults that do no harm."""
     config = parse("")
-    assert config == Config()
+    assert config == AgentConfig()
     assert config.state == system.state_folder()
     assert config.margin == timedelta(seconds=5)
     assert parse(COMMAND).hooks[0].timeout == timedelta(minutes=5)
@@ -88,26 +98,26 @@ def test_a_policy_for_each_type() -> None:
     """And `default` for the rest, which else is approved when its hooks are done."""
     text = '[approve]\nFreeze = "at once"\nPreempt = "never"\ndefault = "user events only"\n'
     config = parse(text)
-    assert config.approves(event(type=EventType.FREEZE)) is Approve.AT_ONCE
-    assert config.approves(event(type=EventType.PREEMPT)) is Approve.NEVER
-    assert config.approves(event(source=EventSource.USER)) is Approve.WHEN_DONE
-    assert config.approves(event(source=EventSource.PLATFORM)) is Approve.NEVER
-    assert parse('approve.Freeze = "never"').approves(event()) is Approve.WHEN_DONE
+    assert config.approves(event(type=EventType.FREEZE)) is ApprovalPolicy.AT_ONCE
+    assert config.approves(event(type=EventType.PREEMPT)) is ApprovalPolicy.NEVER
+    assert config.approves(event(source=EventSource.USER)) is ApprovalPolicy.WHEN_DONE
+    assert config.approves(event(source=EventSource.PLATFORM)) is ApprovalPolicy.NEVER
+    assert parse('approve.Freeze = "never"').approves(event()) is ApprovalPolicy.WHEN_DONE
 
 
 @pytest.mark.parametrize(
     ("text", "group"),
     [
-        ('group.folder = "/shared"', Group(folder="/shared")),
+        ('group.folder = "/shared"', GroupSettings(folder="/shared")),
         (
             '[group.peers]\nvm-2 = "http://10.0.0.2:9800"',
-            Group(peers={"vm-2": "http://10.0.0.2:9800"}),
+            GroupSettings(peers={"vm-2": "http://10.0.0.2:9800"}),
         ),
-        ("group.kubernetes = true", Group(kubernetes=True)),
+        ("group.kubernetes = true", GroupSettings(kubernetes=True)),
     ],
 )
 @pytest.mark.spec("G5")
-def test_every_kind_of_group(text: str, group: Group) -> None:
+def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
     """One of three."""
     assert parse(text).group == group
 
@@ -201,7 +211,7 @@ def test_a_file_is_read_and_named(tmp_path: Path) -> None:
     """Also in what is said about its mistakes."""
     path = tmp_path / "mine.toml"
     path.write_text('name = "vm-1"', "utf-8")
-    assert read(path) == Config(name="vm-1")
+    assert read(path) == AgentConfig(name="vm-1")
     path.write_text("name = 1", "utf-8")
     with pytest.raises(Refused, match=r"mine\.toml: name: must be"):
         read(path)

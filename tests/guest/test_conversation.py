@@ -9,8 +9,8 @@ import pytest
 
 from fairwarning import Document, Refused, Unavailable
 from fairwarning.guest import events
-from fairwarning.guest.conversation import Conversation, Lost, Pause, Script
-from fairwarning.guest.session import Answer, Ask
+from fairwarning.guest.conversation import ConnectionLost, Conversation, Script, Wait
+from fairwarning.guest.session import HttpRequest, HttpResponse
 from tests.guest.test_events import body
 from tests.guest.test_session import BUSY, EMPTY, IDLE, SAME, query, refusal
 
@@ -18,29 +18,29 @@ pytestmark = pytest.mark.spec("G1")
 
 T = TypeVar("T")
 GIVE_UP = 10_000  # steps; nothing here takes as many
-QUIET = Lost("timed out")
-OK = Answer(200, {}, b"")
+QUIET = ConnectionLost("timed out")
+OK = HttpResponse(200, {}, b"")
 
 
 @dataclass
 class Stage:
     """A clock, and an endpoint: what it answers to a request at a time, and after how long."""
 
-    endpoint: Callable[[Ask, float], Answer | Lost] = lambda _, __: BUSY
+    endpoint: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
     now: float = 0.0
-    asked: list[tuple[float, Ask]] = field(default_factory=list)
+    asked: list[tuple[float, HttpRequest]] = field(default_factory=list)
     paused: list[float] = field(default_factory=list)
 
     def play(self, script: Script[T]) -> T:
         """Carry a script out; a pause and an answer that never comes take their time."""
-        reply: Answer | Lost | None = None
+        reply: HttpResponse | ConnectionLost | None = None
         for _ in range(GIVE_UP):
             try:
                 step = script.send(reply)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            if isinstance(step, Pause):
+            if isinstance(step, Wait):
                 self.paused.append(step.seconds)
                 self.now += step.seconds
                 reply = None
@@ -61,7 +61,9 @@ class Stage:
         return [when for when, _ in self.asked]
 
 
-def one_by_one(*answers: Answer | Lost) -> Callable[[Ask, float], Answer | Lost]:
+def one_by_one(
+    *answers: HttpResponse | ConnectionLost,
+) -> Callable[[HttpRequest, float], HttpResponse | ConnectionLost]:
     """An endpoint that answers so; the last answer goes on."""
     left = list(answers)
     return lambda _, __: left.pop(0) if len(left) > 1 else left[0]
@@ -82,17 +84,26 @@ def test_the_document_is_asked_for_each_time() -> None:
 
 @pytest.mark.parametrize(
     "trouble",
-    [Lost("reset"), refusal(404), refusal(410), refusal(429), refusal(500), Answer(200, {}, b"{")],
+    [
+        ConnectionLost("reset"),
+        refusal(404),
+        refusal(410),
+        refusal(429),
+        refusal(500),
+        HttpResponse(200, {}, b"{"),
+    ],
 )
-def test_trouble_is_borne(trouble: Answer | Lost) -> None:
+def test_trouble_is_borne(trouble: HttpResponse | ConnectionLost) -> None:
     """It is asked again, later and later, until there is an answer."""
     stage = Stage(one_by_one(trouble, trouble, trouble, BUSY))
     assert stage.play(stage.talk().document()) == events.read(BUSY.body)
     assert stage.times == [0, 1, 3, 7]
 
 
-@pytest.mark.parametrize("trouble", [Lost("reset"), refusal(410), SAME, Answer(200, {}, b"x")])
-def test_patience_ends(trouble: Answer | Lost) -> None:
+@pytest.mark.parametrize(
+    "trouble", [ConnectionLost("reset"), refusal(410), SAME, HttpResponse(200, {}, b"x")]
+)
+def test_patience_ends(trouble: HttpResponse | ConnectionLost) -> None:
     """Then the caller is told, not before and not much later."""
     stage = Stage(one_by_one(trouble))
     with pytest.raises(Unavailable) as caught:
@@ -111,7 +122,7 @@ def test_patience_ends_though_the_endpoint_asks_for_more() -> None:
 
 def test_no_patience_means_one_request() -> None:
     """For those who have something better to do."""
-    stage = Stage(one_by_one(Lost("reset")))
+    stage = Stage(one_by_one(ConnectionLost("reset")))
     with pytest.raises(Unavailable):
         stage.play(stage.talk(patience=0).document())
     assert len(stage.asked) == 1
@@ -154,7 +165,7 @@ def test_waiting_for_news() -> None:
 
 def test_a_counter_that_is_the_same_for_another_document() -> None:
     """It began anew, and has come as far as it was: the events are what counts."""
-    stage = Stage(one_by_one(BUSY, Answer(200, {"etag": '"7"'}, body(incarnation=7))))
+    stage = Stage(one_by_one(BUSY, HttpResponse(200, {"etag": '"7"'}, body(incarnation=7))))
     talk = stage.talk()
     stage.play(talk.document())
     assert stage.play(talk.wait(None)) == Document(7)
@@ -162,7 +173,7 @@ def test_a_counter_that_is_the_same_for_another_document() -> None:
 
 def test_news_that_came_while_nobody_waited() -> None:
     """What was never given to the caller is given at once."""
-    stage = Stage(one_by_one(BUSY, Lost("reset"), IDLE))
+    stage = Stage(one_by_one(BUSY, ConnectionLost("reset"), IDLE))
     talk = stage.talk()
     stage.play(talk.document())
     assert stage.play(talk.wait(1)) == events.read(BUSY.body)
@@ -180,8 +191,8 @@ def test_waiting_in_vain(timeout: float) -> None:
     assert len(stage.asked) <= timeout + 1
 
 
-@pytest.mark.parametrize("trouble", [Lost("reset"), refusal(410), refusal(503), EMPTY])
-def test_trouble_does_not_end_waiting(trouble: Answer | Lost) -> None:
+@pytest.mark.parametrize("trouble", [ConnectionLost("reset"), refusal(410), refusal(503), EMPTY])
+def test_trouble_does_not_end_waiting(trouble: HttpResponse | ConnectionLost) -> None:
     """Events stay known through it (IG5), and news after it are given."""
     stage = Stage(lambda _, now: BUSY if now < 1 else trouble if now < 3_600 else IDLE)
     talk = stage.talk()
@@ -194,7 +205,7 @@ def test_trouble_does_not_end_waiting(trouble: Answer | Lost) -> None:
 
 def test_waiting_where_there_is_nothing() -> None:
     """With a timeout there must be an answer in the end; that it is "nothing" is never made up."""
-    stage = Stage(one_by_one(Lost("refused")))
+    stage = Stage(one_by_one(ConnectionLost("refused")))
     with pytest.raises(Unavailable, match="refused"):
         stage.play(stage.talk().wait(20))
     assert stage.now == 20
@@ -230,7 +241,7 @@ def test_an_endpoint_that_holds_requests_is_asked_seldom() -> None:
     """One request for thirty seconds, and another right after it."""
     stage = Stage()
 
-    def endpoint(ask: Ask, now: float) -> Answer:
+    def endpoint(ask: HttpRequest, now: float) -> HttpResponse:
         stage.now += min(float(query(ask).get("wait", 0)), max(0.0, 100 - now))
         if stage.now >= 100:
             return IDLE
@@ -249,7 +260,7 @@ def test_a_held_request_is_back_in_time(timeout: float) -> None:
     """However long the pause before it was, waiting ends when the timeout passes."""
     stage = Stage()
 
-    def endpoint(ask: Ask, _: float) -> Answer:
+    def endpoint(ask: HttpRequest, _: float) -> HttpResponse:
         stage.now += float(query(ask).get("wait", 0))
         return SAME if "If-None-Match" in ask.headers else BUSY
 
@@ -264,10 +275,10 @@ def test_a_held_request_is_back_in_time(timeout: float) -> None:
 @pytest.mark.parametrize(
     "to_wait", [SAME, refusal(400, "unknown parameter")], ids=["ignored", "refused"]
 )
-def test_an_endpoint_that_does_not_hold_is_found_out_once(to_wait: Answer) -> None:
+def test_an_endpoint_that_does_not_hold_is_found_out_once(to_wait: HttpResponse) -> None:
     """From then on it is asked once a second, without the parameter."""
 
-    def endpoint(ask: Ask, _: float) -> Answer:
+    def endpoint(ask: HttpRequest, _: float) -> HttpResponse:
         if "wait" in query(ask):
             return to_wait
         return SAME if "If-None-Match" in ask.headers else BUSY
@@ -283,7 +294,7 @@ def test_an_endpoint_that_does_not_hold_is_found_out_once(to_wait: Answer) -> No
 @pytest.mark.parametrize("tagged", [False, True])
 def test_an_endpoint_without_conditions_is_polled(tagged: bool) -> None:
     """It sends all of it every time, once a second; the same again is no news."""
-    stage = Stage(one_by_one(BUSY if tagged else Answer(200, {}, BUSY.body)))
+    stage = Stage(one_by_one(BUSY if tagged else HttpResponse(200, {}, BUSY.body)))
     talk = stage.talk()
     stage.play(talk.document())
     stage.play(talk.wait(20.5))
@@ -313,7 +324,9 @@ def test_nothing_to_approve() -> None:
 
 def test_an_approval_bears_trouble() -> None:
     """It is sent again, unchanged; that it may have arrived before does no harm."""
-    stage = Stage(one_by_one(Lost("reset"), refusal(410), refusal(429, retry_after="7"), OK))
+    stage = Stage(
+        one_by_one(ConnectionLost("reset"), refusal(410), refusal(429, retry_after="7"), OK)
+    )
     stage.play(stage.talk().approve(["A"]))
     assert stage.times == [0, 1, 3, 10]
     assert len({ask.body for _, ask in stage.asked}) == 1
@@ -327,8 +340,10 @@ def test_an_approval_that_is_refused() -> None:
     assert len(stage.asked) == 1
 
 
-@pytest.mark.parametrize("trouble", [Lost("reset"), refusal(503), refusal(429, retry_after="300")])
-def test_an_approval_that_cannot_be_sent(trouble: Answer | Lost) -> None:
+@pytest.mark.parametrize(
+    "trouble", [ConnectionLost("reset"), refusal(503), refusal(429, retry_after="300")]
+)
+def test_an_approval_that_cannot_be_sent(trouble: HttpResponse | ConnectionLost) -> None:
     """When patience has ended, the caller knows that it may not have arrived."""
     stage = Stage(one_by_one(trouble))
     with pytest.raises(Unavailable) as caught:
@@ -340,7 +355,7 @@ def test_an_approval_that_cannot_be_sent(trouble: Answer | Lost) -> None:
 @pytest.mark.spec("G3")
 def test_the_own_name_is_asked_for_once() -> None:
     """A machine does not change its name."""
-    stage = Stage(one_by_one(refusal(500), Answer(200, {}, b"web_0\n")))
+    stage = Stage(one_by_one(refusal(500), HttpResponse(200, {}, b"web_0\n")))
     talk = stage.talk()
     assert stage.play(talk.own_name()) == "web_0"
     assert stage.play(talk.own_name()) == "web_0"
@@ -351,5 +366,5 @@ def test_the_own_name_is_asked_for_once() -> None:
 @pytest.mark.parametrize("sent", [b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe"])
 def test_what_is_no_name(sent: bytes) -> None:
     """An empty or broken answer is trouble as any other: a machine without a name there is not."""
-    stage = Stage(one_by_one(Answer(200, {}, sent), Answer(200, {}, b"web_0")))
+    stage = Stage(one_by_one(HttpResponse(200, {}, sent), HttpResponse(200, {}, b"web_0")))
     assert stage.play(stage.talk().own_name()) == "web_0"

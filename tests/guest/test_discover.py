@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fairwarning import AsyncScheduledEvents, Refused, ScheduledEvents, Unavailable
 from fairwarning.guest import dhcp, discover
-from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, Endpoint, endpoint
+from fairwarning.guest.endpoint import LINK_LOCAL, VARIABLE, EndpointAddress, endpoint
 from tests.fixtures import private_network
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -44,20 +44,20 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("http://host", Endpoint("host")),
-        ("http://host/", Endpoint("host")),
-        ("HTTP://Host:8080", Endpoint("host", 8080)),
-        ("127.1.0.1:8080", Endpoint("127.1.0.1", 8080)),
-        ("localhost", Endpoint("localhost")),
-        ("http://[::1]:81", Endpoint("::1", 81)),
-        ("http://host/some/where/", Endpoint("host", base="/some/where")),
-        ("unix:/run/x.sock", Endpoint(socket="/run/x.sock")),
-        ("unix:///run/x.sock", Endpoint(socket="/run/x.sock")),
-        ("unix:x.sock", Endpoint(socket="x.sock")),
-        ("unix:/run/a%20b", Endpoint(socket="/run/a b")),
+        ("http://host", EndpointAddress("host")),
+        ("http://host/", EndpointAddress("host")),
+        ("HTTP://Host:8080", EndpointAddress("host", 8080)),
+        ("127.1.0.1:8080", EndpointAddress("127.1.0.1", 8080)),
+        ("localhost", EndpointAddress("localhost")),
+        ("http://[::1]:81", EndpointAddress("::1", 81)),
+        ("http://host/some/where/", EndpointAddress("host", base="/some/where")),
+        ("unix:/run/x.sock", EndpointAddress(socket="/run/x.sock")),
+        ("unix:///run/x.sock", EndpointAddress(socket="/run/x.sock")),
+        ("unix:x.sock", EndpointAddress(socket="x.sock")),
+        ("unix:/run/a%20b", EndpointAddress(socket="/run/a b")),
     ],
 )
-def test_what_is_written(text: str, meant: Endpoint) -> None:
+def test_what_is_written(text: str, meant: EndpointAddress) -> None:
     """A host and a port, or a Unix socket."""
     assert endpoint(text) == meant
     assert endpoint(str(meant)) == meant
@@ -102,7 +102,7 @@ def test_any_text(text: str) -> None:
 @given(st.text("/ab%20 +", min_size=1, max_size=12).map(lambda text: f"/run/{text}"))
 def test_the_path_of_a_socket(path: str) -> None:
     """Whatever is in it, it is the same after it was written and read."""
-    meant = Endpoint(socket=path)
+    meant = EndpointAddress(socket=path)
     assert endpoint(str(meant)) == meant
 
 
@@ -111,7 +111,7 @@ def test_the_path_of_a_socket(path: str) -> None:
 
 def test_azure_s_is_the_default() -> None:
     """Where nobody says anything: link-local, port 80. Nothing is asked to find that out."""
-    assert endpoint() == Endpoint("169.254.169.254", 80)
+    assert endpoint() == EndpointAddress("169.254.169.254", 80)
     assert str(endpoint()) == LINK_LOCAL
     assert endpoint("") == endpoint(None)
 

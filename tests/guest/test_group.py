@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from fairwarning.guest.agent import group as module
-from fairwarning.guest.agent.config import Group
-from fairwarning.guest.agent.group import Company, Folder, Peers, company
-from fairwarning.guest.agent.health import Health
-from fairwarning.guest.agent.plan import Members
+from fairwarning.guest.agent.config import GroupSettings
+from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder, company
+from fairwarning.guest.agent.health import HealthServer
+from fairwarning.guest.agent.plan import GroupMembers
 from tests.fixtures.http import free_port
 from tests.guest.notices import event
 
@@ -25,17 +25,17 @@ NAMES = ("vm-1", "vm-2", "vm-3")
 SHARED = event("A", "VM-1", "_vm-2", "vm-3")
 
 
-def members(alive: tuple[str, ...], ready: tuple[str, ...] = ()) -> Members:
+def members(alive: tuple[str, ...], ready: tuple[str, ...] = ()) -> GroupMembers:
     """What a look shows."""
-    return Members(frozenset(alive), frozenset(ready))
+    return GroupMembers(frozenset(alive), frozenset(ready))
 
 
 # --- A folder -------------------------------------------------------------------------------------
 
 
-def folders(place: Path) -> list[Folder]:
+def folders(place: Path) -> list[SharedFolder]:
     """Three machines, each of which has looked once."""
-    made = [Folder(place, name) for name in NAMES]
+    made = [SharedFolder(place, name) for name in NAMES]
     for one in made:
         one.look(SHARED)
     return made
@@ -65,7 +65,7 @@ def test_whoever_has_been_silent_is_not_alive(tmp_path: Path) -> None:
 
 def test_a_machine_that_never_came_is_not_alive(tmp_path: Path) -> None:
     """The folder need not even be there."""
-    one = Folder(tmp_path / "new", "vm-2")
+    one = SharedFolder(tmp_path / "new", "vm-2")
     assert one.look(SHARED) == members(("vm-2",))
 
 
@@ -86,7 +86,7 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
     """They are others' texts; also one that is called as our own folder is."""
     place = tmp_path / "shared"
     odd = event(name, name, "vm-2")
-    one = Folder(place, name)
+    one = SharedFolder(place, name)
     one.look(odd)
     one.tell(odd)
     assert name.lower() in one.look(odd).ready
@@ -99,9 +99,11 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
 
 
 @contextmanager
-def serving(one: Peers) -> Iterator[int]:
+def serving(one: HttpPeers) -> Iterator[int]:
     """The agent's own server, as far as its peers are concerned."""
-    health = Health("127.0.0.1:0", lambda: True, dict, lambda event: event.upper() in one.ready)
+    health = HealthServer(
+        "127.0.0.1:0", lambda: True, dict, lambda event: event.upper() in one.ready
+    )
     try:
         yield health.port
     finally:
@@ -110,11 +112,11 @@ def serving(one: Peers) -> Iterator[int]:
 
 def test_peers_are_asked_over_http() -> None:
     """Whoever answers is alive; a path before it is kept."""
-    second = Peers({}, "vm-2")
+    second = HttpPeers({}, "vm-2")
     nobody = free_port()
     with serving(second) as port:
         urls = {"VM-2": f"http://127.0.0.1:{port}", "vm-3": f"http://127.0.0.1:{nobody}"}
-        first = Peers(urls, "vm-1")
+        first = HttpPeers(urls, "vm-1")
         assert first.look(SHARED) == members(("vm-1", "vm-2"))
         second.tell(SHARED)
         first.tell(SHARED)
@@ -126,7 +128,7 @@ def test_peers_are_asked_over_http() -> None:
 
 def test_a_peer_that_is_not_listed_is_not_alive() -> None:
     """Nobody knows where it is."""
-    assert Peers({}, "vm-1").look(SHARED) == members(("vm-1",))
+    assert HttpPeers({}, "vm-1").look(SHARED) == members(("vm-1",))
 
 
 @contextmanager
@@ -167,7 +169,7 @@ def strange(status: int, body: bytes) -> Iterator[str]:
 def test_who_answers_strangely_is_not_alive(status: int, body: bytes) -> None:
     """It is no agent."""
     with strange(status, body) as url:
-        assert Peers({"vm-2": url}, "vm-1").look(SHARED) == members(("vm-1",))
+        assert HttpPeers({"vm-2": url}, "vm-1").look(SHARED) == members(("vm-1",))
 
 
 def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,17 +177,17 @@ def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "_ASK_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        it = Peers({"vm-2": url, "vm-3": url}, "vm-1")
+        it = HttpPeers({"vm-2": url, "vm-3": url}, "vm-1")
         assert it.look(SHARED) == members(("vm-1",))
 
 
 def test_an_id_is_quoted() -> None:
     """It is another's text."""
-    second = Peers({}, "vm-2")
+    second = HttpPeers({}, "vm-2")
     odd = event("a/b?c#d \u00fc", *NAMES)
     second.tell(odd)
     with serving(second) as port:
-        first = Peers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
+        first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
         assert "vm-2" in first.look(odd).ready
 
 
@@ -194,16 +196,19 @@ def test_an_id_is_quoted() -> None:
 
 @pytest.mark.parametrize(
     ("group", "kind"),
-    [(Group(folder="/shared"), Folder), (Group(peers={"vm-2": "http://a"}), Peers)],
+    [
+        (GroupSettings(folder="/shared"), SharedFolder),
+        (GroupSettings(peers={"vm-2": "http://a"}), HttpPeers),
+    ],
 )
-def test_the_configuration_says_which(group: Group, kind: type[Company]) -> None:
+def test_the_configuration_says_which(group: GroupSettings, kind: type[PeerDirectory]) -> None:
     """One of them."""
     assert isinstance(company(group, "vm-1"), kind)
 
 
 def test_what_a_peer_says_is_json() -> None:
     """As `look` reads it."""
-    second = Peers({}, "vm-2")
+    second = HttpPeers({}, "vm-2")
     second.tell(SHARED)
     with serving(second) as port, socket.create_connection(("127.0.0.1", port)) as asking:
         asking.sendall(b"GET /ready/a HTTP/1.0\r\n\r\n")

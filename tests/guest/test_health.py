@@ -9,8 +9,8 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import agent as module
 from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import Config
-from fairwarning.guest.agent.health import Health
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.health import HealthServer
 from tests.fixtures.http import fetch, local_url
 
 pytestmark = pytest.mark.spec("G4")
@@ -23,7 +23,7 @@ def health(
     ready: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[int]:
     """A server; its port."""
-    it = Health("127.0.0.1:0", well, figures, ready)
+    it = HealthServer("127.0.0.1:0", well, figures, ready)
     try:
         yield it.port
     finally:
@@ -48,7 +48,7 @@ def test_whether_it_is_well() -> None:
 
 def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given some time at first."""
-    it = Agent(Config())
+    it = Agent(AgentConfig())
     assert it._is_well()
     monkeypatch.setattr(module, "WELL_SECONDS", 0.0)
     assert not it._is_well()
@@ -101,7 +101,7 @@ def test_a_caller_who_says_nothing_is_in_nobodys_way() -> None:
 def test_where_it_cannot_listen_is_refused(listen: str) -> None:
     """With the key of the configuration."""
     with pytest.raises(Refused) as refused:
-        Health(listen, lambda: True, dict, lambda _: False)
+        HealthServer(listen, lambda: True, dict, lambda _: False)
     assert refused.value.code == "BadConfig"
     assert refused.value.message.startswith("listen: ")
 
@@ -109,7 +109,7 @@ def test_where_it_cannot_listen_is_refused(listen: str) -> None:
 def test_a_port_that_is_taken_is_refused() -> None:
     """Nobody else's is taken over."""
     with health() as port, pytest.raises(Refused, match="cannot listen on"):
-        Health(f"127.0.0.1:{port}", lambda: True, dict, lambda _: False)
+        HealthServer(f"127.0.0.1:{port}", lambda: True, dict, lambda _: False)
 
 
 def test_a_host_may_be_ipv6() -> None:
@@ -118,5 +118,5 @@ def test_a_host_may_be_ipv6() -> None:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this system has no IPv6")
-    it = Health("[::1]:0", lambda: True, dict, lambda _: False)
+    it = HealthServer("[::1]:0", lambda: True, dict, lambda _: False)
     it.close()

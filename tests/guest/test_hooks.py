@@ -19,11 +19,11 @@ import pytest
 
 from fairwarning.guest.agent import hooks as module
 from fairwarning.guest.agent import work
-from fairwarning.guest.agent.config import Hook, Kind
-from fairwarning.guest.agent.hooks import NO_TIME_LEFT, OUT_OF_TIME, STOPPED, Hooks
-from fairwarning.guest.agent.plan import Run, Stop
+from fairwarning.guest.agent.config import HookKind, HookSettings
+from fairwarning.guest.agent.hooks import NO_TIME_LEFT, OUT_OF_TIME, STOPPED, HookRunner
+from fairwarning.guest.agent.plan import RunHook, StopHook
 from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 SOON_SECONDS = 5.0  # in which a busy machine starts and ends a process
@@ -48,7 +48,7 @@ def here(who=b"h"):
     return there
 """
 
-Told = tuple[str, Phase, str, str]
+Told = tuple[str, EventPhase, str, str]
 
 
 class HookHarness:
@@ -57,25 +57,25 @@ class HookHarness:
     def __init__(self) -> None:
         self.told: list[Told] = []
         self._changed = threading.Condition()
-        self.hooks = Hooks("vm-1", self._ended)
+        self.hooks = HookRunner("vm-1", self._ended)
         self._runs = 0
 
-    def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
+    def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
         with self._changed:
             self.told.append((event, phase, hook, failed))
             self._changed.notify_all()
 
     def run(
         self,
-        hook: Hook,
+        hook: HookSettings,
         *,
         seconds: float = LIMIT_SECONDS,
         event: Event = EVENT,
         cancelled: bool = False,
-    ) -> Run:
+    ) -> RunHook:
         """Ask for a hook."""
         ends = datetime.now(UTC) + timedelta(seconds=seconds)
-        run = Run(hook, hook.phase, event, ends, cancelled)
+        run = RunHook(hook, hook.phase, event, ends, cancelled)
         self._runs += 1
         self.hooks.run(run)
         return run
@@ -89,7 +89,7 @@ class HookHarness:
     def failure(self) -> str:
         """Why the only hook failed."""
         ((event, phase, _, failed),) = self.ends()
-        assert (event, phase) == (EVENT.id, Phase.SCHEDULED)
+        assert (event, phase) == (EVENT.id, EventPhase.SCHEDULED)
         return failed
 
 
@@ -140,10 +140,10 @@ def gone(there: socket.socket) -> bool:
         return True
 
 
-def program(code: str, name: str = "it") -> Hook:
+def program(code: str, name: str = "it") -> HookSettings:
     """A hook that is a Python program."""
     command = (sys.executable, "-S", "-E", "-c", code)
-    return Hook(name, Phase.SCHEDULED, Kind.COMMAND, command=command)
+    return HookSettings(name, EventPhase.SCHEDULED, HookKind.COMMAND, command=command)
 
 
 def descriptors() -> int:
@@ -178,7 +178,7 @@ open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
         "Description": "Host \u00fcber all",
         "EventSource": "Platform",
         "DurationInSeconds": 9,
-        "Phase": "scheduled",
+        "EventPhase": "scheduled",
         "Machine": "vm-1",
         "Cancelled": True,
         "Deadline": deadline,
@@ -245,7 +245,7 @@ def test_a_program_that_cannot_be_started_fails(tmp_path: Path, name: str, faile
     path = str(tmp_path / name)
     before = descriptors()
     with hook_harness() as harness:
-        harness.run(Hook("it", Phase.SCHEDULED, Kind.COMMAND, command=(path,)))
+        harness.run(HookSettings("it", EventPhase.SCHEDULED, HookKind.COMMAND, command=(path,)))
         assert harness.failure() == failed + path
     assert descriptors() <= before
 
@@ -269,7 +269,7 @@ assert os.environ["FAIRWARNING_EVENT_ID"] == "a?b\\n?"
 """
     with hook_harness() as harness:
         harness.run(program(code), event=odd)
-        assert harness.ends() == [(odd.id, Phase.SCHEDULED, "it", "")]
+        assert harness.ends() == [(odd.id, EventPhase.SCHEDULED, "it", "")]
 
 
 def test_a_flood_of_output_is_passed_over() -> None:
@@ -413,7 +413,7 @@ print("cleaned")
     with listening(monkeypatch) as server, hook_harness() as harness:
         run = harness.run(program(code))
         arrival(server).close()
-        harness.hooks.stop(Stop(EVENT.id, run.phase, "it"))
+        harness.hooks.stop(StopHook(EVENT.id, run.phase, "it"))
         assert harness.failure() == f"{STOPPED}: cleaned"
 
 
@@ -430,13 +430,15 @@ def test_the_clock_that_counts_is_the_callers() -> None:
     told: list[str] = []
     over = threading.Event()
 
-    def ended(event: str, phase: Phase, hook: str, failed: str) -> None:
+    def ended(event: str, phase: EventPhase, hook: str, failed: str) -> None:
         told.append(failed)
         over.set()
 
     now = datetime(2001, 1, 1, tzinfo=UTC)
-    hooks = Hooks("vm-1", ended, lambda: now)
-    hooks.run(Run(program(""), Phase.SCHEDULED, EVENT, now + timedelta(seconds=LIMIT_SECONDS)))
+    hooks = HookRunner("vm-1", ended, lambda: now)
+    hooks.run(
+        RunHook(program(""), EventPhase.SCHEDULED, EVENT, now + timedelta(seconds=LIMIT_SECONDS))
+    )
     assert over.wait(LIMIT_SECONDS)
     hooks.close()
     assert told == [""]
@@ -466,10 +468,10 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         harness.run(program(code, "other"))
         other = arrival(server)
         for stop in (
-            Stop(EVENT.id, Phase.STARTED, "it"),
-            Stop("another", Phase.SCHEDULED, "it"),
-            Stop(EVENT.id, Phase.SCHEDULED, "unknown"),
-            Stop(EVENT.id.lower(), Phase.SCHEDULED, "it"),
+            StopHook(EVENT.id, EventPhase.STARTED, "it"),
+            StopHook("another", EventPhase.SCHEDULED, "it"),
+            StopHook(EVENT.id, EventPhase.SCHEDULED, "unknown"),
+            StopHook(EVENT.id.lower(), EventPhase.SCHEDULED, "it"),
         ):
             harness.hooks.stop(stop)
         assert gone(there)
@@ -506,8 +508,8 @@ def test_each_end_is_told_once() -> None:
             code = f"import time; time.sleep({0.6 + number / 100})"
             harness.run(program(code, f"hook {number}"), seconds=0.9)
         for number in range(6):
-            harness.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
-            harness.hooks.stop(Stop(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
+            harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
+            harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
         names = [name for _, _, name, _ in harness.ends()]
     assert sorted(names) == sorted(f"hook {number}" for number in range(12))
 
@@ -518,11 +520,11 @@ def test_a_listener_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) ->
     def ended(*told: object) -> None:
         raise OSError("no space left")
 
-    hooks = Hooks("vm-1", ended)
+    hooks = HookRunner("vm-1", ended)
     hooks.run(
-        Run(
+        RunHook(
             program(""),
-            Phase.SCHEDULED,
+            EventPhase.SCHEDULED,
             EVENT,
             datetime.now(UTC) + timedelta(seconds=LIMIT_SECONDS),
         )
@@ -619,9 +621,9 @@ def serving(*answers: tuple[int, dict[str, str]]) -> Iterator[Server]:
             thread.join()
 
 
-def posting(url: str) -> Hook:
+def posting(url: str) -> HookSettings:
     """A hook that is a request."""
-    return Hook("it", Phase.SCHEDULED, Kind.URL, url=url)
+    return HookSettings("it", EventPhase.SCHEDULED, HookKind.URL, url=url)
 
 
 @pytest.mark.spec("G4")
@@ -720,7 +722,7 @@ def test_a_request_can_be_stopped() -> None:
     with serving((0, {})) as silent, hook_harness() as harness:
         run = harness.run(posting(silent.url))
         assert silent.holding.acquire(timeout=LIMIT_SECONDS)
-        harness.hooks.stop(Stop(EVENT.id, run.phase, "it"))
+        harness.hooks.stop(StopHook(EVENT.id, run.phase, "it"))
         assert harness.failure() == STOPPED
     with serving((429, {"Retry-After": "300"})) as busy, hook_harness() as harness:
         harness.run(posting(busy.url))
@@ -759,9 +761,9 @@ async def asynchronous(*_: object) -> None:
     """Would never run."""
 
 
-def calling(name: str, where: str = __name__) -> Hook:
+def calling(name: str, where: str = __name__) -> HookSettings:
     """A hook that is a function of this file."""
-    return Hook("it", Phase.SCHEDULED, Kind.CALL, call=f"{where}:{name}")
+    return HookSettings("it", EventPhase.SCHEDULED, HookKind.CALL, call=f"{where}:{name}")
 
 
 @pytest.mark.spec("G4")
@@ -771,7 +773,7 @@ def test_a_function_is_told_of_the_event() -> None:
     with hook_harness() as harness:
         run = harness.run(calling("note"), cancelled=True)
         assert harness.failure() == ""
-    assert CALLS == [(EVENT, Phase.SCHEDULED, run.ends, True)]
+    assert CALLS == [(EVENT, EventPhase.SCHEDULED, run.ends, True)]
 
 
 @pytest.mark.parametrize(
@@ -784,7 +786,7 @@ def test_a_function_is_told_of_the_event() -> None:
         (calling("it", "no.such.module"), "raised an error: ModuleNotFoundError: No module named"),
     ],
 )
-def test_a_function_that_fails_fails_its_hook(hook: Hook, failed: str) -> None:
+def test_a_function_that_fails_fails_its_hook(hook: HookSettings, failed: str) -> None:
     """The reason is the error."""
     with hook_harness() as harness:
         harness.run(hook)

@@ -14,41 +14,43 @@ from hypothesis import strategies as st
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import journal as module
-from fairwarning.guest.agent.config import Config
-from fairwarning.guest.agent.journal import Journal
-from fairwarning.guest.agent.plan import Entry, Plan
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.journal import AgentJournal
+from fairwarning.guest.agent.plan import AgentJournalEntry, AgentPlan
+from fairwarning.guest.watch import EventPhase
 from tests.fixtures.programs import ROOT, run_python
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
 
 pytestmark = pytest.mark.spec("G6")
 
-SEEN = Entry("seen", "A", seen=event())
-BEGUN = Entry("begun", "A", Phase.SCHEDULED, "drain")
-FAILED = Entry("done", "A", Phase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028")
+SEEN = AgentJournalEntry("seen", "A", seen=event())
+BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
+FAILED = AgentJournalEntry(
+    "done", "A", EventPhase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028"
+)
 LIFE = (
     SEEN,
     BEGUN,
     FAILED,
-    Entry("approving", "A"),
-    Entry("approved", "A"),
-    Entry("over", "A", cancelled=True),
+    AgentJournalEntry("approving", "A"),
+    AgentJournalEntry("approved", "A"),
+    AgentJournalEntry("over", "A", cancelled=True),
 )
-FORGOTTEN = Entry("forgotten", "A")
+FORGOTTEN = AgentJournalEntry("forgotten", "A")
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[tuple[Journal, list[Entry]]]:
+def opened(folder: Path) -> Iterator[tuple[AgentJournal, list[AgentJournalEntry]]]:
     """A journal and what it held; closed at the end."""
-    it = Journal(folder)
+    it = AgentJournal(folder)
     try:
         yield it, it.open()
     finally:
         it.close()
 
 
-def held(folder: Path) -> list[Entry]:
+def held(folder: Path) -> list[AgentJournalEntry]:
     """What the next agent finds."""
     with opened(folder) as (_, entries):
         return entries
@@ -79,7 +81,7 @@ def test_every_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
 
 def test_a_life_that_is_over_is_gone_and_an_id_may_live_again(tmp_path: Path) -> None:
     """Only what follows the last `forgotten` counts."""
-    other = Entry("seen", "B", seen=event("B"))
+    other = AgentJournalEntry("seen", "B", seen=event("B"))
     with opened(tmp_path) as (it, _):
         for entry in (*LIFE, other, FORGOTTEN, SEEN):
             it.write(entry)
@@ -126,7 +128,7 @@ def test_a_spoilt_line_spoils_no_other(tmp_path: Path, line: bytes) -> None:
     path.write_bytes(first + line + b"\n" + second)
     entries = held(tmp_path)
     assert [entries[0], entries[-1]] == [SEEN, BEGUN]
-    plan = Plan(Config(hooks=(hook(),)), ME)
+    plan = AgentPlan(AgentConfig(hooks=(hook(),)), ME)
     plan.restore(entries)
     assert plan.resume(document(event()), NOW)
 
@@ -138,11 +140,11 @@ def test_any_byte_may_be_another(
     """The agent starts and knows the rest."""
     folder = tmp_path_factory.mktemp("journal")
     text = bytearray(
-        b"".join(map(module._line, (SEEN, BEGUN, Entry("seen", "B", seen=event("B")))))
+        b"".join(map(module._line, (SEEN, BEGUN, AgentJournalEntry("seen", "B", seen=event("B")))))
     )
     text[at % len(text)] = byte
     (folder / "journal").write_bytes(text)
-    plan = Plan(Config(hooks=(hook(),)), ME)
+    plan = AgentPlan(AgentConfig(hooks=(hook(),)), ME)
     plan.restore(held(folder))
     plan.resume(document(event()), NOW)
     assert "A" in plan.known
@@ -157,7 +159,7 @@ def test_lines_of_a_newer_agent_are_read(tmp_path: Path) -> None:
 
 def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     """What is forgotten is taken out, while what lives stays."""
-    other = Entry("seen", "B", seen=event("B"))
+    other = AgentJournalEntry("seen", "B", seen=event("B"))
     most = 0
     with opened(tmp_path) as (it, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
@@ -183,7 +185,7 @@ def test_two_agents_do_not_share_a_journal(tmp_path: Path) -> None:
     """The second is refused, the first not disturbed."""
     with opened(tmp_path) as (it, _):
         with pytest.raises(Unavailable) as refused:
-            Journal(tmp_path).open()
+            AgentJournal(tmp_path).open()
         assert refused.value.code == "AlreadyRuns"
         it.write(SEEN)
     assert held(tmp_path) == [SEEN]
@@ -195,7 +197,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Unavailable, match="cannot keep its journal"):
-            Journal(tmp_path / "state").open()
+            AgentJournal(tmp_path / "state").open()
     finally:
         tmp_path.chmod(0o700)
 
@@ -204,7 +206,7 @@ def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
     """The same."""
     (tmp_path / "state").write_text("", "utf-8")
     with pytest.raises(Unavailable) as refused:
-        Journal(tmp_path / "state").open()
+        AgentJournal(tmp_path / "state").open()
     assert refused.value.code == "NoJournal"
 
 
@@ -251,7 +253,7 @@ def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    it = Journal(tmp_path)
+    it = AgentJournal(tmp_path)
     try:
         with pytest.raises(Unavailable):
             it.open()

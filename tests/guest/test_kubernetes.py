@@ -16,14 +16,14 @@ from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavail
 from fairwarning.guest.agent import cluster as cluster_module
 from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.cluster import CORDONED, EVENT_ID, NODE_NAME, TAINT
-from fairwarning.guest.agent.config import Group, Hook, Kind, parse
+from fairwarning.guest.agent.config import GroupSettings, HookKind, HookSettings, parse
 from fairwarning.guest.agent.group import company
-from fairwarning.guest.agent.kubernetes import Nodes
-from fairwarning.guest.agent.plan import Members, Run
+from fairwarning.guest.agent.kubernetes import KubernetesNodes
+from fairwarning.guest.agent.plan import GroupMembers, RunHook
 from fairwarning.guest.agent.work import work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, EventStatus, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.kubernetes_double import Clock, Double, failure, serving
 
@@ -53,17 +53,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Double]
 
 def drain(double: Double, seconds: float = 300, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.drain(event, Phase.SCHEDULED, double.clock.after(seconds), False)
+    kubernetes.drain(event, EventPhase.SCHEDULED, double.clock.after(seconds), False)
 
 
 def mark(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.mark(event, Phase.SCHEDULED, double.clock.after(60), False)
+    kubernetes.mark(event, EventPhase.SCHEDULED, double.clock.after(60), False)
 
 
 def uncordon(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.uncordon(event, Phase.OVER, double.clock.after(60), False)
+    kubernetes.uncordon(event, EventPhase.OVER, double.clock.after(60), False)
 
 
 def state(double: Double, name: str = "node-1") -> tuple[bool, dict[str, str], dict[str, str]]:
@@ -267,13 +267,13 @@ def test_without_lightkube_or_a_cluster_the_way_out_is_told(
     """The text says what to install or to set."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(Refused, match="KUBECONFIG"):
-        Nodes("vm-1")
+        KubernetesNodes("vm-1")
     monkeypatch.setitem(sys.modules, "lightkube", None)
     with pytest.raises(Refused, match=r"pip install 'fairwarning\[kubernetes\]'"):
-        Nodes("vm-1")
+        KubernetesNodes("vm-1")
     later = datetime.now(UTC) + timedelta(seconds=60)
     with pytest.raises(Refused, match=r"pip install 'fairwarning\[kubernetes\]'"):
-        kubernetes.drain(EVENT, Phase.SCHEDULED, later, False)
+        kubernetes.drain(EVENT, EventPhase.SCHEDULED, later, False)
 
 
 @pytest.mark.spec("G4")
@@ -281,9 +281,9 @@ def test_a_hook_in_the_wrong_phase_does_nothing(cluster: Double) -> None:
     """A slip in the configuration must not drain a node that is back, or free one too early."""
     deadline = cluster.clock.after(60)
     with pytest.raises(Refused, match="scheduled"):
-        kubernetes.drain(EVENT, Phase.OVER, deadline, False)
+        kubernetes.drain(EVENT, EventPhase.OVER, deadline, False)
     with pytest.raises(Refused, match="over"):
-        kubernetes.uncordon(EVENT, Phase.SCHEDULED, deadline, False)
+        kubernetes.uncordon(EVENT, EventPhase.SCHEDULED, deadline, False)
     assert cluster.calls == []
 
 
@@ -555,14 +555,16 @@ def test_of_several_machines_this_one_is_drained(
 @pytest.mark.spec("G4")
 def test_the_agent_can_call_them(cluster: Double) -> None:
     """A failure's last line names what remains; the rest of the text is for the log."""
-    hook = Hook("d", Phase.SCHEDULED, Kind.CALL, call="fairwarning.guest.agent.kubernetes:drain")
+    hook = HookSettings(
+        "d", EventPhase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
+    )
     cluster.pod("a", app="a")
     cluster.budgets["a"] = 0
-    one = work(Run(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
+    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
     assert one.do() == "raised an error"
     assert "default/a" in one.said().splitlines()[-1]
     cluster.budgets["a"] = 1
-    one = work(Run(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
+    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
     assert one.do() == ""
 
 
@@ -607,7 +609,7 @@ def test_the_manifests_configuration_can_be_used() -> None:
     calls = [hook.call.partition(":") for hook in config.hooks]
     assert {module for module, _, _ in calls} == {kubernetes.__name__}
     assert all(callable(getattr(kubernetes, name)) for _, _, name in calls)
-    assert config.group == Group(kubernetes=True)
+    assert config.group == GroupSettings(kubernetes=True)
     (daemons,) = [one for one in manifest() if one["kind"] == "DaemonSet"]
     pod = daemons["spec"]["template"]["spec"]
     (agent,) = pod["containers"]
@@ -642,10 +644,10 @@ def pair(cluster: Double) -> Double:
 
 
 @contextmanager
-def nodes(name: str = "vm-1") -> Iterator[Nodes]:
+def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
     """How an agent finds them."""
-    it = company(Group(kubernetes=True), name)
-    assert isinstance(it, Nodes)
+    it = company(GroupSettings(kubernetes=True), name)
+    assert isinstance(it, KubernetesNodes)
     try:
         yield it
     finally:
@@ -663,7 +665,7 @@ def test_machines_see_each_others_readiness_on_their_nodes(
     with nodes() as one, nodes("vm-2") as two:
         one.tell(SHARED)
         assert pair.calls == []
-        assert one.look(SHARED) == Members(frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"}))
+        assert one.look(SHARED) == GroupMembers(frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"}))
         monkeypatch.setenv("NODE_NAME", "node-2")
         assert two.look(SHARED).ready == {"vm-1"}
         two.tell(SHARED)

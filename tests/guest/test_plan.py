@@ -7,22 +7,22 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from fairwarning.guest.agent.config import Approve, Config, Group
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, GroupSettings
 from fairwarning.guest.agent.plan import (
     Action,
-    Entry,
-    Members,
-    Note,
-    Plan,
-    Ready,
-    Run,
-    Send,
-    Shorten,
-    Stop,
+    AgentJournalEntry,
+    AgentPlan,
+    GroupMembers,
+    RunHook,
+    SendApproval,
+    ShortenHook,
+    SignalReady,
+    StopHook,
+    WriteNote,
     utc,
 )
 from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 from tests.guest.lives import Lives
 from tests.guest.notices import (
     MARGIN,
@@ -39,21 +39,25 @@ from tests.guest.notices import (
 
 DRAIN = hook("drain")
 NOTE = hook("note", required=False)
-FLUSH = hook("flush", Phase.STARTED)
-BACK = hook("back", Phase.OVER)
+FLUSH = hook("flush", EventPhase.STARTED)
+BACK = hook("back", EventPhase.OVER)
 ALL = (DRAIN, NOTE, FLUSH, BACK)
-FOLDER = Group(folder="/shared")
+FOLDER = GroupSettings(folder="/shared")
 THREE = (ME, "vm-2", "vm-3")
 
 
-def plan(*hooks_: object, approve: Approve = Approve.WHEN_DONE, group: Group | None = None) -> Plan:
+def plan(
+    *hooks_: object,
+    approve: ApprovalPolicy = ApprovalPolicy.WHEN_DONE,
+    group: GroupSettings | None = None,
+) -> AgentPlan:
     """A plan of this machine with these hooks."""
-    return Plan(Config(hooks=hooks_ or ALL, approve={"": approve}, group=group), ME)  # type: ignore[arg-type]
+    return AgentPlan(AgentConfig(hooks=hooks_ or ALL, approve={"": approve}, group=group), ME)  # type: ignore[arg-type]
 
 
-def members(*alive: str, ready: tuple[str, ...] = ()) -> Members:
+def members(*alive: str, ready: tuple[str, ...] = ()) -> GroupMembers:
     """Who is there, and who of them is ready."""
-    return Members(frozenset(alive), frozenset(ready))
+    return GroupMembers(frozenset(alive), frozenset(ready))
 
 
 # --- Hooks and approval ---------------------------------------------------------------------------
@@ -66,17 +70,17 @@ def test_an_event_from_its_notice_to_its_end() -> None:
     first = it.read(document(event()), NOW)
     assert runs(first) == ["drain", "note"]
     assert sends(first) == []
-    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
-    assert it.done("A", Phase.SCHEDULED, "note", "", NOW) == [
-        Note(Entry("done", "A", Phase.SCHEDULED, "note"))
+    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert it.done("A", EventPhase.SCHEDULED, "note", "", NOW) == [
+        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "note"))
     ]
-    assert it.approved("A", NOW) == [Note(Entry("approved", "A"))]
+    assert it.approved("A", NOW) == [WriteNote(AgentJournalEntry("approved", "A"))]
     assert runs(it.read(document(event(started=True)), NOW)) == ["flush"]
-    it.done("A", Phase.STARTED, "flush", "", NOW)
+    it.done("A", EventPhase.STARTED, "flush", "", NOW)
     over = it.read(document(), NOW)
     assert runs(over) == ["back"]
     assert [one.step for one in entries(over)] == ["over", "begun"]
-    last = it.done("A", Phase.OVER, "back", "", NOW)
+    last = it.done("A", EventPhase.OVER, "back", "", NOW)
     assert [one.step for one in entries(last)] == ["done", "forgotten"]
     assert it.known == {}
 
@@ -86,10 +90,10 @@ def test_every_step_is_noted_before_it_is_taken() -> None:
     """A hook that begins and an approval that is sent stand right behind their lines."""
     it = plan(DRAIN)
     begun = it.read(document(event()), NOW)
-    done = it.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert [type(one) for one in begun] == [Note, Note, Run]
+    done = it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    assert [type(one) for one in begun] == [WriteNote, WriteNote, RunHook]
     assert [one.step for one in entries(begun)] == ["seen", "begun"]
-    assert [type(one) for one in done] == [Note, Note, Send]
+    assert [type(one) for one in done] == [WriteNote, WriteNote, SendApproval]
     assert [one.step for one in entries(done)] == ["done", "approving"]
 
 
@@ -98,8 +102,8 @@ def test_every_required_hook_has_to_be_done() -> None:
     """Two of them, in any order; IG1."""
     it = plan(DRAIN, hook("save"))
     it.read(document(event()), NOW)
-    assert sends(it.done("A", Phase.SCHEDULED, "save", "", NOW)) == []
-    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert sends(it.done("A", EventPhase.SCHEDULED, "save", "", NOW)) == []
+    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
@@ -107,8 +111,10 @@ def test_a_required_hook_that_failed_withholds_approval() -> None:
     """The event begins in its own time, and is recovered from all the same."""
     it = plan(DRAIN, BACK)
     it.read(document(event()), NOW)
-    failed = it.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)
-    assert failed == [Note(Entry("done", "A", Phase.SCHEDULED, "drain", "exit code 1"))]
+    failed = it.done("A", EventPhase.SCHEDULED, "drain", "exit code 1", NOW)
+    assert failed == [
+        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain", "exit code 1"))
+    ]
     assert sends(it.read(document(event(started=True)), NOW)) == []
     assert runs(it.read(document(), NOW)) == ["back"]
 
@@ -120,54 +126,54 @@ def test_an_optional_hook_may_fail_or_still_run() -> None:
     first = it.read(document(event()), NOW)
     assert runs(first) == ["note"]
     assert sends(first) == ["A"]
-    assert sends(it.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)) == []
+    assert sends(it.done("A", EventPhase.SCHEDULED, "note", "exit code 1", NOW)) == []
 
 
 @pytest.mark.spec("G5")
 def test_without_hooks_an_event_is_approved_as_it_comes() -> None:
     """Nothing has to be done, so everything is."""
-    assert sends(Plan(Config(), ME).read(document(event()), NOW)) == ["A"]
+    assert sends(AgentPlan(AgentConfig(), ME).read(document(event()), NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
 @pytest.mark.parametrize(
     ("rule", "source", "at_first", "when_done"),
     [
-        (Approve.WHEN_DONE, EventSource.PLATFORM, False, True),
-        (Approve.AT_ONCE, EventSource.PLATFORM, True, False),
-        (Approve.NEVER, EventSource.USER, False, False),
-        (Approve.USER_ONLY, EventSource.USER, False, True),
-        (Approve.USER_ONLY, EventSource.PLATFORM, False, False),
+        (ApprovalPolicy.WHEN_DONE, EventSource.PLATFORM, False, True),
+        (ApprovalPolicy.AT_ONCE, EventSource.PLATFORM, True, False),
+        (ApprovalPolicy.NEVER, EventSource.USER, False, False),
+        (ApprovalPolicy.USER_ONLY, EventSource.USER, False, True),
+        (ApprovalPolicy.USER_ONLY, EventSource.PLATFORM, False, False),
     ],
 )
 def test_when_an_event_is_approved(
-    rule: Approve, source: EventSource, at_first: bool, when_done: bool
+    rule: ApprovalPolicy, source: EventSource, at_first: bool, when_done: bool
 ) -> None:
     """As the policy says; hooks run under each."""
     it = plan(approve=rule)
     first = it.read(document(event(source=source)), NOW)
     assert runs(first) == ["drain", "note"]
     assert bool(sends(first)) == at_first
-    assert bool(sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW))) == when_done
+    assert bool(sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW))) == when_done
 
 
 @pytest.mark.spec("G5")
 def test_each_type_may_have_a_policy_of_its_own() -> None:
     """The rest has the default's."""
-    rules = {"Freeze": Approve.AT_ONCE, "Preempt": Approve.NEVER}
-    it = Plan(Config(approve=rules, hooks=(DRAIN,)), ME)
+    rules = {"Freeze": ApprovalPolicy.AT_ONCE, "Preempt": ApprovalPolicy.NEVER}
+    it = AgentPlan(AgentConfig(approve=rules, hooks=(DRAIN,)), ME)
     freeze = event("F", type=EventType.FREEZE)
     preempt = event("P", type=EventType.PREEMPT)
     assert sends(it.read(document(freeze, preempt, event("R")), NOW)) == ["F"]
-    assert sends(it.done("P", Phase.SCHEDULED, "drain", "", NOW)) == []
-    assert sends(it.done("R", Phase.SCHEDULED, "drain", "", NOW)) == ["R"]
+    assert sends(it.done("P", EventPhase.SCHEDULED, "drain", "", NOW)) == []
+    assert sends(it.done("R", EventPhase.SCHEDULED, "drain", "", NOW)) == ["R"]
 
 
 @pytest.mark.spec("G4")
 def test_hooks_run_for_the_kinds_they_are_for() -> None:
     """By type and by source."""
     it = plan(
-        hook("freezes", Phase.SCHEDULED, EventType.FREEZE),
+        hook("freezes", EventPhase.SCHEDULED, EventType.FREEZE),
         hook("users", source="User"),
         hook("any"),
     )
@@ -181,10 +187,10 @@ def test_several_events_at_once_are_told_apart() -> None:
     """Each has its own hooks, approval and end; ids are compared without regard to case."""
     it = plan(DRAIN, BACK)
     it.read(document(event("a"), event("B"), event("C")), NOW)
-    assert sends(it.done("B", Phase.SCHEDULED, "drain", "", NOW)) == ["B"]
-    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["a"]
+    assert sends(it.done("B", EventPhase.SCHEDULED, "drain", "", NOW)) == ["B"]
+    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["a"]
     over = it.read(document(event("A"), event("C")), NOW)
-    assert [(one.event.id, one.hook.name) for one in over if isinstance(one, Run)] == [
+    assert [(one.event.id, one.hook.name) for one in over if isinstance(one, RunHook)] == [
         ("B", "back")
     ]
 
@@ -206,7 +212,7 @@ def test_hooks_for_anyone_run_for_others_events_but_do_not_approve_them() -> Non
     watch = hook("watch", anyone=True)
     it = plan(DRAIN, watch)
     assert runs(it.read(document(event("A", "vm-2")), NOW)) == ["watch"]
-    assert sends(it.done("A", Phase.SCHEDULED, "watch", "", NOW)) == []
+    assert sends(it.done("A", EventPhase.SCHEDULED, "watch", "", NOW)) == []
     assert [one.step for one in entries(it.read(document(), NOW))] == ["over", "forgotten"]
 
 
@@ -215,14 +221,14 @@ def test_nobody_speaks_for_others_unasked() -> None:
     """An event of several machines is approved by a group only (IG3)."""
     it = plan(DRAIN)
     it.read(document(event("A", *THREE)), NOW)
-    assert it.done("A", Phase.SCHEDULED, "drain", "", NOW) == [
-        Note(Entry("done", "A", Phase.SCHEDULED, "drain"))
+    assert it.done("A", EventPhase.SCHEDULED, "drain", "", NOW) == [
+        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain"))
     ]
 
 
 def test_names_are_compared_as_the_endpoint_means_them() -> None:
     """2017's underscore and case do not count."""
-    assert sends(Plan(Config(), "VM-1").read(document(event("A", "_vm-1")), NOW)) == ["A"]
+    assert sends(AgentPlan(AgentConfig(), "VM-1").read(document(event("A", "_vm-1")), NOW)) == ["A"]
 
 
 def test_an_event_may_come_to_name_this_machine() -> None:
@@ -237,7 +243,7 @@ def test_what_was_prepared_is_recovered_also_when_the_event_names_us_no_longer()
     """IG1: whoever drained has to be brought back."""
     it = plan(DRAIN, BACK, group=FOLDER)
     it.read(document(event("A", ME, "vm-2")), NOW)
-    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
     after = it.read(document(event("A", "vm-2")), NOW)
     after += it.read(document(), NOW)
     assert runs(after) == ["back"]
@@ -248,7 +254,7 @@ def test_what_was_prepared_is_recovered_also_when_the_event_names_us_no_longer()
 
 def ends(actions: list[Action]) -> list[timedelta]:
     """How long the hooks that begin have."""
-    return [one.ends - NOW for one in actions if isinstance(one, Run)]
+    return [one.ends - NOW for one in actions if isinstance(one, RunHook)]
 
 
 @pytest.mark.spec("G4")
@@ -271,11 +277,11 @@ def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
     """Those that run; the others' time is gone."""
     it = plan(DRAIN, NOTE, BACK)
     it.read(document(event()), NOW)
-    it.done("A", Phase.SCHEDULED, "note", "", NOW)
+    it.done("A", EventPhase.SCHEDULED, "note", "", NOW)
     soon = event(notice=timedelta(minutes=1))
     changed = it.read(document(soon), NOW)
-    assert [one for one in changed if isinstance(one, Shorten)] == [
-        Shorten("A", Phase.SCHEDULED, "drain", NOW + timedelta(minutes=1) - MARGIN)
+    assert [one for one in changed if isinstance(one, ShortenHook)] == [
+        ShortenHook("A", EventPhase.SCHEDULED, "drain", NOW + timedelta(minutes=1) - MARGIN)
     ]
     assert [one.seen for one in entries(changed)] == [soon]
     assert runs(changed) == []
@@ -288,8 +294,8 @@ def test_an_event_that_has_begun_unannounced() -> None:
     sudden = it.read(document(event(started=True)), NOW)
     assert runs(sudden) == ["flush"]
     assert sends(sudden) == []
-    it.done("A", Phase.STARTED, "flush", "", NOW)
-    (run,) = [one for one in it.read(document(), NOW) if isinstance(one, Run)]
+    it.done("A", EventPhase.STARTED, "flush", "", NOW)
+    (run,) = [one for one in it.read(document(), NOW) if isinstance(one, RunHook)]
     assert (run.hook, run.cancelled) == (BACK, False)
 
 
@@ -300,11 +306,11 @@ def test_a_cancelled_event_stops_what_prepares_and_recovers_then() -> None:
     it.read(document(event()), NOW)
     cancelled = it.read(document(), NOW)
     assert cancelled == [
-        Note(Entry("over", "A", cancelled=True)),
-        Stop("A", Phase.SCHEDULED, "drain"),
+        WriteNote(AgentJournalEntry("over", "A", cancelled=True)),
+        StopHook("A", EventPhase.SCHEDULED, "drain"),
     ]
-    last = it.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)
-    (run,) = [one for one in last if isinstance(one, Run)]
+    last = it.done("A", EventPhase.SCHEDULED, "drain", "was stopped", NOW)
+    (run,) = [one for one in last if isinstance(one, RunHook)]
     assert (run.hook, run.cancelled) == (BACK, True)
     assert sends(last) == []
 
@@ -316,19 +322,19 @@ def test_an_id_that_comes_back_is_a_new_life() -> None:
     it.read(document(event()), NOW)
     it.read(document(), NOW)
     assert runs(it.read(document(event()), NOW)) == []
-    assert runs(it.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
-    assert runs(it.done("A", Phase.OVER, "back", "", NOW)) == ["drain"]
-    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert runs(it.done("A", EventPhase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
+    assert runs(it.done("A", EventPhase.OVER, "back", "", NOW)) == ["drain"]
+    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 def test_what_is_not_known_says_nothing() -> None:
     """Ends and approvals of events that are forgotten."""
     it = plan()
-    assert it.done("X", Phase.SCHEDULED, "drain", "", NOW) == []
+    assert it.done("X", EventPhase.SCHEDULED, "drain", "", NOW) == []
     assert it.approved("X", NOW) == []
     it.read(document(event()), NOW)
-    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert it.done("A", Phase.SCHEDULED, "drain", "", NOW) == []
+    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    assert it.done("A", EventPhase.SCHEDULED, "drain", "", NOW) == []
     it.approved("A", NOW)
     assert it.approved("A", NOW) == []
 
@@ -337,7 +343,7 @@ def test_an_approval_that_came_too_late_is_not_noted() -> None:
     """It is not sent again either."""
     it = plan(DRAIN)
     it.read(document(event()), NOW)
-    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
     assert it.approved("A", NOW, gone=True) == []
     assert it.approved("A", NOW) == []
 
@@ -358,8 +364,8 @@ def test_the_leader_approves_once_all_are_ready() -> None:
     assert it.shared() == [event("A", *THREE)]
     all_ready = {"A": members(*THREE, ready=THREE)}
     assert it.tick(all_ready, NOW) == []  # but we are not
-    done = it.done("A", Phase.SCHEDULED, "drain", "", NOW)
-    assert done[1:] == [Ready(event("A", *THREE))]
+    done = it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    assert done[1:] == [SignalReady(event("A", *THREE))]
     assert it.tick({"A": members(*THREE, ready=THREE[:2])}, NOW) == []
     assert sends(it.tick(all_ready, NOW)) == ["A"]
     assert it.tick(all_ready, NOW) == []
@@ -372,7 +378,7 @@ def test_the_dead_are_not_waited_for() -> None:
     shared = event("A", "vm-0", ME, "vm-2")
     it = plan(DRAIN, group=FOLDER)
     it.read(document(shared), NOW)
-    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
     ready = (ME, "vm-0")
     assert it.tick({"A": members("vm-0", ME, ready=ready)}, NOW) == []
     assert sends(it.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
@@ -387,18 +393,18 @@ def test_when_time_is_nearly_up_the_leader_waits_no_longer() -> None:
     it = plan(DRAIN, group=FOLDER)
     it.read(document(event("A", *THREE)), NOW)
     assert it.tick(others, nearly) == []
-    it.done("A", Phase.SCHEDULED, "drain", "", early)
+    it.done("A", EventPhase.SCHEDULED, "drain", "", early)
     assert it.tick(others, early) == []
     assert sends(it.tick(others, nearly)) == ["A"]
 
 
 @pytest.mark.spec("G5")
-@pytest.mark.parametrize("rule", [Approve.NEVER, Approve.USER_ONLY])
-def test_a_leader_who_must_not_approve_does_not(rule: Approve) -> None:
+@pytest.mark.parametrize("rule", [ApprovalPolicy.NEVER, ApprovalPolicy.USER_ONLY])
+def test_a_leader_who_must_not_approve_does_not(rule: ApprovalPolicy) -> None:
     """Whatever the others say."""
     it = plan(DRAIN, approve=rule, group=FOLDER)
     it.read(document(event("A", *THREE)), NOW)
-    assert Ready not in map(type, it.done("A", Phase.SCHEDULED, "drain", "", NOW))
+    assert SignalReady not in map(type, it.done("A", EventPhase.SCHEDULED, "drain", "", NOW))
     assert it.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
 
 
@@ -408,7 +414,7 @@ def test_alone_there_is_nobody_to_ask() -> None:
     it = plan(DRAIN, group=FOLDER)
     it.read(document(event()), NOW)
     assert it.shared() == []
-    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
@@ -423,23 +429,23 @@ def test_what_has_begun_needs_no_leader() -> None:
 # --- After a start --------------------------------------------------------------------------------
 
 
-def restored(*lines: Entry, group: Group | None = None) -> Plan:
+def restored(*lines: AgentJournalEntry, group: GroupSettings | None = None) -> AgentPlan:
     """The plan of an agent that finds these in its journal."""
     it = plan(group=group)
     it.restore(lines)
     return it
 
 
-SEEN = Entry("seen", "A", seen=event())
-BEGUN = Entry("begun", "A", Phase.SCHEDULED, "drain")
-DONE = Entry("done", "A", Phase.SCHEDULED, "drain")
-NOTED = Entry("begun", "A", Phase.SCHEDULED, "note")
-NOTE_DONE = Entry("done", "A", Phase.SCHEDULED, "note")
-APPROVING = Entry("approving", "A")
-APPROVED = Entry("approved", "A")
-OVER = Entry("over", "A", cancelled=True)
-RECOVERING = Entry("begun", "A", Phase.OVER, "back")
-RECOVERED = Entry("done", "A", Phase.OVER, "back")
+SEEN = AgentJournalEntry("seen", "A", seen=event())
+BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
+DONE = AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain")
+NOTED = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "note")
+NOTE_DONE = AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "note")
+APPROVING = AgentJournalEntry("approving", "A")
+APPROVED = AgentJournalEntry("approved", "A")
+OVER = AgentJournalEntry("over", "A", cancelled=True)
+RECOVERING = AgentJournalEntry("begun", "A", EventPhase.OVER, "back")
+RECOVERED = AgentJournalEntry("done", "A", EventPhase.OVER, "back")
 
 
 @pytest.mark.spec("G6")
@@ -456,7 +462,7 @@ RECOVERED = Entry("done", "A", Phase.OVER, "back")
     ],
 )
 def test_a_start_in_the_midst_of_preparation(
-    lines: list[Entry], expected: list[str], approved: bool
+    lines: list[AgentJournalEntry], expected: list[str], approved: bool
 ) -> None:
     """What was cut off runs again, what was done does not, and approval is made good."""
     after = restored(*lines).resume(document(event()), NOW)
@@ -476,13 +482,13 @@ def test_a_start_in_the_midst_of_preparation(
         ([SEEN, OVER, RECOVERING, RECOVERED], []),
     ],
 )
-def test_a_start_after_the_event(lines: list[Entry], expected: list[str]) -> None:
+def test_a_start_after_the_event(lines: list[AgentJournalEntry], expected: list[str]) -> None:
     """The reboot itself was the event, perhaps: nothing prepares now, and all is recovered once."""
     it = restored(*lines)
     after = it.resume(document(), NOW)
     assert runs(after) == expected
-    assert all(one.event.id == "A" for one in after if isinstance(one, Run))
-    it.done("A", Phase.OVER, "back", "", NOW)
+    assert all(one.event.id == "A" for one in after if isinstance(one, RunHook))
+    it.done("A", EventPhase.OVER, "back", "", NOW)
     assert it.known == {}
 
 
@@ -491,39 +497,43 @@ def test_a_start_after_the_event_has_begun() -> None:
     """It is too late to prepare: the hook that was cut off has failed."""
     after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
     assert runs(after) == ["flush"]
-    assert Entry("done", "A", Phase.SCHEDULED, "drain", "it was cut off") in entries(after)
+    assert AgentJournalEntry(
+        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
+    ) in entries(after)
     assert sends(after) == []
 
 
 @pytest.mark.spec("G6")
 def test_a_hook_of_the_beginning_is_not_begun_again_after_the_end() -> None:
     """As one that still runs would be stopped; recovery does not wait for it."""
-    started = Entry("seen", "A", seen=event(started=True))
-    flushing = Entry("begun", "A", Phase.STARTED, "flush")
-    for lines in ((started, flushing), (started, flushing, Entry("over", "A"))):
+    started = AgentJournalEntry("seen", "A", seen=event(started=True))
+    flushing = AgentJournalEntry("begun", "A", EventPhase.STARTED, "flush")
+    for lines in ((started, flushing), (started, flushing, AgentJournalEntry("over", "A"))):
         it = restored(*lines)
         after = it.resume(document(), NOW)
-        stops = [one.hook for one in after if isinstance(one, Stop)]
+        stops = [one.hook for one in after if isinstance(one, StopHook)]
         assert runs(after) == ["back"] or stops == ["flush"], lines
 
 
 @pytest.mark.spec("G6")
 def test_a_hook_that_the_configuration_has_no_longer() -> None:
     """It failed, and nobody waits for it."""
-    it = Plan(Config(), ME)
+    it = AgentPlan(AgentConfig(), ME)
     it.restore([SEEN, BEGUN])
     after = it.resume(document(event()), NOW)
     assert runs(after) == []
-    assert Entry("done", "A", Phase.SCHEDULED, "drain", "it was cut off") in entries(after)
+    assert AgentJournalEntry(
+        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
+    ) in entries(after)
 
 
 @pytest.mark.spec("G6")
 def test_a_start_in_a_group_says_again_that_we_are_ready() -> None:
     """Whoever asks a peer that has started anew must hear it."""
     shared = event("A", *THREE)
-    lines = [Entry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
+    lines = [AgentJournalEntry("seen", "A", seen=shared), BEGUN, NOTED, NOTE_DONE, DONE]
     after = restored(*lines, group=FOLDER).resume(document(shared), NOW)
-    assert after == [Ready(shared)]
+    assert after == [SignalReady(shared)]
 
 
 @pytest.mark.spec("G5", "G6")
@@ -537,35 +547,37 @@ def test_an_approval_is_not_made_good_for_others(resources: tuple[str, ...]) -> 
 @pytest.mark.spec("G5", "G6")
 def test_an_approval_is_not_made_good_against_the_configuration() -> None:
     """Somebody forbade it before he started the agent again."""
-    it = Plan(Config(hooks=ALL, approve={"": Approve.NEVER}), ME)
+    it = AgentPlan(AgentConfig(hooks=ALL, approve={"": ApprovalPolicy.NEVER}), ME)
     it.restore([SEEN, BEGUN, DONE, APPROVING])
     assert sends(it.resume(document(event()), NOW)) == []
 
 
 def test_lines_of_events_that_were_never_seen_are_passed_over() -> None:
     """Their first line was spoilt; the document tells of them again."""
-    it = restored(BEGUN, DONE, Entry("what?", "A"))
+    it = restored(BEGUN, DONE, AgentJournalEntry("what?", "A"))
     assert it.known == {}
     assert runs(it.resume(document(event()), NOW)) == ["drain", "note"]
 
 
 def test_what_was_forgotten_stays_so() -> None:
     """A line of the journal that compaction has not taken away yet."""
-    it = restored(SEEN, OVER, Entry("forgotten", "A"))
+    it = restored(SEEN, OVER, AgentJournalEntry("forgotten", "A"))
     assert it.known == {}
     assert it.resume(document(), NOW) == []
 
 
 def test_a_plan_without_a_past_begins_as_any_reading() -> None:
     """`resume` on an empty journal, and nothing is approved twice."""
-    after = Plan(Config(), ME).resume(document(event()), NOW)
+    after = AgentPlan(AgentConfig(), ME).resume(document(event()), NOW)
     assert sends(after) == ["A"]
 
 
 def test_hooks_begin_together() -> None:
     """None waits for another: all begin before anything is waited for."""
     first = plan(DRAIN, NOTE).read(document(event(), event("B")), NOW)
-    assert len(list(takewhile(lambda one: isinstance(one, Note | Run), first))) == len(first)
+    assert len(list(takewhile(lambda one: isinstance(one, WriteNote | RunHook), first))) == len(
+        first
+    )
 
 
 def test_the_event_itself_is_what_hooks_are_told() -> None:
@@ -573,7 +585,7 @@ def test_the_event_itself_is_what_hooks_are_told() -> None:
     it = plan(FLUSH)
     it.read(document(event()), NOW)
     begun: Event = event(started=True)
-    (run,) = [one for one in it.read(document(begun), NOW) if isinstance(one, Run)]
+    (run,) = [one for one in it.read(document(begun), NOW) if isinstance(one, RunHook)]
     assert run.event == begun
 
 

@@ -9,33 +9,35 @@ from hypothesis import strategies as st
 
 from fairwarning import Document, Refused, Unavailable, Unreadable
 from fairwarning.guest import events, session
-from fairwarning.guest.session import Answer, Ask, Session
+from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 from tests.guest.test_events import BODIES, OLDEST, body
 
 pytestmark = pytest.mark.spec("G1")
 
-BUSY = Answer(200, {"etag": '"7"'}, body(OLDEST, incarnation=7))
-IDLE = Answer(200, {"etag": '"1"'}, body())
-SAME = Answer(304, {"etag": '"7"'}, b"")
-EMPTY = Answer(200, {"content-length": "0"}, b"")
+BUSY = HttpResponse(200, {"etag": '"7"'}, body(OLDEST, incarnation=7))
+IDLE = HttpResponse(200, {"etag": '"1"'}, body())
+SAME = HttpResponse(304, {"etag": '"7"'}, b"")
+EMPTY = HttpResponse(200, {"content-length": "0"}, b"")
 DAY = 24 * 3600.0
 
 
-def refusal(status: int, error: str = "", **headers: str) -> Answer:
+def refusal(status: int, error: str = "", **headers: str) -> HttpResponse:
     """An answer that is no document."""
     sent = json.dumps({"error": error}).encode() if error else b""
-    return Answer(status, {name.replace("_", "-"): text for name, text in headers.items()}, sent)
+    return HttpResponse(
+        status, {name.replace("_", "-"): text for name, text in headers.items()}, sent
+    )
 
 
-def query(ask: Ask) -> Mapping[str, str]:
+def query(ask: HttpRequest) -> Mapping[str, str]:
     """The parameters of a request."""
     pairs = (pair.split("=") for pair in ask.path.partition("?")[2].split("&"))
     return {name: value for name, value in pairs}  # noqa: C416  (mypy knows no pair of a list)
 
 
-def informed(answer: Answer = BUSY, now: float = 0.0, **settings: float) -> Session:
+def informed(answer: HttpResponse = BUSY, now: float = 0.0, **settings: float) -> PollState:
     """A session that was given this answer."""
-    one = Session(**settings)  # type: ignore[arg-type]
+    one = PollState(**settings)  # type: ignore[arg-type]
     assert one.learned(one.ask(now), answer, now)
     return one
 
@@ -45,7 +47,7 @@ def informed(answer: Answer = BUSY, now: float = 0.0, **settings: float) -> Sess
 
 def test_the_first_request() -> None:
     """It has the header and a version, knows no tag, and may take two minutes."""
-    ask = Session().ask(0)
+    ask = PollState().ask(0)
     assert (ask.method, ask.path.partition("?")[0]) == ("GET", "/metadata/scheduledevents")
     assert query(ask) == {"api-version": "2020-07-01"}
     assert ask.headers == {"Metadata": "true"}
@@ -62,7 +64,7 @@ def test_later_requests_know_what_they_have() -> None:
 
 def test_without_a_tag_there_is_no_condition() -> None:
     """Such an endpoint is simply asked, and never to hold a request."""
-    one = informed(Answer(200, {}, body(OLDEST)))
+    one = informed(HttpResponse(200, {}, body(OLDEST)))
     ask = one.ask(1, held=30)
     assert "If-None-Match" not in ask.headers
     assert "wait" not in query(ask)
@@ -70,7 +72,7 @@ def test_without_a_tag_there_is_no_condition() -> None:
 
 def test_another_version() -> None:
     """The caller may ask for any."""
-    assert query(Session(version="2017-03-01").ask(0)) == {"api-version": "2017-03-01"}
+    assert query(PollState(version="2017-03-01").ask(0)) == {"api-version": "2017-03-01"}
 
 
 def test_once_a_second() -> None:
@@ -104,7 +106,7 @@ def test_how_long_a_request_may_be_held(held: float, wait: str | None) -> None:
 
 def test_the_first_request_is_never_held() -> None:
     """There must be something to compare with."""
-    assert "wait" not in query(Session().ask(0, held=30))
+    assert "wait" not in query(PollState().ask(0, held=30))
 
 
 def test_an_endpoint_that_holds_requests() -> None:
@@ -160,7 +162,9 @@ def test_an_endpoint_that_has_news_every_time() -> None:
     for incarnation in range(8, 18):
         now += one.pause(now)
         asked_at.append(now)
-        news = Answer(200, {"etag": f'"{incarnation}"'}, body(OLDEST, incarnation=incarnation))
+        news = HttpResponse(
+            200, {"etag": f'"{incarnation}"'}, body(OLDEST, incarnation=incarnation)
+        )
         assert one.learned(one.ask(now, held=30), news, now + 0.02)
         now += 0.02
     assert asked_at[-1] - asked_at[0] >= len(asked_at) - 3
@@ -195,7 +199,7 @@ def test_no_answer_is_trouble_as_well() -> None:
 
 
 @pytest.mark.parametrize("good", [BUSY, SAME, IDLE])
-def test_after_trouble_all_is_as_before(good: Answer) -> None:
+def test_after_trouble_all_is_as_before(good: HttpResponse) -> None:
     """One answer, and the next trouble is the first again."""
     one = informed()
     for second in range(5):
@@ -226,7 +230,7 @@ def test_an_empty_answer_ends_trouble_too() -> None:
 )
 def test_the_endpoint_says_when_to_come_again(text: str, pause: float) -> None:
     """That is heeded, within reason; never sooner than we would by ourselves."""
-    one = Session()
+    one = PollState()
     assert not one.learned(one.ask(0), refusal(429, retry_after=text), 0)
     assert one.pause(0) == pause
 
@@ -245,16 +249,16 @@ def test_what_does_not_pass(status: int) -> None:
 )
 def test_a_refusal_in_any_words(sent: bytes) -> None:
     """What cannot be read is left out."""
-    one = Session()
+    one = PollState()
     with pytest.raises(Refused, match=r"400$"):
-        one.learned(one.ask(0), Answer(400, {}, sent), 0)
+        one.learned(one.ask(0), HttpResponse(400, {}, sent), 0)
 
 
 def test_empty_answers_of_an_idle_machine() -> None:
     """Nothing is planned, as far as anybody knows; that is a document."""
     for one in (
         informed(EMPTY),
-        informed(Answer(200, {"content-length": "3"}, b" \r\n")),
+        informed(HttpResponse(200, {"content-length": "3"}, b" \r\n")),
         informed(IDLE),
     ):
         assert one.learned(one.ask(1), EMPTY, 1)
@@ -265,8 +269,8 @@ def test_empty_answers_of_an_idle_machine() -> None:
 
 def test_half_an_answer_is_not_an_empty_one() -> None:
     """Its head was cut off before it told of a length: nobody said that nothing is planned."""
-    one = Session()
-    assert not one.learned(one.ask(0), Answer(200, {}, b""), 0)
+    one = PollState()
+    assert not one.learned(one.ask(0), HttpResponse(200, {}, b""), 0)
     assert one.document is None
 
 
@@ -281,7 +285,7 @@ def test_empty_answers_while_something_is_planned() -> None:
 
 def test_not_modified_before_there_was_anything() -> None:
     """It was no answer to what was asked, and there is still no document."""
-    one = Session()
+    one = PollState()
     assert not one.learned(one.ask(0), SAME, 0)
     assert one.document is None
     assert one.pause(0) >= 1
@@ -289,7 +293,7 @@ def test_not_modified_before_there_was_anything() -> None:
 
 def test_when_patience_ends() -> None:
     """What went wrong last is told."""
-    one = Session()
+    one = PollState()
     assert "nobody answered" in str(one.unreachable())
     one.learned(one.ask(0), refusal(503, "on holiday"), 0)
     assert isinstance(one.unreachable(), Unavailable)
@@ -300,7 +304,7 @@ def test_when_patience_ends() -> None:
 
 HEADERS = st.dictionaries(st.sampled_from(["etag", "retry-after", "x"]), st.text(max_size=9))
 ANSWERS = st.builds(
-    Answer,
+    HttpResponse,
     st.sampled_from([200, 304, 400, 404, 410, 429, 500]) | st.integers(100, 999),
     HEADERS,
     BODIES | st.just(b"") | st.just(BUSY.body),
@@ -308,7 +312,7 @@ ANSWERS = st.builds(
 
 
 @given(st.lists(st.tuples(ANSWERS | st.none(), st.floats(0, 60)), max_size=12))
-def test_whatever_happens_events_stay_known(steps: list[tuple[Answer | None, float]]) -> None:
+def test_whatever_happens_events_stay_known(steps: list[tuple[HttpResponse | None, float]]) -> None:
     """Only a document takes an event away (IG5); nothing but a refusal is ever raised."""
     one, now = informed(), 0.0
     known = events.read(BUSY.body)
@@ -328,9 +332,9 @@ def test_whatever_happens_events_stay_known(steps: list[tuple[Answer | None, flo
 
 
 @given(ANSWERS)
-def test_only_a_document_is_a_document(answer: Answer) -> None:
+def test_only_a_document_is_a_document(answer: HttpResponse) -> None:
     """Before the first, garbage is not taken for "nothing is planned"."""
-    one = Session()
+    one = PollState()
     try:
         learned = one.learned(one.ask(0), answer, 0)
     except Refused:
@@ -363,7 +367,7 @@ def test_the_request_for_the_own_name() -> None:
 def test_unreadable_answers_are_told() -> None:
     """With what was sent, so that somebody can see what it is."""
     one = informed()
-    assert not one.learned(one.ask(1), Answer(200, {}, b"<html>login"), 1)
+    assert not one.learned(one.ask(1), HttpResponse(200, {}, b"<html>login"), 1)
     assert "<html>login" in str(one.unreachable())
     with pytest.raises(Unreadable):
         events.read(b"<html>login")

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from hypothesis import strategies as st
 
-from fairwarning.arm.call import BODY_BYTES
+from fairwarning.arm.http.request import BODY_BYTES
 from tests.arm.everything import RouteRequest, filled
 from tests.fixtures.arm import VERSION
 

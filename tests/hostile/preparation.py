@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from fairwarning.metadata.connection import Connection
+from fairwarning.metadata.connection import MetadataConnection
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.wire import TARGET, Client, get
 
@@ -29,7 +29,7 @@ def turn(endpoint: EndpointHarness) -> None:
         endpoint.call(lambda: None)
 
 
-def connections(endpoint: EndpointHarness) -> list[Connection]:
+def connections(endpoint: EndpointHarness) -> list[MetadataConnection]:
     """The endpoint's side of what is open."""
     return endpoint.call(lambda: list(endpoint.connections))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.model import Machine, Scope, ScopeKind
-from fairwarning.metadata.identity import always, by_source_address
+from fairwarning.metadata.callers import by_source_address, for_machine
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.wire import Client
 
@@ -48,7 +48,7 @@ class TenantEndpoint:
                 machines=tuple(self.machine(tenant, n) for n in range(machines)),
             )
         )
-        self._own[tenant.machine] = self.endpoint.listen(always(tenant.scope, tenant.machine))
+        self._own[tenant.machine] = self.endpoint.listen(for_machine(tenant.scope, tenant.machine))
         self.endpoint.run(self.endpoint.fleet.poll(tenant.scope))
         event = self.endpoint.freeze(tenant.machine).id
         return Tenant(tenant.machine, tenant.scope, tenant.address, event)
@@ -79,7 +79,7 @@ class TenantEndpoint:
             return Client(socket.create_connection(("127.0.0.1", self.endpoint.port)))
         if self.transport == "source-address":
             return self.open_from("127.78.0.1")
-        port = self.endpoint.listen(always("home-99", "vm-99-a"))
+        port = self.endpoint.listen(for_machine("home-99", "vm-99-a"))
         return Client(socket.create_connection(("127.0.0.1", port)))
 
     def scopes(self, *tenants: Tenant) -> list[Scope]:

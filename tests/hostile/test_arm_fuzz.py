@@ -15,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from fairwarning.arm import app, instances, plane, subscriptions
-from fairwarning.arm.login import FORM_BYTES
-from fairwarning.arm.routes import Route
+from fairwarning.arm import app
+from fairwarning.arm.http import context
+from fairwarning.arm.http.routes import Route
+from fairwarning.arm.identity.login import FORM_BYTES
+from fairwarning.arm.resources import instances, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
 from tests.arm.everything import OPERATOR, OURS, Everything, Mould, state
 from tests.fixtures.arm import VERSION
@@ -177,7 +179,7 @@ def test_listings_in_pages(
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
     with crowd.lent() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
-        for module in (plane, subscriptions, instances):
+        for module in (context, subscriptions, instances):
             monkeypatch.setattr(module, "PAGE", 1)
         for route in everywhere:
             if b'"value":[' in whole[route.path]:

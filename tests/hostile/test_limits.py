@@ -4,7 +4,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EndpointHarness
 from tests.hostile.preparation import client_of, connections, prepare
 from tests.hostile.wire import POLL, Client
@@ -46,7 +46,7 @@ def assert_refused(endpoint: EndpointHarness, status: int) -> None:
 @pytest.mark.spec("M17")
 def test_there_are_so_many_connections_in_all() -> None:
     """When all places are taken nobody else gets in; a place that is free is used again."""
-    with EndpointHarness(Settings(connections=20)) as endpoint:
+    with EndpointHarness(MetadataSettings(connections=20)) as endpoint:
         prepare(endpoint)
         with crowd(endpoint, *["av_0", "av_1"] * 10) as clients:
             assert_refused(endpoint, 503)

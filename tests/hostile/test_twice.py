@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from fairwarning.metadata.answers import Refusal
-from fairwarning.metadata.gate import Gate
-from fairwarning.metadata.memo import Memo
-from fairwarning.metadata.reader import Reader, Request
-from fairwarning.service.settings import Settings
+from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.reader import ReceivedRequest, RequestReader
+from fairwarning.metadata.request_cache import RequestCache
+from fairwarning.metadata.validation import RequestValidator
+from fairwarning.service.config.settings import MetadataSettings
 from tests.hostile.mutations import mutated
 from tests.hostile.wire import POLL, TARGET, get
 
@@ -23,28 +23,28 @@ BASES = (
 )
 
 
-def read(data: bytes) -> tuple[list[Request], bool]:
+def read(data: bytes) -> tuple[list[ReceivedRequest], bool]:
     """What somebody makes of these bytes who never saw any; and whether more has to come."""
-    reader = Reader(Gate(Settings()))
+    reader = RequestReader(RequestValidator(MetadataSettings()))
     return reader.feed(data), reader.in_message
 
 
-def warm() -> Gate:
+def warm() -> RequestValidator:
     """A gate that has seen the good requests."""
-    gate = Gate(Settings())
-    memo = Memo(gate)
+    gate = RequestValidator(MetadataSettings())
+    memo = RequestCache(gate)
     for base in BASES:
-        reader = Reader(gate)
+        reader = RequestReader(gate)
         (request,) = reader.feed(base)
         assert memo.learn(base, request, reader.head)
     return gate
 
 
-def check(gate: Gate, data: bytes) -> bool:
+def check(gate: RequestValidator, data: bytes) -> bool:
     """Whether the gate knows this; then it must know it as a reader would."""
     try:
         ask, refused = gate.recognise(data), None
-    except Refusal as refusal:
+    except RequestRefused as refusal:
         ask, refused = None, refusal
     if ask is None and refused is None:
         return False

@@ -22,11 +22,11 @@ async def main(folder: Path, script: str) -> None:
     driver = CommandDriver(["sh", "-c", script, str(folder)], state=folder / "state")
     fleet = Fleet(SQLiteStore(folder / "data"), RealClock(), driver)
     await fleet.start()
-    if await fleet.read(Operation, "restart") is None:
+    if await fleet.reader.read(Operation, "restart") is None:
         machines = (Machine(name="web_0"),)
         await fleet.submit(CreateScope(scope="web", kind=ScopeKind.STANDALONE, machines=machines))
         await fleet.submit(Restart(scope="web", operation="restart", machines=("web_0",)))
-    while (operation := await fleet.read(Operation, "restart")) is not None:
+    while (operation := await fleet.reader.read(Operation, "restart")) is not None:
         if operation.status is not OperationStatus.RUNNING:
             sys.stdout.write(f"{operation.status} {operation.error}\n")
             break

@@ -15,7 +15,7 @@ from typing import Any
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.libvirt.driver import LibvirtDriver
 from fairwarning.machines.libvirt.host import library
-from fairwarning.machines.libvirt.record import MACHINE, RECORD, Record, read
+from fairwarning.machines.libvirt.record import MACHINE, RECORD, DomainRecord, read
 from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
 from tests.fixtures.waiting import wait_until_async
 
@@ -90,7 +90,7 @@ class Hypervisor:
     def state(self, name: str = "web_0") -> str:
         return _STATES[self.domain(name).state()[0]]
 
-    def record(self, name: str = "web_0") -> Record:
+    def record(self, name: str = "web_0") -> DomainRecord:
         """What our driver has written."""
         return read(self.domain(name).metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, RECORD))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Impact, ImpactKind, Machine
 from fairwarning.machines.driver import Report
-from fairwarning.machines.process import ProcessDriver
+from fairwarning.machines.process.driver import ProcessDriver
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
 EXEC = (sys.executable, "-c", "from fairwarning.cli.exec import command; command()")

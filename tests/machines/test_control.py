@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines import control, process
-from fairwarning.machines.control import Garbled, Message, Wire
+from fairwarning.machines.process import control, driver
+from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
@@ -22,7 +22,7 @@ async def answer(harness: ProcessDriverHarness, line: bytes, *descriptors: int) 
     """What the service says to a line."""
     connection = control.connect(harness.data)
     socket.send_fds(connection, [line], list(descriptors))
-    wire = Wire(connection)
+    wire = ControlConnection(connection)
     try:
         return await wire.receive()
     finally:
@@ -49,7 +49,7 @@ class Stranger(socket.socket):
 def test_another_user_is_refused() -> None:
     """Whoever they are, unless they are root."""
     with Stranger() as connection, pytest.raises(Refused) as caught:
-        process._check_peer(connection)
+        driver._check_peer(connection)
     assert "another user" in caught.value.message
 
 
@@ -121,7 +121,7 @@ async def test_only_a_listening_socket_is_a_door(tmp_path: Path) -> None:
 async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
     """Is ignored."""
     async with process_harness(tmp_path) as harness:
-        wire = Wire(control.connect(harness.data))
+        wire = ControlConnection(control.connect(harness.data))
         wire.send({"attach": "web_0"})
         assert await wire.receive() is not None
         wire.send({"done": "something", "error": ""})
@@ -136,7 +136,7 @@ async def test_a_report_of_what_was_never_ordered(tmp_path: Path) -> None:
 async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path) -> None:
     """An order always says for how long."""
     async with process_harness(tmp_path) as harness:
-        wire = Wire(control.connect(harness.data))
+        wire = ControlConnection(control.connect(harness.data))
         wire.send({"attach": "web_0"})
         await wire.receive()
         freeze = harness.hit("freeze")
@@ -149,7 +149,7 @@ async def test_freezes_of_unknown_length_last_as_they_usually_do(tmp_path: Path)
 async def test_messages_arrive_whole_however_they_are_cut() -> None:
     """A stream knows no messages; lines do."""
     ours, theirs = socket.socketpair()
-    wire = Wire(ours)
+    wire = ControlConnection(ours)
     receiving = asyncio.create_task(wire.receive())
     for byte in json.dumps({"text": "é"}).encode() + b'\n{"next": 1}\n{"half':
         theirs.send(bytes([byte]))
@@ -165,7 +165,7 @@ async def test_messages_arrive_whole_however_they_are_cut() -> None:
 async def test_who_does_not_read_is_hung_up_on() -> None:
     """Nothing is kept for them without a limit."""
     ours, theirs = socket.socketpair()
-    wire = Wire(ours)
+    wire = ControlConnection(ours)
     for _ in range(10_000):
         wire.send({"text": "x" * 1000})
     assert await wire.receive() is None
@@ -177,11 +177,11 @@ async def test_who_does_not_read_is_hung_up_on() -> None:
 async def test_sockets_do_not_pile_up() -> None:
     """They are put away with the connection."""
     ours, theirs = socket.socketpair()
-    wire = Wire(ours)
+    wire = ControlConnection(ours)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         for _ in range(3):
             socket.send_fds(theirs, [b" "], [listener.fileno()] * 2)
-        with pytest.raises(Garbled):
+        with pytest.raises(ProtocolError):
             await wire.receive()
     wire.close()
     theirs.close()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import FairwarningError
-from fairwarning.machines import namespace
-from fairwarning.machines.inside import Inside
+from fairwarning.machines.process import namespace
+from fairwarning.machines.process.supervisor import MachineProgram
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_namespaces, needs_unshare
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -236,7 +236,7 @@ async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
 def test_temporary_folders_are_apart(tmp_path: Path) -> None:
     """Whatever a machine is called, its folder is inside the service's, and nobody else's."""
     names = ["web_0", "web/0", "web:0", "..", "../..", "a" * 200, "a" * 199, "WEB_0", "é"]
-    folders = {Inside(name, ("true",), tmp_path).temporary for name in names}
+    folders = {MachineProgram(name, ("true",), tmp_path).temporary for name in names}
     assert len(folders) == len(names)
     for folder in folders:
         assert folder.resolve().parent.parent == tmp_path / "machines"

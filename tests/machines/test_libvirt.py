@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.errors import Refused
 from fairwarning.machines.libvirt import host as hosts
-from fairwarning.machines.libvirt.record import PREFIX, RECORD, Record, read
+from fairwarning.machines.libvirt.record import PREFIX, RECORD, DomainRecord, read
 from tests.docs.pages import DOCS, blocks
 from tests.fixtures.requirements import needs_libvirt
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -206,8 +206,8 @@ async def test_metadata_that_is_not_ours_to_read() -> None:
         async with libvirt_harness() as driver:
             assert await driver.over(impact("reboot")) == ""
         assert await hypervisor.history() == "stopped started"
-        assert hypervisor.record() == Record(impact="event-1:web_0", done=("event-1:web_0",))
-        assert read("not even XML") == Record()
+        assert hypervisor.record() == DomainRecord(impact="event-1:web_0", done=("event-1:web_0",))
+        assert read("not even XML") == DomainRecord()
 
 
 def test_without_libvirt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from typing import TypeVar
 import pytest
 
 from fairwarning.core.commands import Approve
-from fairwarning.machines.libvirt.claim import Claim
+from fairwarning.machines.libvirt.claim import DomainClaim
 from fairwarning.machines.libvirt.driver import LibvirtDriver
-from fairwarning.machines.libvirt.record import Record
+from fairwarning.machines.libvirt.record import DomainRecord
 from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
@@ -146,9 +146,9 @@ async def test_two_drivers_at_once(kind: str) -> None:
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is held up between looking and writing, and meanwhile another claims: one acts."""
     looked = threading.Event()
-    claimed = Claim._claimed
+    claimed = DomainClaim._claimed
 
-    def slow(claim: Claim, record: Record) -> Record | None:
+    def slow(claim: DomainClaim, record: DomainRecord) -> DomainRecord | None:
         new = claimed(claim, record)
         if not looked.is_set():
             looked.set()
@@ -157,7 +157,7 @@ async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch
 
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
-        monkeypatch.setattr(Claim, "_claimed", slow)
+        monkeypatch.setattr(DomainClaim, "_claimed", slow)
         async with (
             libvirt_harness(claim_seconds=40) as late,
             libvirt_harness(claim_seconds=40) as other,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.machines import process
+from fairwarning.machines.process import driver
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.process_harness import MACHINES, process_harness, steady
@@ -104,7 +104,7 @@ async def test_programs_that_do_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are waited for, but not for long; then the impact is for others."""
-    monkeypatch.setattr(process, "RETURN_SECONDS", 0.5)
+    monkeypatch.setattr(driver, "RETURN_SECONDS", 0.5)
     async with process_harness(tmp_path) as harness:
         program = await harness.counting()
         await harness.driver.close()

@@ -15,7 +15,7 @@ from fairwarning.core.commands import (
     Recommend,
 )
 from fairwarning.core.model import Machine, Priority, ScopeKind
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval
 
 PREVIEW = "2024-07-09"
@@ -34,7 +34,7 @@ SINCE = {
     "EventSource": "2019-08-01",
     "DurationInSeconds": "2020-07-01",
 }
-EVERY = Settings(preview=True)
+EVERY = MetadataSettings(preview=True)
 
 
 @pytest.mark.spec("M1", "M2")

@@ -228,7 +228,7 @@ def test_while_it_is_off_nothing_is_announced() -> None:
         endpoint.do(Restart(scope="db", operation="op", machines=("db_0",)))
         assert endpoint.get("db_0").json == EMPTY
         endpoint.advance(60)
-        done = endpoint.run(endpoint.fleet.read(Operation, "op"))
+        done = endpoint.run(endpoint.fleet.reader.read(Operation, "op"))
         assert done is not None
         assert done.status is OperationStatus.SUCCEEDED
         assert endpoint.get("db_0").json == EMPTY

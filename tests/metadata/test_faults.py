@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.faults import Fault, FaultKind
+from fairwarning.service.faults import FaultKind, FaultRule
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll
 from tests.fixtures.http import Response, receive, send
 
@@ -47,7 +47,7 @@ def _put(
     machine: str = "",
     **more: Any,  # noqa: ANN401  (any field of a fault)
 ) -> None:
-    fault = Fault(kind=kind, scope=scope, machine=machine, **more)
+    fault = FaultRule(kind=kind, scope=scope, machine=machine, **more)
     endpoint.call(lambda: endpoint.server.faults.put(fault))
 
 
@@ -286,14 +286,14 @@ def test_control_characters_break_a_strict_reader() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault(kind=FaultKind.ERROR, machine="db_0"),
-        Fault(kind=FaultKind.ERROR, count=-1),
-        Fault(kind=FaultKind.ERROR, seconds=-1),
-        Fault(kind=FaultKind.DELAY, delay_seconds=-1),
-        Fault(kind=FaultKind.DELAY, delay_seconds=121),
+        FaultRule(kind=FaultKind.ERROR, machine="db_0"),
+        FaultRule(kind=FaultKind.ERROR, count=-1),
+        FaultRule(kind=FaultKind.ERROR, seconds=-1),
+        FaultRule(kind=FaultKind.DELAY, delay_seconds=-1),
+        FaultRule(kind=FaultKind.DELAY, delay_seconds=121),
     ],
 )
-def test_what_cannot_be_asked_for(fault: Fault) -> None:
+def test_what_cannot_be_asked_for(fault: FaultRule) -> None:
     """A machine without its scope, or a time or count below nothing, is refused."""
     with EndpointHarness() as endpoint:
         with pytest.raises(Refused):

@@ -11,12 +11,12 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
-from fairwarning.service.settings import Cloud
+from fairwarning.service.config.settings import CloudSettings
 from tests.fixtures.fleet import FleetHarness
 
 pytestmark = pytest.mark.spec("M19")
 
-CLOUD = Cloud(subscription="sub", location="westeurope", group="rg", size="Standard_D2s_v5")
+CLOUD = CloudSettings(subscription="sub", location="westeurope", group="rg", size="Standard_D2s_v5")
 VM = Machine(
     name="vm",
     host_name="vm-host",

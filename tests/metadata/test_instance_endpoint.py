@@ -5,13 +5,15 @@ import pytest
 from fairwarning.core.commands import CreateScope, CreateSet, Deallocate
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScopeKind
 from fairwarning.metadata.instance import VERSIONS
-from fairwarning.service.settings import Cloud
+from fairwarning.service.config.settings import CloudSettings
 from tests.fixtures.endpoint import EndpointHarness
 from tests.fixtures.http import Response, send
 
 pytestmark = pytest.mark.spec("M19")
 
-CLOUD = Cloud(subscription="sub", location="northeurope", group="rg", size="Standard_D4s_v5")
+CLOUD = CloudSettings(
+    subscription="sub", location="northeurope", group="rg", size="Standard_D4s_v5"
+)
 HOME = "/subscriptions/sub/resourceGroups/rg/providers/Microsoft.Compute"
 VM = Machine(
     name="vm",

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
 from tests.fixtures.http import send
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.spec("M17")
 
 POLL = f"{EVENTS}?api-version=2020-07-01"
 INSTANCE = "/metadata/instance?api-version=2021-02-01"
-LIMITED = Settings(requests_per_second=5)
+LIMITED = MetadataSettings(requests_per_second=5)
 KIB = 1024
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fairwarning.core.commands import AddMachines, Deallocate
 from fairwarning.core.model import Machine
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, poll, raw_request
 from tests.fixtures.http import Response, receive
 
@@ -219,7 +219,7 @@ def test_a_machine_that_is_switched_off_meanwhile() -> None:
 
 def test_a_long_poll_counts_as_one() -> None:
     """It is one request of its machine's rate."""
-    with EndpointHarness(Settings(requests_per_second=5)) as endpoint:
+    with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
         endpoint.stop_ticking()
         _on(endpoint)
         for incarnation in range(1, 9):
@@ -248,7 +248,7 @@ def test_a_long_poll_is_counted_once() -> None:
 def test_the_cost_of_a_held_request() -> None:
     """Less than 10 KiB of memory each, its connection included, and the client's side too."""
     many = 200
-    with EndpointHarness(Settings(connections_of_machine=many + 1)) as endpoint:
+    with EndpointHarness(MetadataSettings(connections_of_machine=many + 1)) as endpoint:
         _on(endpoint)
         _hold(endpoint, "db_0").close()
         sent = raw_request(f"{EVENTS}?api-version=2020-07-01&wait=300", 'If-None-Match: "1"')

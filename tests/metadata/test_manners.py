@@ -6,7 +6,7 @@ import pytest
 
 from fairwarning.core.commands import AddMachines
 from fairwarning.core.model import Machine
-from fairwarning.service.documents import Published
+from fairwarning.service.documents import PublishedScope
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll, raw_request, read_all
 
 pytestmark = pytest.mark.spec("M20")
@@ -217,7 +217,7 @@ def test_a_failure_of_ours_is_answered(caplog: pytest.LogCaptureFixture) -> None
     with EndpointHarness() as endpoint:
         endpoint.make("db")
 
-        async def fail(scope: str) -> Published:
+        async def fail(scope: str) -> PublishedScope:
             raise ZeroDivisionError
 
         endpoint.fleet.poll = fail  # type: ignore[method-assign]

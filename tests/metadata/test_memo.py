@@ -3,7 +3,7 @@
 import pytest
 
 from fairwarning.core.commands import Deallocate
-from fairwarning.metadata.memo import MEMO_REQUESTS
+from fairwarning.metadata.request_cache import MEMO_REQUESTS
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, raw_request, read_all
 
 POLL = f"{EVENTS}?api-version=2020-07-01"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.service.settings import Settings
+from fairwarning.service.config.settings import MetadataSettings
 from tests.fixtures.endpoint import EVENTS, EndpointHarness
 from tests.fixtures.http import Response
 
@@ -135,7 +135,7 @@ def test_the_preview_version_is_off() -> None:
 @pytest.mark.spec("M2")
 def test_the_preview_version_turned_on() -> None:
     """A setting makes it a version like the others, for GET and POST."""
-    with EndpointHarness(Settings(preview=True)) as endpoint:
+    with EndpointHarness(MetadataSettings(preview=True)) as endpoint:
         endpoint.make("db")
         assert endpoint.get("db_0", PREVIEW).json == {"DocumentIncarnation": 1, "Events": []}
         assert endpoint.approve("db_0", endpoint.restart("db_0").id, version=PREVIEW).status == 200

@@ -9,9 +9,9 @@ import pytest
 
 from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
 from fairwarning.core.model import Machine, Scope, ScopeKind
-from fairwarning.metadata.identity import always, by_local_address, by_source_address
+from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
 from fairwarning.metadata.listeners import open_tcp, open_unix
-from fairwarning.store.store import Place
+from fairwarning.store.store import MachineLocation
 from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
 from tests.fixtures.http import Response, send
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -156,7 +156,7 @@ def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
         endpoint.make("db", 2)
         for name in ("db_0", "db_1"):
             path = tmp_path / name
-            endpoint.listen_on(open_unix(path), always("db", name))
+            endpoint.listen_on(open_unix(path), for_machine("db", name))
             assert path.stat().st_mode & 0o777 == 0o600
         for name in ("db_1", "db_0"):
             connection = _unix(endpoint, tmp_path / name)
@@ -168,7 +168,7 @@ def test_a_listener_of_one_machine() -> None:
     """As inside a network namespace: every connection is of that machine, from wherever."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
-        port = endpoint.listen(always("db", "db_1"))
+        port = endpoint.listen(for_machine("db", "db_1"))
         for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
             connection = _at(endpoint, address, port)
             assert _name(connection) == "db_1"
@@ -179,14 +179,14 @@ def test_a_listener_of_nobody(scope: str, machine: str) -> None:
     """404, as for any stranger."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        port = endpoint.listen(always(scope, machine))
+        port = endpoint.listen(for_machine(scope, machine))
         assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
 
 
 def test_a_machine_that_comes_later() -> None:
     """A connection that was nobody's is served once its machine is there."""
     with EndpointHarness() as endpoint:
-        connection = _at(endpoint, "127.0.0.1", endpoint.listen(always("db", "db_0")))
+        connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
         assert poll(connection).status == 404
         endpoint.make("db")
         assert poll(connection).status == 200
@@ -218,7 +218,7 @@ def test_a_deleted_scope_is_unknown() -> None:
         kept = endpoint.client("db_0")
         poll(kept)
         _delete(endpoint, "db_0")
-        assert endpoint.run(endpoint.fleet.read(Scope, "db")) is None
+        assert endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
         assert _unknown(poll(kept))
         assert _unknown(endpoint.get("db_0"))
 
@@ -242,7 +242,7 @@ def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
     return {
         "loopback": endpoint.client("vm"),
         "source": _from(endpoint, AWAY, endpoint.listen(by_source_address)),
-        "fixed": _at(endpoint, "127.0.0.1", endpoint.listen(always("db", "vm"))),
+        "fixed": _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "vm"))),
     }
 
 
@@ -304,17 +304,17 @@ def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         store = endpoint.fleet.store
-        find = store.find
+        find = store.find_machines
 
-        async def slowly(**how: Any) -> list[Place]:  # noqa: ANN401  (as the store's own)
+        async def slowly(**how: Any) -> list[MachineLocation]:  # noqa: ANN401  (as the store's own)
             places = await find(**how)
-            store.find = find  # type: ignore[method-assign]
+            store.find_machines = find  # type: ignore[method-assign]
             await endpoint.fleet.submit(
                 AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
             )
             return places
 
-        store.find = slowly  # type: ignore[method-assign]
+        store.find_machines = slowly  # type: ignore[method-assign]
         port = endpoint.listen(by_source_address)
         statuses = []
         for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 from fairwarning import FairwarningError, Refused, ScheduledEvents, Unavailable
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.guest.endpoint import VARIABLE
-from fairwarning.testing.cloud import Cloud, Machine
+from fairwarning.testing.cloud import Cloud, MachineHandle
 from tests.fixtures.programs import run_python
 
 pytestmark = pytest.mark.spec("O9")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spec("O9")
 NOON = datetime(2026, 1, 9, 12, tzinfo=UTC)
 
 
-def types(machine: Machine) -> list[str]:
+def types(machine: MachineHandle) -> list[str]:
     """What is announced, by type."""
     return [str(event.type) for event in machine.events]
 

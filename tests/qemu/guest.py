@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fairwarning.machines.libvirt.record import RECORD, Record, read
+from fairwarning.machines.libvirt.record import RECORD, DomainRecord, read
 from tests.fixtures.requirements import DEBIAN_PACKAGES, LIBVIRT_MODULES
 from tests.fixtures.waiting import wait_until
 from tests.machines.libvirt_daemon import Daemon, daemon
@@ -85,11 +85,11 @@ class Guest:
         """As it is now."""
         return self._connection.lookupByName(self.name)
 
-    def record(self) -> Record:
+    def record(self) -> DomainRecord:
         """What the driver has written into it."""
         with suppress(libvirt.libvirtError):  # nothing yet
             return read(self.domain().metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, RECORD))
-        return Record()
+        return DomainRecord()
 
     def names(self) -> list[str]:
         """Of all domains of its host."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.machines.libvirt.record import Step
+from fairwarning.machines.libvirt.record import ImpactStage
 from tests.fixtures.service import ServiceProcess
 from tests.qemu.guest import Guest, guest, library_folder, wait_for_guest
 
@@ -76,7 +76,7 @@ def test_a_service_that_is_killed_in_the_middle(
         with service(vm, tmp_path) as cloud:
             boot(vm, cloud, "deaf")
             cloud.json("machine", "restart", "gateway")
-            wait_for_guest(lambda: vm.record().step is Step.BEGUN, "the reboot has begun")
+            wait_for_guest(lambda: vm.record().step is ImpactStage.BEGUN, "the reboot has begun")
             cloud.process.kill()
         assert vm.console().count("booted") == 1
         with service(vm, tmp_path) as cloud:

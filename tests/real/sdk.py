@@ -15,7 +15,7 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
 from fairwarning.core.times import parse_date
-from fairwarning.service.settings import TENANT
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, key_of
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS

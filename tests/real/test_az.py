@@ -10,7 +10,7 @@ import pytest
 
 from fairwarning.cli import az as az_command
 from fairwarning.core.errors import Unavailable
-from fairwarning.service.settings import TENANT
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, key_of
 from tests.real.azure_cli import GROUP, AzureCliService, assert_succeeds
 
@@ -141,7 +141,7 @@ def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
         own = tmp_path / "own"
         own.mkdir()
         settings = az_command.environment(os.environ, own, service.ready["ca"])
-        tool = az_command.Az(az, own, settings)
+        tool = az_command.AzureCli(az, own, settings)
         az_command.note_version(tool)
         tool.do(
             "cloud", "register", "--name", "L", "--endpoint-resource-manager", service.ready["arm"]
@@ -162,5 +162,5 @@ def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
             os.environ, service.data / az_command.FOLDER, service.ready["ca"]
         )
         assert names(service) == ["one"]  # and it is set up for the operator
-        az_command.Az(az, own, operator).do("vm", "restart", *ONE, "--no-wait")
+        az_command.AzureCli(az, own, operator).do("vm", "restart", *ONE, "--no-wait")
         assert service.announced("one", "Reboot")["Resources"] == ["one"]

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from fairwarning.cli import az as az_command
-from fairwarning.cli.ready import read_ready
 from fairwarning.core.errors import Unavailable
+from fairwarning.server.ready import read_ready
 from fairwarning.service.tokens import key_of
 from tests.fixtures.programs import run_program
 
@@ -72,11 +72,11 @@ class Folder:
     def digest(self, program: str) -> str:
         return az_command.digest_of(program, read_ready(self.data), key_of(self.data))
 
-    def tool(self, program: str) -> az_command.Az:
+    def tool(self, program: str) -> az_command.AzureCli:
         self.own.mkdir(exist_ok=True)
         caller = {**os.environ, **self.watch}
         settings = az_command.environment(caller, self.own, str(self.ca))
-        return az_command.Az(program, self.own, settings)
+        return az_command.AzureCli(program, self.own, settings)
 
     def set_up(self, program: str, at: float) -> None:
         """What a set-up leaves, as far as it takes no service to make it."""

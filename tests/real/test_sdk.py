@@ -19,7 +19,7 @@ from azure.core.rest import HttpRequest
 from azure.identity import ClientSecretCredential
 from azure.mgmt.compute import ComputeManagementClient
 
-from fairwarning.service.settings import TENANT
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.requirements import needs_namespaces
 from tests.fixtures.service import PROGRAM

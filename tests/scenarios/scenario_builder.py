@@ -1,6 +1,6 @@
 """Scenarios built from the steps that a test writes, and what comes of playing them."""
 
-from fairwarning.testing.scenarios import Difference, Scenario, Verdict, play, read
+from fairwarning.testing.scenarios import Difference, Scenario, ScenarioResult, play, read
 
 FLEET = """
 [[fleet.availability_set]]
@@ -24,7 +24,7 @@ def scenario(*steps: str, fleet: str = FLEET, head: str = "") -> Scenario:
     return read(text, "my.toml")
 
 
-def verdict(*steps: str, fleet: str = FLEET, head: str = "") -> Verdict:
+def verdict(*steps: str, fleet: str = FLEET, head: str = "") -> ScenarioResult:
     """What comes of these steps."""
     return play(scenario(*steps, fleet=fleet, head=head))
 

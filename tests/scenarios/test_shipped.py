@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fairwarning.core.record import changed
-from fairwarning.testing.scenarios import Progress, Scenario, play, shipped
+from fairwarning.testing.scenarios import Scenario, ScenarioProgress, play, shipped
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import SUBJECTS
 from fairwarning.testing.scenarios.play import RATE_MAX
@@ -37,7 +37,7 @@ def test_the_usual_ones_ship() -> None:
 @each
 def test_it_holds(scenario: Scenario) -> None:
     """All its steps go as it says, in virtual time."""
-    seen: list[Progress] = []
+    seen: list[ScenarioProgress] = []
     verdict = play(scenario, seen.append)
     print(verdict.line)  # noqa: T201  (how long it took, for who looks)
     assert verdict.passed, "\n".join(verdict.difference.lines() if verdict.difference else ())

@@ -14,7 +14,7 @@ from fairwarning.core.model import (
     Source,
 )
 from fairwarning.core.record import changed
-from fairwarning.service.documents import Documents, Published
+from fairwarning.service.documents import DocumentCache, PublishedScope
 from tests.fixtures.fleet import NEWEST, wait_for_change
 from tests.fixtures.waiting import run_async, wait_until_async
 
@@ -42,11 +42,11 @@ def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
     )
 
 
-def _of(scope: Scope | None) -> Documents:
+def _of(scope: Scope | None) -> DocumentCache:
     async def load(_: str) -> Scope | None:
         return scope
 
-    return Documents(load)
+    return DocumentCache(load)
 
 
 class _SlowLoad:
@@ -92,7 +92,7 @@ async def test_readers_are_woken_by_a_change_and_only_then() -> None:
 
 def test_what_was_never_loaded_is_off() -> None:
     """Nothing to show is no incarnation, so that nobody takes it for a document."""
-    published = Published()
+    published = PublishedScope()
     assert published.incarnation == 0
     with pytest.raises(NotFound):
         published.body(NEWEST)
@@ -168,10 +168,10 @@ async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
 
 
 async def _fetch_during(
-    load: "_SlowLoad", happens: Callable[[Documents], None], found: Scope | None
-) -> "tuple[Documents, asyncio.Task[Published]]":
+    load: "_SlowLoad", happens: Callable[[DocumentCache], None], found: Scope | None
+) -> "tuple[DocumentCache, asyncio.Task[PublishedScope]]":
     """A first read during which something is published; then the store answers."""
-    documents = Documents(load)
+    documents = DocumentCache(load)
     reading = asyncio.create_task(documents.fetch("vm"))
     await wait_until_async(lambda: load.asked == 1)
     happens(documents)
@@ -226,7 +226,7 @@ async def test_a_scope_that_comes_during_the_first_load() -> None:
 async def test_two_first_readers_share_what_they_find() -> None:
     """Readers that come while a scope is being loaded see its later changes like the first."""
     load = _SlowLoad()
-    documents = Documents(load)
+    documents = DocumentCache(load)
     readers = [asyncio.create_task(documents.fetch("vm")) for _ in range(2)]
     await wait_until_async(lambda: load.asked > 0)
     load.found.set_result(_scope(1))
@@ -250,7 +250,7 @@ async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
 async def test_a_load_that_fails_can_be_repeated() -> None:
     """While the store is away readers are told so; once it is back they read."""
     load = _SlowLoad()
-    documents = Documents(load)
+    documents = DocumentCache(load)
     load.found.set_exception(Unavailable("StoreDown", "later"))
     with pytest.raises(Unavailable):
         await documents.fetch("vm")
@@ -268,7 +268,7 @@ async def test_what_is_not_read_is_not_kept() -> None:
         loads.append(name)
         return _scope(4, version=4)
 
-    documents = Documents(load)
+    documents = DocumentCache(load)
     documents.publish("vm", _scope(3, version=3))
     assert documents.get("vm") is None
     published = await documents.fetch("vm")

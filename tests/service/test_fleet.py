@@ -25,7 +25,7 @@ async def test_submitters_share_commits() -> None:
         harness.store.release()
         await asyncio.gather(*tasks)
         assert len(harness.store.commits) <= 2
-        assert len(await harness.store.names(Scope, "", 1000)) == 100
+        assert len(await harness.store.list_ids(Scope, "", 1000)) == 100
 
 
 @run_async
@@ -66,8 +66,8 @@ async def test_one_bad_command_does_not_hurt_the_others() -> None:
         )
         codes = [getattr(answer, "code", None) for answer in answers]
         assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
-        assert await harness.store.names(Scope, "", 10) == ["a", "c", "taken"]
-        (place,) = await harness.store.find(address="10.0.0.1")
+        assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
+        (place,) = await harness.store.find_machines(address="10.0.0.1")
         assert place.scope == "taken"
 
 
@@ -149,7 +149,7 @@ async def test_a_submitter_who_gives_up() -> None:
             asyncio.CancelledError,
         ]
         await harness.fleet.settled()
-        assert {"vm0", "vm1", "vm2"} <= set(await harness.store.names(Scope, "", 10))
+        assert {"vm0", "vm1", "vm2"} <= set(await harness.store.list_ids(Scope, "", 10))
 
 
 @run_async
@@ -178,7 +178,7 @@ async def test_stop_answers_everybody() -> None:
         with pytest.raises(Unavailable, match="Stopping"):
             await harness.fleet.submit(standalone("late"))
     async with controlled_fleet(store) as harness:
-        assert len(await harness.store.names(Scope, "", 10)) == 5
+        assert len(await harness.store.list_ids(Scope, "", 10)) == 5
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -237,7 +237,7 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
             harness.driver.finish(impact=harness.driver.given[n])
         await harness.fleet.settled()
         for n in range(5):
-            operation = await harness.fleet.read(Operation, f"restart vm{n}")
+            operation = await harness.fleet.reader.read(Operation, f"restart vm{n}")
             assert operation is not None
             assert operation.status == "Succeeded"
 
@@ -256,7 +256,7 @@ async def test_what_is_no_command_reaches_no_batch(command: object) -> None:
 async def test_reading_what_is_not_there() -> None:
     """A read says None; a poll says that there is no such scope."""
     async with controlled_fleet() as harness:
-        assert await harness.fleet.read(Scope, "nowhere") is None
+        assert await harness.fleet.reader.read(Scope, "nowhere") is None
         with pytest.raises(NotFound) as error:
             await harness.fleet.poll("nowhere")
         assert isinstance(error.value, FairwarningError)

@@ -7,7 +7,7 @@ import pytest
 
 from fairwarning.core import cascade
 from fairwarning.core.commands import Poll
-from fairwarning.core.errors import Broken, Unavailable
+from fairwarning.core.errors import InvariantViolated, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
 from fairwarning.service import fleet as fleet_module
@@ -50,7 +50,7 @@ async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
         assert harness.fleet.broken is None
         store.down.clear()
         assert not (await harness.scope()).events
-        assert await harness.fleet.read(Operation, "one") is None
+        assert await harness.fleet.reader.read(Operation, "one") is None
         await harness.fleet.submit(restart(operation="one"))
         assert len((await harness.scope()).events) == 1
 
@@ -145,7 +145,7 @@ async def test_a_first_poll_while_the_store_is_away() -> None:
 
 
 async def _operation(harness: ControlledFleet) -> Operation:
-    found = await harness.fleet.read(Operation, "restart vm")
+    found = await harness.fleet.reader.read(Operation, "restart vm")
     assert found is not None
     return found
 
@@ -168,7 +168,7 @@ async def test_broken_stops_writes_and_reads_go_on() -> None:
     async with controlled_fleet(cached=0) as harness:
         other = await harness.rebooting("other")
         await _broken(harness)
-        assert isinstance(harness.fleet.broken, Broken)
+        assert isinstance(harness.fleet.broken, InvariantViolated)
         written = len(harness.store.commits)
         harness.driver.finish(impact=other)  # a report is not written either
         await harness.fleet.settled()
@@ -204,7 +204,7 @@ async def test_those_who_share_a_batch_with_the_broken() -> None:
         )
         assert [type(answer) for answer in answers] == [Unavailable] * 2
         assert not (await harness.scope("calm")).enabled
-        assert await harness.fleet.read(Scope, "new") is None
+        assert await harness.fleet.reader.read(Scope, "new") is None
 
 
 @run_async
@@ -223,7 +223,7 @@ async def test_a_bug_in_the_store_stops_writes() -> None:
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         harness.store.bug = ZeroDivisionError("a bug")
-        with pytest.raises(Broken, match="a bug"):
+        with pytest.raises(InvariantViolated, match="a bug"):
             await harness.fleet.submit(standalone("other"))
         harness.store.bug = None
         with pytest.raises(Unavailable, match="WritesStopped"):
@@ -240,7 +240,7 @@ async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) 
 
     async with controlled_fleet() as harness:
         monkeypatch.setattr(cascade, "run", run)
-        with pytest.raises(Broken, match="CreateScope could not be decided"):
+        with pytest.raises(InvariantViolated, match="CreateScope could not be decided"):
             await harness.fleet.submit(standalone())
         assert harness.fleet.broken is not None
 

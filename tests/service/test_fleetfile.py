@@ -19,8 +19,14 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.service.fleetfile import Applied, FleetFile, apply, demo, read
-from fairwarning.service.settings import Cloud, Cluster, DriverKind, Driving, Journal
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile, apply, demo, read
+from fairwarning.service.config.settings import (
+    CloudSettings,
+    ClusterSettings,
+    DriverKind,
+    DriverSettings,
+    JournalSettings,
+)
 from tests.fixtures.fleet import FleetHarness
 
 PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
@@ -78,7 +84,7 @@ def test_the_example_in_the_documentation() -> None:
 def test_the_page_names_every_key() -> None:
     """Settings and cloud keys are all explained."""
     page = PAGE.read_text("utf-8")
-    for one in (*fields(Rules), *fields(Cloud)):
+    for one in (*fields(Rules), *fields(CloudSettings)):
         assert f"`{one.name}`" in page
 
 
@@ -98,7 +104,7 @@ def test_the_demo() -> None:
 
 def test_what_is_left_out_is_as_anywhere_else() -> None:
     """An empty file is a cloud with nothing in it; a name alone makes the usual machine."""
-    assert read("") == FleetFile(cloud=Cloud(), commands=())
+    assert read("") == FleetFile(cloud=CloudSettings(), commands=())
     assert scopes('[[machine]]\nname = "vm"') == [
         CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(Machine(name="vm"),))
     ]
@@ -297,7 +303,7 @@ def test_a_later_scale_set_instance_is_not_foreseen() -> None:
 # --- Applying -----------------------------------------------------------------------------------
 
 
-def applied(harness: FleetHarness, file: FleetFile) -> Applied:
+def applied(harness: FleetHarness, file: FleetFile) -> ApplyResult:
     """Apply a fleet file to the harness."""
     return harness._runner.run(apply(file, harness.fleet.submit))
 
@@ -305,11 +311,11 @@ def applied(harness: FleetHarness, file: FleetFile) -> Applied:
 def test_applied_to_a_fleet() -> None:
     """Everything is created; a second time everything is kept, as it has become."""
     with FleetHarness() as harness:
-        assert applied(harness, demo()) == Applied(created=4, kept=0)
+        assert applied(harness, demo()) == ApplyResult(created=4, kept=0)
         assert set(harness.machines("web/0")) == {"web_0", "web_1", "web_2"}
         assert harness.machines("batch_0")["batch_0"].priority is Priority.SPOT
         before = harness.scope("db")
-        assert applied(harness, demo()) == Applied(created=0, kept=4)
+        assert applied(harness, demo()) == ApplyResult(created=0, kept=4)
         assert harness.scope("db") == before
 
 
@@ -318,7 +324,7 @@ def test_what_is_new_in_the_file_is_added() -> None:
     with FleetHarness() as harness:
         harness.availability_set("db", machines=3)
         file = read(VM + WEB + DB + "machines = 1")
-        assert applied(harness, file) == Applied(created=2, kept=1)
+        assert applied(harness, file) == ApplyResult(created=2, kept=1)
         assert len(harness.machines("db")) == 3
 
 
@@ -408,9 +414,9 @@ def test_who_drives_who_shares_and_how_long_is_kept() -> None:
         "[driver]\nkind = 'command'\nprogram = ['/bin/x', '-y']\ntimeout_seconds = 9\n"
         "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n"
     )
-    assert file.driver == Driving(
+    assert file.driver == DriverSettings(
         kind=DriverKind.COMMAND, program=("/bin/x", "-y"), timeout_seconds=9
     )
-    assert file.cluster == Cluster(staleness_seconds=7, lease_seconds=3)
-    assert file.journal == Journal(keep_days=90)
+    assert file.cluster == ClusterSettings(staleness_seconds=7, lease_seconds=3)
+    assert file.journal == JournalSettings(keep_days=90)
     assert read("").driver.kind is DriverKind.SIMULATED

@@ -1,9 +1,9 @@
 import pytest
 
-from fairwarning.core.commands import Approve, Finish
+from fairwarning.core.commands import Approve, ReportImpact
 from fairwarning.core.model import Impact, ImpactKind, Operation, OperationStatus
-from fairwarning.service.documents import Published
-from fairwarning.service.impacts import Impacts
+from fairwarning.service.documents import PublishedScope
+from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.store import codec
 from tests.fixtures.controlled_fleet import (
     ControlledDriver,
@@ -20,15 +20,15 @@ IMPACT = Impact(id="i", scope="s", machine="m", kind=ImpactKind.REBOOT, operatio
 
 
 async def _operation(controlled_fleet: ControlledFleet) -> Operation:
-    found = await controlled_fleet.fleet.read(Operation, "restart vm")
+    found = await controlled_fleet.fleet.reader.read(Operation, "restart vm")
     assert found is not None
     return found
 
 
 def test_an_impact_is_handed_over_once() -> None:
     """The same impact again, while it is under way, does not reach the driver."""
-    driver, finished = ControlledDriver(), list[Finish]()
-    impacts = Impacts(driver, finished.append)
+    driver, finished = ControlledDriver(), list[ReportImpact]()
+    impacts = ImpactDispatcher(driver, finished.append)
     for _ in range(3):
         impacts.hand_over(IMPACT)
     assert driver.given == [IMPACT]
@@ -44,17 +44,17 @@ def test_an_impact_is_handed_over_once() -> None:
 @pytest.mark.parametrize("error", ["", "no such host", "x" * 5_000])
 def test_a_report_becomes_a_command(error: str) -> None:
     """What the driver says comes back under the impact's id, cut to a bounded length."""
-    driver, finished = ControlledDriver(), list[Finish]()
-    Impacts(driver, finished.append).hand_over(IMPACT)
+    driver, finished = ControlledDriver(), list[ReportImpact]()
+    ImpactDispatcher(driver, finished.append).hand_over(IMPACT)
     driver.finish(error)
-    assert finished == [Finish(scope="s", machine="m", impact="i", error=error[:1000])]
+    assert finished == [ReportImpact(scope="s", machine="m", impact="i", error=error[:1000])]
 
 
 def test_a_driver_that_raises() -> None:
     """Whatever a driver raises is an impact that failed, and says why."""
-    driver, finished = ControlledDriver(), list[Finish]()
+    driver, finished = ControlledDriver(), list[ReportImpact]()
     driver.error = OSError("hypervisor is not there")
-    Impacts(driver, finished.append).hand_over(IMPACT)
+    ImpactDispatcher(driver, finished.append).hand_over(IMPACT)
     (report,) = finished
     assert "hypervisor is not there" in report.error
 
@@ -123,7 +123,7 @@ async def test_unfinished_impacts_are_handed_over_after_a_restart() -> None:
         assert [impact.id for impact in harness.driver.given] == [i for i in begun if i != over]
         harness.driver.finish()
         await harness.fleet.settled()
-        assert (await harness.fleet.store.unfinished("", 10)) == harness.driver.given[:1]
+        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.given[:1]
 
 
 @run_async
@@ -131,7 +131,7 @@ async def test_started_is_durable_and_visible_before_the_impact() -> None:
     """When a driver is called, the event is Started in the store and in the document (IL5)."""
     seen: list[bytes] = []
     async with controlled_fleet() as harness:
-        published: list[Published] = []
+        published: list[PublishedScope] = []
 
         def look(_: Impact) -> None:
             seen.append(published[0].body("2017-08-01"))

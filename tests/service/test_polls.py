@@ -3,7 +3,7 @@ import pytest
 from fairwarning.core.commands import CreateScope, Poll
 from fairwarning.core.model import Machine, Rules, Scope, ScopeKind
 from fairwarning.core.record import changed
-from fairwarning.service.polls import Polls
+from fairwarning.service.polls import PollLog
 from fairwarning.store.postgres.store import PostgresStore
 from tests.bench.fleets import Never, serving
 from tests.fixtures.fleet import NOON, FleetHarness
@@ -15,9 +15,9 @@ FIVE_MINUTES = 300
 pytestmark = pytest.mark.spec("M14")
 
 
-def _polls() -> tuple[Polls, list[Poll]]:
+def _polls() -> tuple[PollLog, list[Poll]]:
     posted: list[Poll] = []
-    return Polls(posted.append), posted
+    return PollLog(posted.append), posted
 
 
 def _scope(name: str, polled_at: float = 0.0) -> Scope:
@@ -132,4 +132,4 @@ async def test_several_processes_write_no_more_than_one() -> None:
             await fleet.poll("vm")
             await fleet.settled()
         assert enabled
-        assert await other.read(Scope, "vm") == enabled
+        assert await other.reader.read(Scope, "vm") == enabled

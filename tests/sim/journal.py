@@ -1,14 +1,14 @@
 """The journal, line by line: it must tell a life that IL1 allows, in order, once (IC7)."""
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
 from tests.sim.books import ANNOUNCED, Books
 from tests.sim.invariants import e9, e10, ic6, t6
 from tests.sim.violations import Violation, must
 
 
-def _scheduled(books: Books, line: Line) -> None:
+def _scheduled(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         # Announced and gone again within one commit: no reader ever saw it.
@@ -22,14 +22,14 @@ def _scheduled(books: Books, line: Line) -> None:
     )
 
 
-def _approved(books: Books, line: Line) -> None:
+def _approved(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known:
         must(not known.approved, "IL7", f"{line.fact.event} is approved twice")
         known.approved = True
 
 
-def _started(books: Books, line: Line) -> None:
+def _started(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         raise Violation("IL1", f"{line.fact.event} started but was never seen")
@@ -50,34 +50,34 @@ def _started(books: Books, line: Line) -> None:
     ic6(books, known)
 
 
-def _left(books: Books, line: Line) -> None:
+def _left(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         return
-    before = {Did.ENDED: "Started"}.get(line.fact.did, "Scheduled")
+    before = {FactType.ENDED: "Started"}.get(line.fact.did, "Scheduled")
     must(known.status == before, "IL1", f"{line.fact.event} is {line.fact.did} from {known.status}")
     known.status = "gone"
     del books.open[line.fact.event]
 
 
-def _impact(line: Line) -> str:
+def _impact(line: JournalLine) -> str:
     of = line.fact.event or guid(line.fact.operation, line.entity[1])
     return f"{of}:{line.fact.machine}"
 
 
-def _over(books: Books, line: Line) -> None:
+def _over(books: Books, line: JournalLine) -> None:
     key = _impact(line)
     must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
     books.impacts[key] = "over"
     if "in time" in line.fact.why:
         e9(books, key, line.at)
-    if line.fact.did is Did.CARRIED_OUT:
+    if line.fact.did is FactType.CARRIED_OUT:
         rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
         if rollout in books.rollouts:
             books.machines_done[rollout].add(line.fact.machine)
 
 
-def _begun(books: Books, line: Line) -> None:
+def _begun(books: Books, line: JournalLine) -> None:
     key = _impact(line)
     must(key not in books.impacts, "IL5", f"{key} begins again")
     books.begun_at[key] = line.at
@@ -90,32 +90,32 @@ def _begun(books: Books, line: Line) -> None:
         )
 
 
-def _enabled(books: Books, line: Line) -> None:
+def _enabled(books: Books, line: JournalLine) -> None:
     books.on.add(line.entity[1])
 
 
-def _disabled(books: Books, line: Line) -> None:
+def _disabled(books: Books, line: JournalLine) -> None:
     books.on.discard(line.entity[1])
     books.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
 
 
-def _accepted(books: Books, line: Line) -> None:
+def _accepted(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(name not in books.operations, "IC2", f"operation {name} is accepted twice")
     books.operations[name] = "accepted"
 
 
-def _ended(books: Books, line: Line) -> None:
+def _ended(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
     books.operations[name] = "ended"
 
 
-def _step(books: Books, line: Line) -> None:
+def _step(books: Books, line: JournalLine) -> None:
     rollout = line.entity[1].rpartition("/")[0]
     state = books.rollouts.get(rollout)
     steps = books.steps[rollout]
-    if line.fact.did is Did.STEP_ENDED:
+    if line.fact.did is FactType.STEP_ENDED:
         steps.discard(line.entity[1])
         return
     must(line.entity[1] not in steps, "IC6", f"{line.entity[1]} takes two steps at once")
@@ -125,38 +125,38 @@ def _step(books: Books, line: Line) -> None:
     must(rollout not in books.paused, "IC6", f"{rollout} is paused and begins a step")
 
 
-def _paused(books: Books, line: Line) -> None:
+def _paused(books: Books, line: JournalLine) -> None:
     books.paused.add(line.entity[1])
 
 
-def _resumed(books: Books, line: Line) -> None:
+def _resumed(books: Books, line: JournalLine) -> None:
     books.paused.discard(line.entity[1])
 
 
-def _removed(books: Books, line: Line) -> None:
+def _removed(books: Books, line: JournalLine) -> None:
     scope = books.scopes.get(line.entity[1])
     if scope:
         must(line.fact.machine not in scope.machines, "IL11", f"{line.fact.machine} is still there")
 
 
 LINES = {
-    Did.ENABLED: _enabled,
-    Did.DISABLED: _disabled,
-    Did.SCOPE_REMOVED: _disabled,
-    Did.SCHEDULED: _scheduled,
-    Did.APPROVED: _approved,
-    Did.STARTED: _started,
-    Did.CANCELLED: _left,
-    Did.LAPSED: _left,
-    Did.ENDED: _left,
-    Did.BEGUN: _begun,
-    Did.CARRIED_OUT: _over,
-    Did.FAILED: _over,
-    Did.OPERATION_ACCEPTED: _accepted,
-    Did.OPERATION_ENDED: _ended,
-    Did.STEP_BEGUN: _step,
-    Did.STEP_ENDED: _step,
-    Did.MACHINE_REMOVED: _removed,
-    Did.ROLLOUT_PAUSED: _paused,
-    Did.ROLLOUT_RESUMED: _resumed,
+    FactType.ENABLED: _enabled,
+    FactType.DISABLED: _disabled,
+    FactType.SCOPE_REMOVED: _disabled,
+    FactType.SCHEDULED: _scheduled,
+    FactType.APPROVED: _approved,
+    FactType.STARTED: _started,
+    FactType.CANCELLED: _left,
+    FactType.LAPSED: _left,
+    FactType.ENDED: _left,
+    FactType.BEGUN: _begun,
+    FactType.CARRIED_OUT: _over,
+    FactType.FAILED: _over,
+    FactType.OPERATION_ACCEPTED: _accepted,
+    FactType.OPERATION_ENDED: _ended,
+    FactType.STEP_BEGUN: _step,
+    FactType.STEP_ENDED: _step,
+    FactType.MACHINE_REMOVED: _removed,
+    FactType.ROLLOUT_PAUSED: _paused,
+    FactType.ROLLOUT_RESUMED: _resumed,
 }

@@ -7,7 +7,7 @@ what is right.
 import json
 from collections.abc import Sequence
 
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import (
     Entity,
     Operation,
@@ -99,7 +99,7 @@ class Ledger(Books):
                 il4(old, event)
         ic4(self, before, after)
 
-    def _same_time(self, lines: Sequence[Line]) -> None:
+    def _same_time(self, lines: Sequence[JournalLine]) -> None:
         for line in lines:
             if line.at < self.at or not line.actor:
                 raise Violation(
@@ -107,7 +107,7 @@ class Ledger(Books):
                 )
             self.at = line.at
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: JournalLine) -> None:
         fact = line.fact
         handler = LINES.get(fact.did)
         if handler:

@@ -7,13 +7,19 @@ from collections.abc import Callable
 from zlib import crc32
 
 from fairwarning.core.commands import Approve, Command, Operate, Poll, SetOperation
-from fairwarning.core.errors import Broken, FairwarningError, NotFound, Refused, Unavailable
+from fairwarning.core.errors import (
+    FairwarningError,
+    InvariantViolated,
+    NotFound,
+    Refused,
+    Unavailable,
+)
 from fairwarning.core.model import Impact, Operation
 from fairwarning.machines.driver import Report
 from fairwarning.service import failpoints
-from fairwarning.service.batch import Waiting
+from fairwarning.service.batch import PendingCommand
 from fairwarning.service.clock import VirtualClock
-from fairwarning.service.documents import Published
+from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import RETRY_SECONDS, Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
@@ -126,7 +132,7 @@ class World:
         )
         self.now = START
         self.clock = VirtualClock(START)
-        self.readers: dict[str, Published] = {}
+        self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
         self.life = 0
         self.stimuli = 0
@@ -213,7 +219,7 @@ class World:
         failpoints.arm(hook)
 
     async def _send(self, commands: tuple[Command, ...]) -> None:
-        waiting = [Waiting(command, None) for command in commands]
+        waiting = [PendingCommand(command, None) for command in commands]
         alone = waiting[0] if len(waiting) == 1 else None
         commits = self.ledger.commits
         await self.fleet.carry(waiting)
@@ -231,7 +237,7 @@ class World:
         self, command: Command, operation: Operation | None, error: FairwarningError | None
     ) -> None:
         """What the caller now relies on."""
-        if isinstance(error, Broken):
+        if isinstance(error, InvariantViolated):
             raise Violation("IS4", str(error))
         if error is not None:
             return
@@ -251,7 +257,7 @@ class World:
         if published.scope and published.scope.enabled:
             self.fleet.polls.seen(published.scope, self.clock.now())
         else:
-            await self.fleet.carry([Waiting(Poll(scope=scope, actor="machine"), None)])
+            await self.fleet.carry([PendingCommand(Poll(scope=scope, actor="machine"), None)])
             if not published.incarnation:
                 return  # the disk was full
         self.ledger.read(scope, version, published.body(version))

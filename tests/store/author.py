@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.commands import (
     AbortRollout,
     AddMachines,
+    AdvanceTime,
     Approve,
     Cancel,
     Command,
@@ -17,16 +18,15 @@ from fairwarning.core.commands import (
     Deallocate,
     Delete,
     DeleteSet,
-    Elapse,
     Evict,
     Fail,
-    Finish,
     Maintain,
     PauseRollout,
     Poll,
     ProtectInstances,
     Recommend,
     Redeploy,
+    ReportImpact,
     Restart,
     ResumeRollout,
     RetryLane,
@@ -34,7 +34,7 @@ from fairwarning.core.commands import (
     StartRollout,
     UpdateSet,
 )
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import (
     Entity,
@@ -56,9 +56,9 @@ from fairwarning.store.store import Batch
 NOON = 1_767_960_000.25
 
 
-def line_about(entity: Ref, event: str = "", *, at: float = 1.5, why: str = "") -> Line:
+def line_about(entity: Ref, event: str = "", *, at: float = 1.5, why: str = "") -> JournalLine:
     """A line of the journal about the entity."""
-    return Line(at, "somebody", entity, Fact(Did.STARTED, event, "m", "o", why))
+    return JournalLine(at, "somebody", entity, Fact(FactType.STARTED, event, "m", "o", why))
 
 
 class Author:
@@ -69,14 +69,14 @@ class Author:
         self.now = NOON
         self.entities: dict[Ref, Entity] = {}
         self.removed: set[Ref] = set()
-        self.lines: list[Line] = []
+        self.lines: list[JournalLine] = []
         self.impacts: dict[str, Impact] = {}
         self._count = 0
 
     def batch(self, commands: Iterable[Command], **notes: str) -> Batch:
         """Decide these, one on top of the other; those that are refused come to nothing."""
         changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
-        lines: list[Line] = []
+        lines: list[JournalLine] = []
         impacts: list[Impact] = []
         settled: list[str] = []
         for command in commands:
@@ -187,7 +187,7 @@ class Author:
         kind = chance.choice((Restart, Redeploy, Evict, Delete, Fail, Deallocate, Recommend))
         choices: list[Callable[[], Command]] = [
             lambda: Poll(scope=name, actor="machine"),
-            lambda: Elapse(scope=name),
+            lambda: AdvanceTime(scope=name),
             lambda: Configure(scope=name, rules=Rules(reboot_seconds=chance.randrange(1, 99))),
             lambda: AddMachines(scope=name, machines=(self._machine(),)),
             lambda: Maintain(
@@ -201,7 +201,7 @@ class Author:
             choices.append(lambda: Cancel(scope=name, event=chance.choice(events)))
         for impact in scope.impacts.values():
             error = chance.choice(("", "", "kaputt: „ß“\0"))
-            finish = Finish(scope=name, machine=impact.machine, impact=impact.id, error=error)
+            finish = ReportImpact(scope=name, machine=impact.machine, impact=impact.id, error=error)
             choices.append(lambda finish=finish: finish)  # type: ignore[misc]
         return chance.choice(choices)()
 

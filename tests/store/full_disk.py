@@ -15,7 +15,7 @@ from pathlib import Path
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Machine, Ref, Scope, ScopeKind
-from fairwarning.store.files import Connection
+from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from tests.store.author import Author
 
@@ -88,7 +88,7 @@ class Trial:
         loaded = await self.store.load([*self.kept, *self.refused])
         assert all(loaded[ref] == self.author.entities[ref] for ref in self.kept)
         assert all(loaded[ref] is None for ref in self.refused)
-        assert await self.store.names(Scope, "", 10_000) == sorted(name for _, name in self.kept)
+        assert await self.store.list_ids(Scope, "", 10_000) == sorted(name for _, name in self.kept)
 
 
 async def cycle(trial: Trial, disk: Disk | Limit) -> int:
@@ -108,7 +108,7 @@ async def cycle(trial: Trial, disk: Disk | Limit) -> int:
     return taken
 
 
-def sound(connection: Connection) -> bool:
+def sound(connection: SqliteConnection) -> bool:
     """SQLite itself finds nothing wrong."""
     return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 

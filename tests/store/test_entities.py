@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.commands import (
     AddMachines,
     CreateScope,
     CreateSet,
     Delete,
-    Finish,
     Poll,
+    ReportImpact,
     Restart,
     StartRollout,
 )
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import (
     Entity,
@@ -50,12 +50,12 @@ async def snapshot(store: Store, refs: list[Ref]) -> Any:  # noqa: ANN401
     return (
         await store.load(refs),
         await store.journal(limit=10_000),
-        await store.unfinished("", 10_000),
-        await store.changed(0, 10_000),
-        await store.due(1e12, 10_000),
+        await store.unfinished_impacts("", 10_000),
+        await store.changes_since(0, 10_000),
+        await store.due_entities(1e12, 10_000),
         await store.next_due(),
-        [await store.names(kind, "", 10_000) for kind in (Scope, Operation, ScaleSet)],
-        await store.note("clock"),
+        [await store.list_ids(kind, "", 10_000) for kind in (Scope, Operation, ScaleSet)],
+        await store.get_note("clock"),
     )
 
 
@@ -84,7 +84,7 @@ def test_what_was_committed_is_there_after_a_restart(kept: Kept, seed: int) -> N
             assert orders(entity) == orders(loaded[ref])  # type: ignore[arg-type]
         assert all(loaded[ref] is None for ref in author.removed - author.entities.keys())
         assert [entry.line for entry in await store.journal(limit=10_000)] == author.lines
-        impacts = await store.unfinished("", 10_000)
+        impacts = await store.unfinished_impacts("", 10_000)
         assert {impact.id: impact for impact in impacts} == author.impacts
 
     kept(story)
@@ -117,7 +117,7 @@ def test_machines_keep_their_order_when_some_change_and_some_go(kept: Kept) -> N
         await store.commit(
             author.batch(
                 [
-                    Finish(scope="a", machine="m1", impact=impact.id),
+                    ReportImpact(scope="a", machine="m1", impact=impact.id),
                     AddMachines(scope="a", machines=(Machine(name="m0"), Machine(name="m1"))),
                 ]
             )
@@ -173,7 +173,7 @@ def test_a_stale_version_is_refused(kept: Kept) -> None:
             {(Scope, "new"): (None, replace(old, id="new")), ref: (old, new)},
         ]
         for changes in wrong:
-            line = Line(1.0, "x", ref, Fact(Did.CONFIGURED))
+            line = JournalLine(1.0, "x", ref, Fact(FactType.CONFIGURED))
             impact = Impact(id="i", scope="a", machine="m", kind=ImpactKind.STOP, operation="o")
             with pytest.raises(Conflict) as refused:
                 await store.commit(Batch(1.0, changes, [line], [impact], notes={"clock": "x"}))
@@ -197,15 +197,15 @@ def test_an_entity_can_be_removed_and_made_again(kept: Kept) -> None:
         await store.commit(Batch(1.0, {ref: (None, one)}))
         await store.commit(Batch(2.0, {ref: (one, None)}))
         assert await store.load([ref]) == {ref: None}
-        assert await store.find(name="m") == []
-        assert await store.names(Scope, "", 10) == []
+        assert await store.find_machines(name="m") == []
+        assert await store.list_ids(Scope, "", 10) == []
         await store.commit(Batch(3.0, {ref: (None, two)}))
         assert await store.load([ref]) == {ref: two}
         await store.commit(Batch(4.0, {ref: (two, one)}))  # gone and made anew between two commits
         await restart(store)
         assert await store.load([ref]) == {ref: one}
-        assert [place.scope for place in await store.find(name="m")] == ["a"]
-        assert await store.find(name="n") == []
+        assert [place.scope for place in await store.find_machines(name="m")] == ["a"]
+        assert await store.find_machines(name="n") == []
 
     kept(story)
     assert not author.entities
@@ -214,12 +214,15 @@ def test_an_entity_can_be_removed_and_made_again(kept: Kept) -> None:
 def test_what_came_and_went_in_one_batch_leaves_only_its_lines(kept: Kept) -> None:
     """The journal tells of it, and can be asked for it; nothing else knows it."""
     ref: Ref = (Scope, "brief")
-    lines = [Line(1.0, "x", ref, Fact(Did.SCOPE_CREATED)), Line(1.0, "x", ref, Fact(Did.ENABLED))]
+    lines = [
+        JournalLine(1.0, "x", ref, Fact(FactType.SCOPE_CREATED)),
+        JournalLine(1.0, "x", ref, Fact(FactType.ENABLED)),
+    ]
 
     async def story(store: Store) -> None:
         await store.commit(Batch(1.0, {ref: (None, None)}, lines))
         assert await store.load([ref]) == {ref: None}
-        assert await store.names(Scope, "", 10) == []
+        assert await store.list_ids(Scope, "", 10) == []
         assert [entry.line for entry in await store.journal(entity=ref)] == lines
         made = Scope(id="brief", kind=ScopeKind.STANDALONE, version=1)
         await store.commit(Batch(2.0, {ref: (None, made)}))
@@ -277,14 +280,14 @@ def test_a_closed_store_says_so(kept: Kept) -> None:
         calls = [
             lambda: store.load([]),
             lambda: store.commit(batch),
-            lambda: store.due(1.0, 1),
+            lambda: store.due_entities(1.0, 1),
             store.next_due,
-            lambda: store.find(name="m"),
-            lambda: store.names(Scope, "", 1),
-            lambda: store.unfinished("", 1),
-            lambda: store.changed(0, 1),
+            lambda: store.find_machines(name="m"),
+            lambda: store.list_ids(Scope, "", 1),
+            lambda: store.unfinished_impacts("", 1),
+            lambda: store.changes_since(0, 1),
             store.journal,
-            lambda: store.note("x"),
+            lambda: store.get_note("x"),
         ]
         for call in calls:
             with pytest.raises(Unavailable) as refused:

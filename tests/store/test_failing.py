@@ -12,7 +12,7 @@ import pytest
 from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Ref, Scope, ScopeKind
 from fairwarning.store import files
-from fairwarning.store.files import Connection, Cursor
+from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -47,7 +47,7 @@ class Unsteady:
     def in_transaction(self) -> bool:
         return self._inner.in_transaction
 
-    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), /) -> Cursor:
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), /) -> SqliteCursor:
         for when in ("before", "after"):
             planned = self._plan.get(f"{when} {sql.split('(', maxsplit=1)[0]}")
             if when == "after":
@@ -212,7 +212,7 @@ def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
     store = small(tmp_path / "fleet.db")
     release, began = threading.Event(), threading.Event()
 
-    def slow(_: Connection) -> None:
+    def slow(_: SqliteConnection) -> None:
         began.set()
         release.wait(LIMIT_SECONDS)
 

@@ -16,7 +16,7 @@ from fairwarning.core.model import (
     Scope,
     ScopeKind,
 )
-from fairwarning.store.store import Batch, Place, Store
+from fairwarning.store.store import Batch, MachineLocation, Store
 from tests.store.conftest import Kept, restart
 
 
@@ -50,17 +50,22 @@ def test_machines_are_found_by_name_and_address(kept: Kept) -> None:
     async def story(store: Store) -> None:
         await store.commit(made(two, one))
         for _ in range(2):
-            assert await store.find(name="web") == [Place(2, "one", web), Place(1, "two", other)]
-            assert await store.find(address="127.1.0.2") == [Place(1, "two", other)]
-            assert await store.find(name="bare") == [Place(3, "one", bare)]
-            assert await store.find(name="Web") == []
-            assert await store.find(address="127.1.0.3") == []
-            assert await store.find(address="") == []
+            assert await store.find_machines(name="web") == [
+                MachineLocation(2, "one", web),
+                MachineLocation(1, "two", other),
+            ]
+            assert await store.find_machines(address="127.1.0.2") == [
+                MachineLocation(1, "two", other)
+            ]
+            assert await store.find_machines(name="bare") == [MachineLocation(3, "one", bare)]
+            assert await store.find_machines(name="Web") == []
+            assert await store.find_machines(address="127.1.0.3") == []
+            assert await store.find_machines(address="") == []
             await restart(store)
         fewer = scope("one", bare, version=2)
         await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
-        assert await store.find(name="web") == [Place(1, "two", other)]
-        assert await store.find(address="127.1.0.1") == []
+        assert await store.find_machines(name="web") == [MachineLocation(1, "two", other)]
+        assert await store.find_machines(address="127.1.0.1") == []
 
     kept(story)
 
@@ -77,12 +82,15 @@ def test_a_machine_keeps_its_number_and_nobody_else_ever_gets_it(kept: Kept) -> 
         await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
         await restart(store)
         await store.commit(made(two))
-        assert await store.find(number=1) == [Place(1, "one", stopped)]
-        assert await store.find(number=2) == []
-        assert await store.find(number=0) == []
-        assert await store.places(0, 9) == [Place(1, "one", stopped), Place(3, "two", c)]
-        assert await store.places(0, 1) == [Place(1, "one", stopped)]
-        assert await store.places(1, 9) == [Place(3, "two", c)]
+        assert await store.find_machines(number=1) == [MachineLocation(1, "one", stopped)]
+        assert await store.find_machines(number=2) == []
+        assert await store.find_machines(number=0) == []
+        assert await store.list_machines(0, 9) == [
+            MachineLocation(1, "one", stopped),
+            MachineLocation(3, "two", c),
+        ]
+        assert await store.list_machines(0, 1) == [MachineLocation(1, "one", stopped)]
+        assert await store.list_machines(1, 9) == [MachineLocation(3, "two", c)]
 
     kept(story)
 
@@ -109,9 +117,11 @@ def test_an_address_is_never_given_twice(kept: Kept) -> None:
         with pytest.raises(Conflict) as refused:
             await store.commit(Batch(1.0, {(Scope, "one"): (one, more), **made(twice).changes}))
         assert "10.0.0.7" in refused.value.message
-        assert await store.names(Scope, "", 9) == ["one"]
-        assert await store.find(address="10.0.0.9") == []
-        assert await store.find(address="10.0.0.1") == [Place(1, "one", one.machines["m"])]
+        assert await store.list_ids(Scope, "", 9) == ["one"]
+        assert await store.find_machines(address="10.0.0.9") == []
+        assert await store.find_machines(address="10.0.0.1") == [
+            MachineLocation(1, "one", one.machines["m"])
+        ]
 
     kept(story)
 
@@ -131,12 +141,16 @@ def test_addresses_can_move_within_a_batch(kept: Kept) -> None:
         await store.commit(
             Batch(2.0, {(Scope, "one"): (one, swapped[0]), (Scope, "two"): (two, swapped[1])})
         )
-        assert await store.find(address="10.1") == [Place(2, "two", swapped[1].machines["b"])]
+        assert await store.find_machines(address="10.1") == [
+            MachineLocation(2, "two", swapped[1].machines["b"])
+        ]
         await store.commit(
             Batch(3.0, {(Scope, "three"): (None, heir), (Scope, "one"): (swapped[0], None)})
         )
-        assert await store.find(address="10.2") == [Place(3, "three", heir.machines["c"])]
-        assert await store.find(name="a") == []
+        assert await store.find_machines(address="10.2") == [
+            MachineLocation(3, "three", heir.machines["c"])
+        ]
+        assert await store.find_machines(name="a") == []
 
     kept(story)
 
@@ -147,29 +161,29 @@ def test_the_longest_due_comes_first(kept: Kept) -> None:
 
     async def story(store: Store) -> None:
         assert await store.next_due() is None
-        assert await store.due(1e12, 10) == []
+        assert await store.due_entities(1e12, 10) == []
         lanes = {"a": lane("a", 30.5), "b": lane("b", 10.25), "c": lane("c", 30.5)}
         changes = {refs[name]: (None, one) for name, one in lanes.items()}
         assert await store.commit(Batch(1.0, changes)) == 10.25
         assert await store.commit(Batch(1.0, {refs["d"]: (None, lane("d", None))})) == 10.25
         for _ in range(2):
-            assert await store.due(10.0, 10) == []
-            assert await store.due(10.25, 10) == [refs["b"]]
-            assert await store.due(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
-            assert await store.due(99.0, 2) == [refs["b"], refs["a"]]
+            assert await store.due_entities(10.0, 10) == []
+            assert await store.due_entities(10.25, 10) == [refs["b"]]
+            assert await store.due_entities(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
+            assert await store.due_entities(99.0, 2) == [refs["b"], refs["a"]]
             assert await store.next_due() == 10.25
             await restart(store)
         later = Batch(2.0, {refs["b"]: (lanes["b"], lane("b", 50.0, 2))})
         assert await store.commit(later) == 30.5
-        assert await store.due(99.0, 10) == [refs["a"], refs["c"], refs["b"]]
+        assert await store.due_entities(99.0, 10) == [refs["a"], refs["c"], refs["b"]]
         back = Batch(3.0, {refs["b"]: (lane("b", 50.0, 2), lane("b", 10.25, 3))})
         assert await store.commit(back) == 10.25
-        assert await store.due(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
+        assert await store.due_entities(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
         gone = Batch(
             4.0, {refs[name]: (lane(name, 0, v), None) for name, v in (("a", 1), ("b", 3))}
         )
         assert await store.commit(gone) == 30.5
-        assert await store.due(99.0, 10) == [refs["c"]]
+        assert await store.due_entities(99.0, 10) == [refs["c"]]
 
     kept(story)
 
@@ -184,8 +198,8 @@ def test_due_times_hold_through_very_many_changes(kept: Kept) -> None:
             new = lane("a", 1000.0 + number, number + 1)
             assert await store.commit(Batch(1.0, {(Lane, "a"): (last, new)})) == 5.0
             last = new
-        assert await store.due(1698.0, 10) == [(Lane, "soon")]
-        assert await store.due(1699.0, 10) == [(Lane, "soon"), (Lane, "a")]
+        assert await store.due_entities(1698.0, 10) == [(Lane, "soon")]
+        assert await store.due_entities(1699.0, 10) == [(Lane, "soon"), (Lane, "a")]
 
     kept(story)
 
@@ -202,17 +216,17 @@ def test_names_come_in_pages(kept: Kept) -> None:
                 {(Operation, "a"): (None, Operation(id="a", kind="", actor="", accepted_at=0.0))},
             )
         )
-        first = await store.names(Scope, "", 3)
-        assert first + await store.names(Scope, first[-1], 100) == sorted(names)
-        assert await store.names(Operation, "", 9) == ["a"]
-        assert await store.names(Lane, "", 9) == []
+        first = await store.list_ids(Scope, "", 3)
+        assert first + await store.list_ids(Scope, first[-1], 100) == sorted(names)
+        assert await store.list_ids(Operation, "", 9) == ["a"]
+        assert await store.list_ids(Lane, "", 9) == []
         await store.commit(
             Batch(2.0, {(Scope, "b"): (scope("b"), None), (Scope, "c"): (None, scope("c"))})
         )
         left = sorted({*names, "c"} - {"b"})
-        assert await store.names(Scope, "", 100) == left
+        assert await store.list_ids(Scope, "", 100) == left
         await restart(store)
-        assert await store.names(Scope, "", 100) == left
+        assert await store.list_ids(Scope, "", 100) == left
 
     kept(story)
 
@@ -236,12 +250,12 @@ def test_impacts_are_unfinished_until_settled(kept: Kept) -> None:
     async def story(store: Store) -> None:
         await store.commit(Batch(1.0, impacts=impacts))
         await restart(store)
-        assert await store.unfinished("", 2) == [impacts[1], impacts[2]]
-        assert await store.unfinished("e2:m", 2) == [impacts[0]]
+        assert await store.unfinished_impacts("", 2) == [impacts[1], impacts[2]]
+        assert await store.unfinished_impacts("e2:m", 2) == [impacts[0]]
         await store.commit(Batch(2.0, settled=["e2:m", "never-begun"]))
-        assert await store.unfinished("", 9) == [impacts[1], impacts[0]]
+        assert await store.unfinished_impacts("", 9) == [impacts[1], impacts[0]]
         brief = replace(impacts[0], id="brief")
         await store.commit(Batch(3.0, impacts=[brief], settled=["brief", "e1:m", "e3:m"]))
-        assert await store.unfinished("", 9) == []
+        assert await store.unfinished_impacts("", 9) == []
 
     kept(story)

@@ -1,9 +1,9 @@
 """What happened: the journal, the change feed, and the notes beside them."""
 
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Operation, Ref, Scope, ScopeKind
-from fairwarning.store.store import Batch, Change, Store
+from fairwarning.store.store import Batch, ScopeChange, Store
 from tests.store.author import Author, line_about
 from tests.store.conftest import Kept, restart
 
@@ -100,10 +100,10 @@ def test_the_feed_shows_each_scope_at_its_newest_change(kept: Kept) -> None:
     """Positions only grow; who reads on from one misses no scope that changed or went since."""
 
     async def story(store: Store) -> None:
-        seen: list[Change] = []
+        seen: list[ScopeChange] = []
 
         async def news() -> list[str]:
-            fresh = await store.changed(seen[-1].position if seen else 0, 100)
+            fresh = await store.changes_since(seen[-1].position if seen else 0, 100)
             positions = [change.position for change in [*seen[-1:], *fresh]]
             assert positions == sorted(set(positions))
             seen.extend(fresh)
@@ -119,11 +119,11 @@ def test_the_feed_shows_each_scope_at_its_newest_change(kept: Kept) -> None:
         await store.commit(Batch(4.0, {B: (scope("b"), None)}))
         await restart(store)
         assert await news() == ["a", "b"]
-        assert [change.scope for change in await store.changed(0, 100)] == ["c", "a", "b"]
-        assert [change.scope for change in await store.changed(0, 1)] == ["c"]
+        assert [change.scope for change in await store.changes_since(0, 100)] == ["c", "a", "b"]
+        assert [change.scope for change in await store.changes_since(0, 1)] == ["c"]
         await store.commit(Batch(5.0, {B: (None, scope("b")), A: (scope("a", 2), scope("a", 3))}))
         assert await news() == ["b", "a"]
-        assert len(await store.changed(0, 100)) == 3
+        assert len(await store.changes_since(0, 100)) == 3
 
     kept(story)
 
@@ -134,10 +134,10 @@ def test_positions_never_come_twice(kept: Kept) -> None:
     async def story(store: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope("a"))}))
         await store.commit(Batch(2.0, {A: (scope("a"), None)}))
-        (gone,) = await store.changed(0, 9)
+        (gone,) = await store.changes_since(0, 9)
         await restart(store)
         await store.commit(Batch(3.0, {B: (None, scope("b"))}))
-        (_, new) = await store.changed(0, 9)
+        (_, new) = await store.changes_since(0, 9)
         assert new.position > gone.position
 
     kept(story)
@@ -150,10 +150,10 @@ def test_the_feed_holds_through_very_many_changes(kept: Kept) -> None:
         await store.commit(Batch(1.0, {A: (None, scope("a")), B: (None, scope("b"))}))
         for version in range(1, 600):
             await store.commit(Batch(1.0, {A: (scope("a", version), scope("a", version + 1))}))
-        changes = await store.changed(0, 9)
+        changes = await store.changes_since(0, 9)
         assert [change.scope for change in changes] == ["b", "a"]
-        assert await store.changed(changes[0].position, 9) == changes[1:]
-        assert await store.changed(changes[1].position, 9) == []
+        assert await store.changes_since(changes[0].position, 9) == changes[1:]
+        assert await store.changes_since(changes[1].position, 9) == []
 
     kept(story)
 
@@ -162,13 +162,13 @@ def test_notes_are_kept_by_name(kept: Kept) -> None:
     """The last value counts; a batch may hold nothing else."""
 
     async def story(store: Store) -> None:
-        assert await store.note("clock") is None
+        assert await store.get_note("clock") is None
         await store.commit(Batch(1.0, notes={"clock": "1", "incarnation": ""}))
         await store.commit(Batch(2.0, notes={"clock": "{}"}))
         await restart(store)
-        assert await store.note("clock") == "{}"
-        assert await store.note("incarnation") == ""
-        assert await store.changed(0, 9) == []
+        assert await store.get_note("clock") == "{}"
+        assert await store.get_note("incarnation") == ""
+        assert await store.changes_since(0, 9) == []
 
     kept(story)
 
@@ -179,14 +179,14 @@ def test_old_lines_are_dropped_and_newer_ones_stay(kept: Kept) -> None:
     async def story(store: Store) -> None:
         for first in range(0, 2500, 100):
             lines_of = [
-                Line(float(n), "x", A if n % 2 else B, Fact(Did.STARTED, f"e{n}"))
+                JournalLine(float(n), "x", A if n % 2 else B, Fact(FactType.STARTED, f"e{n}"))
                 for n in range(first, first + 100)
             ]
             await store.commit(Batch(float(first), lines=lines_of))
         whole = await store.journal(limit=9999)
-        assert await store.forget(0.0) == 0
+        assert await store.drop_old_lines(0.0) == 0
         dropped = 0
-        while lines := await store.forget(1700.0):
+        while lines := await store.drop_old_lines(1700.0):
             dropped += lines
         left = [entry for entry in whole if entry.number > dropped]
         assert dropped in {0, 1700}
@@ -194,12 +194,12 @@ def test_old_lines_are_dropped_and_newer_ones_stay(kept: Kept) -> None:
         for ref in (A, B):
             own = [entry for entry in left if entry.line.entity == ref]
             assert await store.journal(limit=9999, entity=ref) == own
-            assert await store.latest(9999, entity=ref) == own[::-1]
+            assert await store.latest_lines(9999, entity=ref) == own[::-1]
         assert await store.journal(event="e1800") == [whole[1800]]
         if dropped:
             assert await store.journal(event="e3") == []
         await restart(store)
         await store.commit(Batch(1.0, lines=[line_about(A)]))
-        assert [entry.number for entry in await store.latest(1)] == [2501]
+        assert [entry.number for entry in await store.latest_lines(1)] == [2501]
 
     kept(story)

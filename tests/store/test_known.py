@@ -1,7 +1,7 @@
 import gc
 
 from fairwarning.core.model import Ref, Scope, ScopeKind
-from fairwarning.store.postgres.known import Known
+from fairwarning.store.postgres.entity_cache import EntityCache
 
 A, B, C = ((Scope, name) for name in "abc")
 
@@ -12,7 +12,7 @@ def _scope(ref: Ref) -> Scope:
 
 def test_the_last_ones_are_kept() -> None:
     """As many as were asked for; who is used again stays."""
-    known = Known(2)
+    known = EntityCache(2)
     known.keep(A, 1, _scope(A))
     known.keep(B, 2, _scope(B))
     known.keep(A, 3, _scope(A))
@@ -25,7 +25,7 @@ def test_the_last_ones_are_kept() -> None:
 
 def test_what_somebody_else_keeps_is_known_for_as_long() -> None:
     """Such as a scope that is shown; with its last reader it is forgotten."""
-    known, shown = Known(0), _scope(A)
+    known, shown = EntityCache(0), _scope(A)
     known.keep(A, 1, shown)
     known.keep(B, 2, _scope(B))
     assert known.get(A) == (1, shown)
@@ -42,7 +42,7 @@ def test_what_somebody_else_keeps_is_known_for_as_long() -> None:
 
 def test_what_was_read_late_does_not_take_the_place_of_what_is_newer() -> None:
     """Two reads may come back in the other order."""
-    known = Known(2)
+    known = EntityCache(2)
     newer, older = _scope(A), _scope(A)
     known.keep(A, 2, newer)
     known.keep(A, 1, older)

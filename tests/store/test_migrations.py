@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairwarning.core.errors import Broken, FairwarningError, Unavailable
+from fairwarning.core.errors import FairwarningError, InvariantViolated, Unavailable
 from fairwarning.store import schema
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
@@ -118,7 +118,7 @@ def test_a_step_whose_text_was_changed_is_noticed(tmp_path: Path) -> None:
     content = path.read_bytes()
     edited = replace(SHIPPED[0], text=SHIPPED[0].text + "-- edited\n")
     error = refusal(store_with(path, edited, *SHIPPED[1:], COLOUR))
-    assert isinstance(error, Broken)
+    assert isinstance(error, InvariantViolated)
     assert error.code == "StoreChanged"
     assert SHIPPED[0].name in error.message
     assert path.read_bytes() == content

@@ -22,15 +22,15 @@ def test_the_newest_lines_are_the_journal_backwards(kept: Kept) -> None:
         await restart(store)
         await store.commit(author.random_batch(6))
         whole = (await store.journal(limit=10_000))[::-1]
-        assert await store.latest(10_000) == whole
-        assert await store.latest(7) == whole[:7]
+        assert await store.latest_lines(10_000) == whole
+        assert await store.latest_lines(7) == whole[:7]
         for before in (1, 2, whole[0].number, whole[0].number + 1, 10**15):
             older = [entry for entry in whole if entry.number < before]
-            assert await store.latest(5, before=before) == older[:5]
+            assert await store.latest_lines(5, before=before) == older[:5]
         for ref in {entry.line.entity for entry in whole}:
             own = [entry for entry in whole if entry.line.entity == ref]
-            assert await store.latest(10_000, entity=ref) == own
-            assert await store.latest(2, entity=ref) == own[:2]
+            assert await store.latest_lines(10_000, entity=ref) == own
+            assert await store.latest_lines(2, entity=ref) == own[:2]
 
     kept(story)
 
@@ -43,12 +43,12 @@ def test_the_newest_lines_come_in_pages(kept: Kept) -> None:
         await store.commit(Batch(1.0, lines=lines))
         seen: list[int] = []
         before = None
-        while page := await store.latest(4, before=before):
+        while page := await store.latest_lines(4, before=before):
             seen += [entry.number for entry in page]
             before = page[-1].number
         assert seen == list(range(30, 0, -1))
-        assert await store.latest(4, entity=(Operation, "a")) == []
-        assert await store.latest(4, entity=(Scope, "unknown")) == []
+        assert await store.latest_lines(4, entity=(Operation, "a")) == []
+        assert await store.latest_lines(4, entity=(Scope, "unknown")) == []
 
     kept(story)
 
@@ -57,9 +57,9 @@ def test_an_empty_journal_has_no_newest_line(kept: Kept) -> None:
     """Neither with a number nor without."""
 
     async def story(store: Store) -> None:
-        assert await store.latest(1) == []
-        assert await store.latest(1, before=1) == []
-        assert await store.latest(1, entity=A) == []
+        assert await store.latest_lines(1) == []
+        assert await store.latest_lines(1, before=1) == []
+        assert await store.latest_lines(1, entity=A) == []
 
     kept(story)
 
@@ -80,8 +80,8 @@ def test_an_old_event_is_found_under_thousands_of_newer_lines(kept: Kept) -> Non
             found = await store.journal(event="e1", entity=entity)
             assert [entry.number for entry in found] == [1, 3, 6004]
         assert [entry.number for entry in await store.journal(event="later-0")] == [4]
-        assert [entry.number for entry in await store.latest(1)] == [6004]
-        assert [e.number for e in await store.latest(2, entity=B)] == [2]
+        assert [entry.number for entry in await store.latest_lines(1)] == [6004]
+        assert [e.number for e in await store.latest_lines(2, entity=B)] == [2]
 
     kept(story)
 
@@ -102,7 +102,7 @@ def test_busy_scopes_are_those_with_events(kept: Kept) -> None:
                 if kind is Scope and isinstance(entity, Scope) and entity.events
             )
             most = max(most, len(wanted))
-            assert await store.busy("", 1000) == wanted
+            assert await store.scopes_with_events("", 1000) == wanted
             assert await _paged(store, 2) == wanted
         assert most > 3
 
@@ -111,7 +111,7 @@ def test_busy_scopes_are_those_with_events(kept: Kept) -> None:
 
 async def _paged(store: Store, limit: int) -> list[str]:
     found: list[str] = []
-    while page := await store.busy(found[-1] if found else "", limit):
+    while page := await store.scopes_with_events(found[-1] if found else "", limit):
         assert len(page) <= limit
         found += page
     return found
@@ -130,8 +130,8 @@ def test_odd_names_are_busy_in_the_order_of_all_names(kept: Kept) -> None:
             )
             freeze = Maintain(scope=name, operation=f"o{number}", machines=("m",))
             await store.commit(author.batch([scope, Poll(scope=name), freeze]))
-        assert await store.busy("", 100) == await store.names(Scope, "", 100)
-        assert await store.busy("web/0", 2) == await store.names(Scope, "web/0", 2)
+        assert await store.scopes_with_events("", 100) == await store.list_ids(Scope, "", 100)
+        assert await store.scopes_with_events("web/0", 2) == await store.list_ids(Scope, "web/0", 2)
 
     kept(story)
 
@@ -145,18 +145,18 @@ def test_the_machines_of_a_scope_are_found(kept: Kept) -> None:
             await store.commit(author.random_batch(5))
             if turn == 20:
                 await restart(store)
-        every = await store.places(0, 10_000)
+        every = await store.list_machines(0, 10_000)
         scopes = author.names(Scope)
         assert len(scopes) > 5
         for name in scopes:
-            found = await store.find(scope=name)
+            found = await store.find_machines(scope=name)
             assert sorted(found, key=lambda place: place.number) == [
                 place for place in every if place.scope == name
             ]
             entity = author.entities[Scope, name]
             assert isinstance(entity, Scope)
             assert {one.machine.name: one.machine for one in found} == dict(entity.machines)
-        assert await store.find(scope="no such scope") == []
+        assert await store.find_machines(scope="no such scope") == []
 
     kept(story)
 
@@ -170,11 +170,11 @@ def test_a_name_and_a_scope_together(kept: Kept) -> None:
             machines = (Machine(name="twin"), Machine(name=f"only-{name}"))
             scope = CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
             await store.commit(author.batch([scope]))
-        assert [place.scope for place in await store.find(name="twin")] == ["one", "two"]
-        assert [place.machine.name for place in await store.find(scope="two")] == [
+        assert [place.scope for place in await store.find_machines(name="twin")] == ["one", "two"]
+        assert [place.machine.name for place in await store.find_machines(scope="two")] == [
             "twin",
             "only-two",
         ]
-        assert await store.find() == []
+        assert await store.find_machines() == []
 
     kept(story)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.errors import Broken, FairwarningError, Unavailable
+from fairwarning.core.errors import FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Ref, Scope, ScopeKind
-from fairwarning.store.files import Connection
+from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.fixtures.programs import run_python
@@ -68,7 +68,7 @@ def test_the_settings_that_durability_rests_on(tmp_path: Path) -> None:
     store = small(tmp_path / "fleet.db")
     found = {}
 
-    def look(connection: Connection) -> None:
+    def look(connection: SqliteConnection) -> None:
         for name in ("journal_mode", "synchronous", "locking_mode"):
             found[name] = connection.execute(f"PRAGMA {name}").fetchone()[0]
 
@@ -175,7 +175,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
-    """IS4: a damaged page is `Broken`, when it is read; what can be read still is."""
+    """IS4: a damaged page is `InvariantViolated`, when it is read; what can be read still is."""
     path = tmp_path / "fleet.db"
     author = Author()
 
@@ -184,7 +184,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         await store.commit(author.random_batch(20))
 
     async def read(store: Store) -> None:
-        with pytest.raises(Broken) as broken:
+        with pytest.raises(InvariantViolated) as broken:
             await store.journal()
         assert broken.value.code == "StoreCorrupt"
         assert "restore a copy" in broken.value.message

@@ -8,14 +8,14 @@ from random import Random
 import psycopg
 import pytest
 
-from fairwarning.core.errors import Broken, Conflict, Unavailable
+from fairwarning.core.errors import Conflict, InvariantViolated, Unavailable
 from fairwarning.core.model import Impact, ImpactKind, Machine, Ref, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.store.postgres import schema
 from fairwarning.store.postgres.connections import Connection
 from fairwarning.store.postgres.store import PostgresStore, Row
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import Batch, Beat
+from fairwarning.store.store import Batch, Heartbeat
 from tests.fixtures.postgres.database import database_or_skip
 from tests.fixtures.waiting import LIMIT_SECONDS
 from tests.store.author import line_about
@@ -56,12 +56,12 @@ def two(story: Story) -> None:
 
 
 @asynccontextmanager
-async def beating(store: PostgresStore) -> AsyncIterator["asyncio.Queue[Beat]"]:
+async def beating(store: PostgresStore) -> AsyncIterator["asyncio.Queue[Heartbeat]"]:
     """The store is alive, and this is what it hears."""
-    heard: asyncio.Queue[Beat] = asyncio.Queue()
+    heard: asyncio.Queue[Heartbeat] = asyncio.Queue()
 
     async def follow() -> None:
-        async for beat in store.beats():
+        async for beat in store.heartbeats():
             heard.put_nowait(beat)
 
     task = asyncio.create_task(follow())
@@ -144,15 +144,15 @@ def test_what_is_due_is_one_processes_until_it_is_written_or_that_process_is_gon
         async with beating(one):
             await one.commit(Batch(1.0, {A: (None, scope(due=1.0))}))
             far = 1.0 + 366 * 24 * 3600
-            assert await one.due(far, 10) == [A]
-            assert await one.due(far, 10) == [A], "it is still ours"
-            assert await other.due(far, 10) == []
+            assert await one.due_entities(far, 10) == [A]
+            assert await one.due_entities(far, 10) == [A], "it is still ours"
+            assert await other.due_entities(far, 10) == []
             assert await other.next_due() is None
             await other.commit(Batch(1.0, {A: (scope(due=1.0), scope(2, due=2.0))}))
-            assert await other.due(far, 10) == [A], "written, so anybody's"
+            assert await other.due_entities(far, 10) == [A], "written, so anybody's"
             await other.close()  # that is the end of it
             await other.open()
-            assert await one.due(far, 10) == [A]
+            assert await one.due_entities(far, 10) == [A]
 
     two(story)
 
@@ -164,15 +164,15 @@ def test_impacts_of_a_process_that_is_silent_are_taken_over() -> None:
     async def story(one: PostgresStore, other: PostgresStore) -> None:
         async with beating(one) as heard:
             await other.commit(Batch(1.0, impacts=[impact("i1"), impact("i2")]))
-            assert await one.unfinished("", 10) == []
-            assert await other.unfinished("i1", 10) == [impact("i2")], "its own"
+            assert await one.unfinished_impacts("", 10) == []
+            assert await other.unfinished_impacts("i1", 10) == [impact("i2")], "its own"
             async with asyncio.timeout(LIMIT_SECONDS):
                 while not (await heard.get()).loose:
                     pass
-            assert await one.unfinished("", 10) == [impact("i1"), impact("i2")]
-            assert await other.unfinished("", 10) == []
+            assert await one.unfinished_impacts("", 10) == [impact("i1"), impact("i2")]
+            assert await other.unfinished_impacts("", 10) == []
             await one.commit(Batch(1.0, settled=["i1"]))
-            assert await one.unfinished("", 10) == [impact("i2")]
+            assert await one.unfinished_impacts("", 10) == [impact("i2")]
 
     two(story)
 
@@ -183,13 +183,13 @@ def test_a_duty_is_one_processes_at_a_time() -> None:
 
     async def story(one: PostgresStore, other: PostgresStore) -> None:
         async with beating(one):
-            assert await one.own("x")
-            assert await one.own("x")
-            assert not await other.own("x")
-            assert await other.own("y")
+            assert await one.claim_duty("x")
+            assert await one.claim_duty("x")
+            assert not await other.claim_duty("x")
+            assert await other.claim_duty("y")
             await one.retire()
-            assert await other.own("x")
-            assert not await one.own("x")
+            assert await other.claim_duty("x")
+            assert not await one.claim_duty("x")
 
     two(story)
 
@@ -207,7 +207,7 @@ def test_a_commit_is_heard_at_once_by_everybody() -> None:
                     pass
             assert (beat.position, beat.line, beat.loose) == (1, 0, False)
             assert beat.due == await one.next_due()
-            assert [change.scope for change in await one.changed(0, 10)] == ["a"]
+            assert [change.scope for change in await one.changes_since(0, 10)] == ["a"]
 
     two(story)
 
@@ -217,10 +217,10 @@ def test_the_first_value_of_a_note_is_everybodys() -> None:
 
     async def story(one: PostgresStore, other: PostgresStore) -> None:
         kept = await asyncio.gather(
-            *(s.keep_first("k", str(n)) for n, s in enumerate((one, other)))
+            *(s.add_note_if_absent("k", str(n)) for n, s in enumerate((one, other)))
         )
         assert len(set(kept)) == 1
-        assert await one.note("k") == kept[0]
+        assert await one.get_note("k") == kept[0]
 
     two(story)
 
@@ -263,10 +263,10 @@ def test_a_new_part_of_the_journal_is_made_in_time_and_old_ones_are_dropped() ->
             await one.commit(Batch(at, lines=[line_about(A, at=at)]))
         numbers = [entry.number for entry in await other.journal()]
         assert numbers == [999999, 1000000, 1000001, 1000002]
-        assert await other.forget(1.0) == 0
-        assert await other.forget(9.0) == 1
-        assert await other.forget(9.0) == 0
-        assert [entry.number for entry in await one.latest(9)] == numbers[:0:-1]
+        assert await other.drop_old_lines(1.0) == 0
+        assert await other.drop_old_lines(9.0) == 1
+        assert await other.drop_old_lines(9.0) == 0
+        assert [entry.number for entry in await one.latest_lines(9)] == numbers[:0:-1]
         assert await one.journal(entity=A, limit=9) == await other.journal()
         await one.commit(Batch(5.0, lines=[line_about(A, at=5.0)]))
 
@@ -291,14 +291,14 @@ def opened(url: str, *steps: Migration) -> str:
         store = PostgresStore(url, migrations=[*SHIPPED, *steps])
         await store.open()
         try:
-            name = f"v{len(await store.changed(0, 99))}"
+            name = f"v{len(await store.changes_since(0, 99))}"
             await store.commit(Batch(1.0, {(Scope, name): (None, scope())}))
         finally:
             await store.close()
 
     try:
         asyncio.run(whole())
-    except (Unavailable, Broken) as error:
+    except (Unavailable, InvariantViolated) as error:
         return error.code
     return ""
 
@@ -330,7 +330,7 @@ def test_a_step_that_fails_leaves_the_schema_as_it_was() -> None:
     async def whole() -> None:
         await PostgresStore(url, migrations=[edited]).open()
 
-    with pytest.raises(Broken) as refused:
+    with pytest.raises(InvariantViolated) as refused:
         asyncio.run(whole())
     assert refused.value.code == "StoreChanged"
 

@@ -26,20 +26,20 @@ async def answers(store: Store, author: Author) -> list[Any]:
     line = chance.choice(author.lines)
     return [
         await store.load(chance.sample(refs, min(len(refs), 5))),
-        await store.due(now + chance.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
+        await store.due_entities(now + chance.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
         await store.next_due(),
-        await store.find(name=line.fact.machine or "nobody"),
-        await store.find(address=f"10.0.0.m-{chance.randrange(1, 60)}"),
-        await store.find(number=chance.randrange(1, 60)),
-        await store.places(chance.randrange(60), limit),
-        [await store.names(kind, ref[1], limit) for kind in (Scope, ScaleSet, Operation)],
-        [await store.names(kind, "", limit) for kind in (Rollout, Lane)],
-        await store.unfinished(chance.choice(("", *author.impacts)), limit),
-        await store.changed(chance.randrange(len(author.lines)), limit),
+        await store.find_machines(name=line.fact.machine or "nobody"),
+        await store.find_machines(address=f"10.0.0.m-{chance.randrange(1, 60)}"),
+        await store.find_machines(number=chance.randrange(1, 60)),
+        await store.list_machines(chance.randrange(60), limit),
+        [await store.list_ids(kind, ref[1], limit) for kind in (Scope, ScaleSet, Operation)],
+        [await store.list_ids(kind, "", limit) for kind in (Rollout, Lane)],
+        await store.unfinished_impacts(chance.choice(("", *author.impacts)), limit),
+        await store.changes_since(chance.randrange(len(author.lines)), limit),
         await store.journal(after=chance.randrange(len(author.lines)), limit=limit),
         await store.journal(entity=line.entity, limit=limit, after=chance.randrange(99)),
         await store.journal(event=line.fact.event, limit=limit),
-        await store.note("clock"),
+        await store.get_note("clock"),
     ]
 
 

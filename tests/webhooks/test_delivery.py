@@ -10,10 +10,10 @@ import pytest
 from fairwarning.core.commands import Cancel
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.delivery import State
-from fairwarning.service.webhooks.messages import Message
+from fairwarning.service.webhooks.delivery import SubscriptionState
+from fairwarning.service.webhooks.messages import WebhookMessage
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.store import Entry
+from fairwarning.store.store import JournalEntry
 from tests.campaigns import split
 from tests.fixtures.controlled_fleet import ControlledStore
 from tests.fixtures.fleet import standalone
@@ -203,7 +203,7 @@ async def test_a_receiver_that_is_gone_stops_it_until_it_answers_a_test() -> Non
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.reboot()
-            await wait_until_async(lambda: fleet.state() == State.STOPPED)
+            await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
             await fleet.reboot()
             assert len(receiver.posts) == 1
             assert (await fleet.status()).last_error == "it answered 410"
@@ -318,7 +318,7 @@ async def test_a_bug_of_ours_does_not_end_a_subscription() -> None:
             await fleet.create(receiver)
             right = fleet.webhooks._changes.message
 
-            async def wrong(_: Entry) -> Message:
+            async def wrong(_: JournalEntry) -> WebhookMessage:
                 fleet.webhooks._changes.message = right  # type: ignore[method-assign]
                 raise RuntimeError("planted")
 

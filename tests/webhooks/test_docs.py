@@ -13,7 +13,7 @@ from queue import Queue
 from threading import Thread
 from typing import IO
 
-from fairwarning.service.webhooks.targets import Targets
+from fairwarning.service.webhooks.targets import AllowedTargets
 from tests.fixtures.http import free_port, is_listening, local_url
 from tests.fixtures.receiver import SECRET, Receiver
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
@@ -109,4 +109,4 @@ def test_the_entries_shown_can_be_allowed() -> None:
     )
     entries = [entry for row in rows[:4] for entry in re.findall(r"`([^`]+)`", row)]
     assert len(entries) == 5
-    Targets(entries)
+    AllowedTargets(entries)

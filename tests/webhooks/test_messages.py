@@ -5,13 +5,13 @@ from pathlib import Path
 
 from fairwarning.core.commands import CreateScope, Fail, Recommend, Restart
 from fairwarning.core.model import Machine, Priority, ScopeKind
-from fairwarning.service.webhooks.messages import Message, signature, written
-from fairwarning.service.webhooks.subscription import Form
+from fairwarning.service.webhooks.messages import WebhookMessage, render, signature
+from fairwarning.service.webhooks.subscription import MessageFormat
 from tests.fixtures.receiver import Receiver, ReceiverResponse, agree
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.webhooks.webhook_fleet import Make, each_store, webhook_fleet
 
-MESSAGE = Message(
+MESSAGE = WebhookMessage(
     id="17",
     type="com.fairwarning.event.scheduled",
     scope="a scope/ä",
@@ -23,7 +23,7 @@ MESSAGE = Message(
 
 def test_cloudevents_in_structured_mode() -> None:
     """Every required attribute of CloudEvents 1.0; the source is a URI reference."""
-    post = written(MESSAGE, Form.CLOUDEVENTS)
+    post = render(MESSAGE, MessageFormat.CLOUDEVENTS)
     assert post.headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
     assert json.loads(post.body) == {
         "specversion": "1.0",
@@ -39,7 +39,7 @@ def test_cloudevents_in_structured_mode() -> None:
 
 def test_event_grid_schema() -> None:
     """An array of one, with the header that Event Grid's receivers look at."""
-    post = written(MESSAGE, Form.EVENTGRID)
+    post = render(MESSAGE, MessageFormat.EVENTGRID)
     assert post.headers["aeg-event-type"] == "Notification"
     assert json.loads(post.body) == [
         {

@@ -11,8 +11,13 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.webhooks.posting import Answer, Failed, Poster, Request
-from fairwarning.service.webhooks.targets import Targets
+from fairwarning.service.webhooks.posting import (
+    HttpSender,
+    WebhookRequest,
+    WebhookResponse,
+    WebhookSendFailed,
+)
+from fairwarning.service.webhooks.targets import AllowedTargets
 from tests.fixtures.receiver import Receiver, ReceiverResponse
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 from tests.webhooks.authority import authority
@@ -27,18 +32,20 @@ async def send(
     seconds: float = 10.0,
     trusting: Path | None = None,
     resolve: Callable[[str, int], list[str]] | None = None,
-) -> Answer:
+) -> WebhookResponse:
     """Post something there."""
     settings: dict[str, object] = {"whole_seconds": seconds, "connect_seconds": min(seconds, 5)}
     if resolve:
         settings["resolve"] = resolve
-    poster = Poster(CountedPauses().outside(**settings))
+    poster = HttpSender(CountedPauses().outside(**settings))
     with pytest.MonkeyPatch.context() as patch:
         if trusting:
             patch.setenv("SSL_CERT_FILE", str(trusting))
         try:
-            target = Targets((*ALLOWED, "hooks.example")).check(url)
-            request = Request(target=target, method="POST", headers={"X-A": "b"}, body=b"hello")
+            target = AllowedTargets((*ALLOWED, "hooks.example")).check(url)
+            request = WebhookRequest(
+                target=target, method="POST", headers={"X-A": "b"}, body=b"hello"
+            )
             return await poster.send(request)
         finally:
             poster.close()
@@ -92,7 +99,7 @@ async def test_a_receiver_that_hangs_is_left_at_the_deadline() -> None:
         for raw in (receiver.hang, _drip_head):
             receiver.answer = lambda _, raw=raw: ReceiverResponse(raw=raw)  # type: ignore[misc]
             began = time.monotonic()
-            with pytest.raises(Failed, match=r"no answer within 0\.3 s|headers"):
+            with pytest.raises(WebhookSendFailed, match=r"no answer within 0\.3 s|headers"):
                 await send(receiver.url, seconds=SHORT_SECONDS)
             assert time.monotonic() - began < 5
 
@@ -153,7 +160,7 @@ def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
             handler.wfile.write(answer)
 
         with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
-            with pytest.raises(Failed) as failure:
+            with pytest.raises(WebhookSendFailed) as failure:
                 await send(receiver.url)
             assert 0 < len(str(failure.value)) <= 300
 
@@ -166,15 +173,15 @@ async def test_nobody_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
-        with pytest.raises(Failed, match="no connection"):
+        with pytest.raises(WebhookSendFailed, match="no connection"):
             await send(url)
-    with pytest.raises(Failed, match=r"hooks\.example has no address"):
+    with pytest.raises(WebhookSendFailed, match=r"hooks\.example has no address"):
         await send("http://hooks.example/", resolve=lambda _host, _port: [])
 
     def unknown(_host: str, _port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    with pytest.raises(Failed, match="not known"):
+    with pytest.raises(WebhookSendFailed, match="not known"):
         await send("http://hooks.example/", resolve=unknown)
 
 
@@ -189,7 +196,7 @@ async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
 
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
-        with pytest.raises(Failed, match="no answer within"):
+        with pytest.raises(WebhookSendFailed, match="no answer within"):
             await send(url, seconds=SHORT_SECONDS, resolve=slow)
         back.set()
         await asyncio.to_thread(_join_threads)
@@ -247,7 +254,7 @@ def test_tls_that_cannot_be_trusted_gets_nothing(tmp_path: Path, case: str) -> N
         host = "other.example" if case == "another host" else "127.0.0.1"
         file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
         with Receiver(tls=context) as receiver:
-            with pytest.raises(Failed, match="certificate is not trusted"):
+            with pytest.raises(WebhookSendFailed, match="certificate is not trusted"):
                 await send(receiver.url, trusting=None if case == "stranger" else file)
             assert receiver.requests == []
 
@@ -260,6 +267,6 @@ async def test_a_tls_receiver_that_never_shakes_hands(tmp_path: Path) -> None:
     file, _ = authority(tmp_path, "127.0.0.1")
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"https://127.0.0.1:{mute.getsockname()[1]}/"
-        with pytest.raises(Failed, match="no answer within"):
+        with pytest.raises(WebhookSendFailed, match="no answer within"):
             await send(url, seconds=SHORT_SECONDS, trusting=file)
         await asyncio.to_thread(_join_threads)

@@ -215,7 +215,7 @@ async def test_a_secret_is_shown_once() -> None:
                     *records,
                     *(str(one.headers) + str(one.body) for one in receiver.requests),
                 ]
-                resources = await fleet.fleet.resources("webhook:", "webhook:", 9)
+                resources = await fleet.fleet.reader.resources("webhook:", "webhook:", 9)
     finally:
         logging.getLogger().removeHandler(handler)
     assert first.secret != second.secret
@@ -256,7 +256,7 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
             await fleet.create(receiver, "good")
             await fleet.create(receiver, "bad")
             await fleet.webhooks.stop()
-            (bad, _) = await fleet.fleet.resources("webhook:", "webhook:", 9)
+            (bad, _) = await fleet.fleet.reader.resources("webhook:", "webhook:", 9)
             assert bad.name == "bad"
             await fleet.fleet.submit(Write(resource=bad.id, name="bad", body="{}"))
             store = fleet.fleet.store

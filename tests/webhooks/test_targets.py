@@ -3,12 +3,12 @@
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.webhooks.targets import Targets, addresses
+from fairwarning.service.webhooks.targets import AllowedTargets, addresses
 from tests.fixtures.receiver import Receiver
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.webhooks.webhook_fleet import CountedPauses, webhook_fleet
 
-TARGETS = Targets(
+TARGETS = AllowedTargets(
     (
         "hooks.example",
         "ops.example:8443",
@@ -147,7 +147,7 @@ def test_what_is_no_plain_url_is_refused(url: str) -> None:
 def test_metadata_addresses_are_refused_whoever_allows_them(host: str) -> None:
     """Link-local addresses and 168.63.129.16, in any spelling that leads there."""
     with pytest.raises(Refused) as refusal:
-        Targets((host,)).check(f"http://{host}/")
+        AllowedTargets((host,)).check(f"http://{host}/")
     assert refusal.value.code == "TargetForbidden"
 
 
@@ -176,14 +176,14 @@ def test_a_name_that_leads_there_is_refused(found: list[str]) -> None:
 def test_an_entry_that_cannot_be_meant_is_refused(entry: str) -> None:
     """A slip in the settings is found at start, not when somebody slips through."""
     with pytest.raises(Refused) as refusal:
-        Targets((entry,))
+        AllowedTargets((entry,))
     assert refusal.value.code == "BadWebhookHost"
 
 
 def test_nothing_is_allowed_unless_somebody_says_so() -> None:
     """The default."""
     with pytest.raises(Refused, match="allowed: none"):
-        Targets().check("https://hooks.example/")
+        AllowedTargets().check("https://hooks.example/")
 
 
 @run_async

@@ -9,25 +9,34 @@ from typing import Any
 
 import pytest
 
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.commands import Approve, Restart
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.clock import RealClock, VirtualClock
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.webhooks.outside import Outside
-from fairwarning.service.webhooks.targets import Targets
-from fairwarning.service.webhooks.webhooks import Status, Webhooks
+from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.targets import AllowedTargets
+from fairwarning.service.webhooks.webhooks import SubscriptionStatus, WebhookService
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
-from fairwarning.store.store import Batch, Entry, Store
+from fairwarning.store.store import Batch, JournalEntry, Store
 from tests.fixtures.fleet import NOON, standalone
 from tests.fixtures.receiver import SECRET, Receiver
 from tests.fixtures.waiting import wait_until_async
 
 ALLOWED = ("127.0.0.1", "localhost")
-TOLD = frozenset({Did.SCHEDULED, Did.APPROVED, Did.STARTED, Did.CANCELLED, Did.LAPSED, Did.ENDED})
+TOLD = frozenset(
+    {
+        FactType.SCHEDULED,
+        FactType.APPROVED,
+        FactType.STARTED,
+        FactType.CANCELLED,
+        FactType.LAPSED,
+        FactType.ENDED,
+    }
+)
 
 
 Make = Callable[[Path], Store]
@@ -57,14 +66,14 @@ class CountedPauses:
         self.now += seconds
         await asyncio.sleep(0)
 
-    def outside(self, **settings: Any) -> Outside:  # noqa: ANN401  (any setting)
+    def outside(self, **settings: Any) -> Environment:  # noqa: ANN401  (any setting)
         """A world in which pauses are these."""
         given: dict[str, Any] = {
             "sleep": self.sleep,
             "steady": lambda: self.now,
             "chance": random.Random(7),
         }
-        return Outside(**(given | settings))
+        return Environment(**(given | settings))
 
 
 # --- The fleet -----------------------------------------------------------------------------------
@@ -81,7 +90,7 @@ class InstantDriver:
 class WebhookFleet:
     """A fleet with webhooks, and the means to make things happen in it."""
 
-    def __init__(self, fleet: Fleet, webhooks: Webhooks) -> None:
+    def __init__(self, fleet: Fleet, webhooks: WebhookService) -> None:
         self.fleet = fleet
         self.webhooks = webhooks
         self._count = 0
@@ -101,7 +110,7 @@ class WebhookFleet:
         self._count += 1
         operation = f"restart {name} {self._count}"
         await self.fleet.submit(Restart(scope=name, operation=operation, machines=(name,)))
-        scope = await self.fleet.read(Scope, name)
+        scope = await self.fleet.reader.read(Scope, name)
         assert scope is not None
         return next(iter(scope.events))
 
@@ -114,7 +123,7 @@ class WebhookFleet:
         return event
 
     def _busy(self, name: str) -> bool:
-        entity = self.fleet._cache.get((Scope, name))
+        entity = self.fleet.reader.cache.get((Scope, name))
         return isinstance(entity, Scope) and bool(entity.impacts)
 
     async def told(self, after: int = 0) -> list[int]:
@@ -128,7 +137,7 @@ class WebhookFleet:
         delivery = self.webhooks._deliveries[f"webhook::{name}"]
         await wait_until_async(lambda: delivery._kept >= last)
 
-    async def status(self, name: str = "ops") -> Status:
+    async def status(self, name: str = "ops") -> SubscriptionStatus:
         """How a subscription is."""
         return next(one for one in await self.webhooks.list() if one.name == name)
 
@@ -136,15 +145,15 @@ class WebhookFleet:
         """How a subscription is, in a word."""
         return self.webhooks._deliveries[f"webhook::{name}"].state
 
-    async def invent(self, events: int, scopes: int = 100) -> list[Entry]:
+    async def invent(self, events: int, scopes: int = 100) -> list[JournalEntry]:
         """Journal lines of events that are long gone, written straight into the store."""
         before = len(await self.fleet.store.journal(limit=1_000_000))
         lines = [
-            Line(
+            JournalLine(
                 NOON,
                 "clock",
                 (Scope, f"s{n % scopes}"),
-                Fact(Did.SCHEDULED, f"E{n}", "vm", f"o{n}"),
+                Fact(FactType.SCHEDULED, f"E{n}", "vm", f"o{n}"),
             )
             for n in range(events)
         ]
@@ -156,7 +165,7 @@ class WebhookFleet:
 @asynccontextmanager
 async def webhook_fleet(
     store: Store | None = None,
-    outside: Outside | None = None,
+    outside: Environment | None = None,
     allow: Sequence[str] = ALLOWED,
     **settings: Any,  # noqa: ANN401  (any setting)
 ) -> AsyncIterator[WebhookFleet]:
@@ -165,8 +174,8 @@ async def webhook_fleet(
     clock = RealClock() if store.shared else VirtualClock(NOON)
     fleet = Fleet(store, clock, InstantDriver())
     await fleet.start()
-    webhooks = Webhooks(
-        fleet, Targets(allow), outside=outside or CountedPauses().outside(), **settings
+    webhooks = WebhookService(
+        fleet, AllowedTargets(allow), outside=outside or CountedPauses().outside(), **settings
     )
     await webhooks.start()
     try:

@@ -14,8 +14,8 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import EventStatus, Scope
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.webhooks.targets import Targets
-from fairwarning.service.webhooks.webhooks import Webhooks
+from fairwarning.service.webhooks.targets import AllowedTargets
+from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.sqlite import SQLiteStore
 from tests.fixtures.fleet import NOON, standalone
 from tests.fixtures.receiver import SECRET
@@ -26,11 +26,11 @@ async def work(path: Path, url: str, reboots: int) -> None:
     """Serve until killed."""
     fleet = Fleet(SQLiteStore(path, ballast_bytes=4096), VirtualClock(NOON), InstantDriver())
     await fleet.start()
-    webhooks = Webhooks(fleet, Targets(ALLOWED))
+    webhooks = WebhookService(fleet, AllowedTargets(ALLOWED))
     await webhooks.start()
     if not await webhooks.list():
         await webhooks.create("ops", url, secret=SECRET, handshake=False)
-    if await fleet.read(Scope, "vm") is None:
+    if await fleet.reader.read(Scope, "vm") is None:
         await fleet.submit(standalone())
     await fleet.poll("vm")
     for n in range(reboots):
@@ -42,7 +42,7 @@ async def work(path: Path, url: str, reboots: int) -> None:
 
 async def quiet(fleet: Fleet) -> None:
     """Approve what is planned; return once nothing is."""
-    while (scope := await fleet.read(Scope, "vm")) and scope.impacts:
+    while (scope := await fleet.reader.read(Scope, "vm")) and scope.impacts:
         planned = [one.id for one in scope.events.values() if one.status is EventStatus.SCHEDULED]
         for event in planned:
             with suppress(Refused):  # it is over already

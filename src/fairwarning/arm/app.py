@@ -8,35 +8,35 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fairwarning.arm import (
+from fairwarning.arm.http import errors
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import ArmRequest, answer, base_url, version_of
+from fairwarning.arm.http.routes import RouteMatch, RouteTable
+from fairwarning.arm.identity import login
+from fairwarning.arm.resources import (
     availability,
-    cloudservices,
+    cloud_services,
     deployments,
-    errors,
     groups,
     images,
     instances,
-    login,
     machines,
     maintenance,
     network,
     operations,
-    scalesets,
+    scale_sets,
     subscriptions,
 )
-from fairwarning.arm.call import Call, answer, base_url, version_of
-from fairwarning.arm.errors import Wrong
-from fairwarning.arm.plane import Plane
-from fairwarning.arm.routes import Match, Table
 from fairwarning.core.errors import FairwarningError
+from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.settings import Cloud, ControlPlane
 from fairwarning.service.tokens import Forbidden, Principal, Role, Tokens, Unauthorized
 
 log = logging.getLogger(__name__)
 
 MODULES = (
-    login, subscriptions, groups, machines, scalesets, instances, availability, cloudservices,
+    login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
 )  # fmt: skip
 NOBODY = Principal(name="nobody", role=Role.READER)
@@ -44,18 +44,18 @@ NOBODY = Principal(name="nobody", role=Role.READER)
 
 
 def application(
-    fleet: Fleet, cloud: Cloud, tokens: Tokens, settings: ControlPlane | None = None
-) -> "Application":
+    fleet: Fleet, cloud: CloudSettings, tokens: Tokens, settings: ArmSettings | None = None
+) -> "ArmApplication":
     """The control plane of one service."""
-    return Application(Plane(fleet, cloud, settings or ControlPlane(), tokens))
+    return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
 
 
-class Application:
+class ArmApplication:
     """Every request goes through here."""
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, plane: ArmContext) -> None:
         self.plane = plane
-        self.table = Table(route for module in MODULES for route in module.ROUTES)
+        self.table = RouteTable(route for module in MODULES for route in module.ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -76,22 +76,22 @@ class Application:
 
     async def _answer(self, request: Request) -> Response:
         match = self.table.find(request.method, request.scope["path"])
-        if isinstance(match, Match) and match.route.public:
-            return await match.route.handler(self.plane, Call(request, match.params, NOBODY))
+        if isinstance(match, RouteMatch) and match.route.public:
+            return await match.route.handler(self.plane, ArmRequest(request, match.params, NOBODY))
         principal = self.plane.tokens.read(_bearer(request))
-        if not isinstance(match, Match):
+        if not isinstance(match, RouteMatch):
             raise _no_route(request, match)
-        call = Call(request, match.params, principal, version_of(request))
+        call = ArmRequest(request, match.params, principal, version_of(request))
         base_url(request)  # which answers will name: refused before anything is done
         self._check(call, match)
         return await match.route.handler(self.plane, call)
 
-    def _check(self, call: Call, match: Match) -> None:
+    def _check(self, call: ArmRequest, match: RouteMatch) -> None:
         """Nobody changes or sees what is not theirs."""
         subscription, group = match.params.get("subscription"), match.params.get("group")
         if subscription and subscription.lower() != self.plane.cloud.subscription.lower():
             text = f"The subscription '{subscription[:80]}' could not be found."
-            raise Wrong("SubscriptionNotFound", text, 404)
+            raise ArmError("SubscriptionNotFound", text, 404)
         own = call.principal.group
         foreign = own and group and own.lower() != group.lower()
         reads_only = call.principal.role is Role.READER and match.route.writes
@@ -111,16 +111,16 @@ def _bearer(request: Request) -> str:
     return token.strip()
 
 
-def _no_route(request: Request, allowed: set[str]) -> Wrong:
+def _no_route(request: Request, allowed: set[str]) -> ArmError:
     if allowed:
         text = f"{request.method} is not supported here; {', '.join(sorted(allowed))} is."
-        return Wrong("MethodNotAllowed", text, 405)
+        return ArmError("MethodNotAllowed", text, 405)
     text = f"There is nothing at '{request.scope['path'][:200]}'."
-    return Wrong("InvalidResourceType", text, 404)
+    return ArmError("InvalidResourceType", text, 404)
 
 
 def _refused(error: FairwarningError) -> Response:
-    status, body = errors.told(error)
+    status, body = errors.from_error(error)
     headers = {}
     if status == Unauthorized.status:
         headers["WWW-Authenticate"] = 'Bearer realm="fairwarning"'

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairwarning.core.errors import FairwarningError
 from fairwarning.guest.agent import config, system
 from fairwarning.guest.agent.agent import Agent
-from fairwarning.guest.agent.config import Config, Hook
+from fairwarning.guest.agent.config import AgentConfig, HookSettings
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Event
@@ -69,17 +69,17 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _config(path: Path | None) -> Config:
+def _config(path: Path | None) -> AgentConfig:
     usual = system.config_file()
     if path is None and not usual.exists():
-        return Config()
+        return AgentConfig()
     return config.read(path or usual)
 
 
 # --- check ----------------------------------------------------------------------------------------
 
 
-def _check(chosen: Config) -> None:
+def _check(chosen: AgentConfig) -> None:
     """What an agent would do here, step by step, and where it would fail."""
     where = discover(chosen.endpoint or None)
     sys.stdout.write(f"endpoint   {where}\n")
@@ -101,7 +101,7 @@ def _told(event: Event) -> str:
     return f"{event.type} of {', '.join(event.resources)}, {when} ({event.id})"
 
 
-def _shown(hook: Hook) -> str:
+def _shown(hook: HookSettings) -> str:
     kinds = ", ".join(sorted(hook.types)) or "any event"
     what = " ".join(hook.command) or hook.url or hook.call
     return f"{hook.name}: when {hook.phase}, for {kinds}: {what}"
@@ -110,7 +110,7 @@ def _shown(hook: Hook) -> str:
 # --- run ------------------------------------------------------------------------------------------
 
 
-def _run(chosen: Config, *, dry: bool) -> None:
+def _run(chosen: AgentConfig, *, dry: bool) -> None:
     agent = Agent(chosen, dry=dry)
     for one in system.ENDING:
         signal.signal(one, lambda *_: agent.stop())

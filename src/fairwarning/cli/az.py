@@ -21,9 +21,9 @@ from typing import NoReturn
 import click
 
 from fairwarning.cli import options
-from fairwarning.cli.ready import OPERATOR, Ready, read_ready
 from fairwarning.core.errors import Unavailable
-from fairwarning.service.settings import TENANT
+from fairwarning.server.ready import OPERATOR, ReadyLine, read_ready
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Tokens, key_of
 
 CLOUD = "Fairwarning"
@@ -87,7 +87,7 @@ def command(args: tuple[str, ...], data: Path) -> None:
     certificate and is logged in. Your own `az` stays as it is. Options after the first word are
     the Azure CLI's.
     """
-    with options.told():
+    with options.errors_reported():
         try:
             _run(data.resolve(), args)
         except OSError as error:
@@ -98,7 +98,7 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
     program = find()
     ready = read_ready(data)
     folder = data / FOLDER
-    az = Az(program, folder, environment(os.environ, folder, ready["ca"]))
+    az = AzureCli(program, folder, environment(os.environ, folder, ready["ca"]))
     with _alone(folder):
         digest = digest_of(program, ready, key_of(data))
         if not is_set_up(folder, digest, time.time()):
@@ -130,7 +130,7 @@ def _is_dropped(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Az:
+class AzureCli:
     """An Azure CLI, with the folder that it remembers things in."""
 
     program: str
@@ -177,7 +177,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def digest_of(program: str, ready: Ready, key: bytes) -> str:
+def digest_of(program: str, ready: ReadyLine, key: bytes) -> str:
     """Changes with whatever the set-up depends on."""
     real = Path(program).resolve()
     parts = (
@@ -202,7 +202,7 @@ def is_set_up(folder: Path, digest: str, now: float) -> bool:
     return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
 
 
-def _set_up(az: Az, data: Path, ready: Ready, digest: str) -> None:
+def _set_up(az: AzureCli, data: Path, ready: ReadyLine, digest: str) -> None:
     if sys.stderr.isatty():
         click.echo("Setting up the Azure CLI for this service (once)", err=True)
     for name in (_STAMP, *_MEMORY):
@@ -215,7 +215,7 @@ def _set_up(az: Az, data: Path, ready: Ready, digest: str) -> None:
     (az.folder / _STAMP).write_text(json.dumps(made), "utf-8")
 
 
-def note_version(az: Az) -> None:
+def note_version(az: AzureCli) -> None:
     """Tell the Azure CLI that it is the newest there is, or it would go and ask."""
     _write_version(az.folder, "0")  # any that it is not keeps it from asking this once
     _write_version(az.folder, json.loads(az.do("version", "--output", "json"))["azure-cli"])
@@ -227,7 +227,7 @@ def _write_version(folder: Path, version: str) -> None:
     (folder / _VERSIONS).write_text(text, "utf-8")
 
 
-def _log_in(az: Az, data: Path) -> None:
+def _log_in(az: AzureCli, data: Path) -> None:
     secret = Tokens(key_of(data), TENANT).secret(OPERATOR)
     who = ("--username", OPERATOR.name, "--tenant", TENANT)
     # From stdin: what stands in a command line, every user of this system can read.

@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairwarning.cli import options
 from fairwarning.testing.certify import allowances, report
-from fairwarning.testing.certify.judging import Verdict
-from fairwarning.testing.certify.playing import Terms
+from fairwarning.testing.certify.judging import TrapResult
+from fairwarning.testing.certify.playing import CertifyOptions
 from fairwarning.testing.certify.running import play_all
 from fairwarning.testing.certify.traps import TRAPS, Trap
 
@@ -97,9 +97,9 @@ def command(
         raise click.UsageError(f"cannot run {program[0]!r}: there is no such program")
     if not sys.platform.startswith("linux"):
         raise click.UsageError("programs are run in namespaces, which only Linux has")
-    terms = Terms(program, not no_approve, prepare, jobs)
+    terms = CertifyOptions(program, not no_approve, prepare, jobs)
     traps = [trap for trap in TRAPS if trap.name in names or not names]
-    with options.told(service=False):
+    with options.errors_reported(service=False):
         verdicts = _run(traps, terms)
     if junit:
         _write(junit, verdicts)
@@ -107,8 +107,8 @@ def command(
     raise SystemExit(0 if all(verdict.survived for verdict in verdicts) else options.FAILED)
 
 
-def _run(traps: list[Trap], terms: Terms) -> list[Verdict]:
-    async def until_ended(folder: Path, ended: Callable[[Verdict], None]) -> list[Verdict]:
+def _run(traps: list[Trap], terms: CertifyOptions) -> list[TrapResult]:
+    async def until_ended(folder: Path, ended: Callable[[TrapResult], None]) -> list[TrapResult]:
         own = asyncio.current_task()
         assert own is not None
         # Whoever ends us ends the programs, too.
@@ -126,7 +126,7 @@ def _run(traps: list[Trap], terms: Terms) -> list[Verdict]:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[Verdict], None]]:
+def _progress(total: int) -> Iterator[Callable[[TrapResult], None]]:
     """A bar on a terminal, else a line for each trap; stdout is for the verdicts."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -136,19 +136,19 @@ def _progress(total: int) -> Iterator[Callable[[Verdict], None]]:
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task("traps", total=total)
 
-        def ended(verdict: Verdict) -> None:
+        def ended(verdict: TrapResult) -> None:
             progress.console.print(_line(verdict), markup=False)
             progress.advance(task)
 
         yield ended
 
 
-def _line(verdict: Verdict) -> str:
+def _line(verdict: TrapResult) -> str:
     word = "survived" if verdict.survived else "failed"
     return f"{word:<8}  {verdict.trap.name} ({verdict.seconds:.1f} s)"
 
 
-def _write(path: Path, verdicts: list[Verdict]) -> None:
+def _write(path: Path, verdicts: list[TrapResult]) -> None:
     try:
         report.write_junit(path, verdicts)
     except OSError as error:
@@ -156,7 +156,9 @@ def _write(path: Path, verdicts: list[Verdict]) -> None:
         raise SystemExit(options.FAILED) from error
 
 
-def _tell(program: tuple[str, ...], verdicts: list[Verdict], *, as_json: bool, badge: bool) -> None:
+def _tell(
+    program: tuple[str, ...], verdicts: list[TrapResult], *, as_json: bool, badge: bool
+) -> None:
     if as_json:
         click.echo(report.as_json(program, verdicts))
         return

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from fairwarning.cli.ready import OPERATOR, START, read_ready
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
-from fairwarning.service.settings import TENANT
+from fairwarning.server.ready import OPERATOR, START, read_ready
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Tokens, key_of
 
 _TOKEN_SECONDS = 300
@@ -23,7 +23,7 @@ _BAD_REQUEST = 400
 Given = TypeVar("Given")
 
 
-class Message(NamedTuple):
+class StreamMessage(NamedTuple):
     """One message of the stream: a `line` of the journal, or the `clock` that somebody moved."""
 
     name: str
@@ -118,7 +118,7 @@ def newest(folder: Path) -> int:
     return int(lines[0]["number"]) if lines else 0
 
 
-def patiently(call: Callable[[], Given]) -> Given:
+def retry_while_down(call: Callable[[], Given]) -> Given:
     """What it gives; called again while the service is being started again."""
     given_up = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -130,10 +130,10 @@ def patiently(call: Callable[[], Given]) -> Given:
             time.sleep(_AGAIN_SECONDS)
 
 
-def stream(folder: Path, after: int) -> Iterator[Message]:
+def stream(folder: Path, after: int) -> Iterator[StreamMessage]:
     """Everything after a line, without an end; a service that is started again is found again."""
     while True:
-        if patiently(lambda: newest(folder)) < after:  # another one, or it has kept nothing
+        if retry_while_down(lambda: newest(folder)) < after:  # another one, or it has kept nothing
             after = 0
         try:
             for message in _connected(folder, after):
@@ -143,7 +143,7 @@ def stream(folder: Path, after: int) -> Iterator[Message]:
             time.sleep(_AGAIN_SECONDS)
 
 
-def _connected(folder: Path, after: int) -> Iterator[Message]:
+def _connected(folder: Path, after: int) -> Iterator[StreamMessage]:
     """The messages of one connection."""
     import http.client  # noqa: PLC0415  (see send)
 
@@ -166,7 +166,7 @@ def _connected(folder: Path, after: int) -> Iterator[Message]:
         connection.close()
 
 
-def _messages(lines: Iterable[bytes]) -> Iterator[Message]:
+def _messages(lines: Iterable[bytes]) -> Iterator[StreamMessage]:
     """Server-sent events, each read to its empty line."""
     fields: dict[str, str] = {}
     for raw in lines:
@@ -177,5 +177,5 @@ def _messages(lines: Iterable[bytes]) -> Iterator[Message]:
             continue
         if "data" in fields:
             number = int(fields.get("id") or 0)
-            yield Message(fields.get("event", ""), number, json.loads(fields["data"]))
+            yield StreamMessage(fields.get("event", ""), number, json.loads(fields["data"]))
         fields = {}

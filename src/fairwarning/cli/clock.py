@@ -27,7 +27,7 @@ def command() -> None:
 @show.as_json
 def show_(data: Path, *, as_json: bool) -> None:
     """What time it is."""
-    with options.told():
+    with options.errors_reported():
         clock = client.ask(data, "GET", "/api/clock")
     _tell(clock, as_json=as_json)
 
@@ -61,7 +61,7 @@ def freeze(data: Path, *, as_json: bool) -> None:
 
 
 def _set(data: Path, *, as_json: bool, **change: float) -> None:
-    with options.told():
+    with options.errors_reported():
         clock = client.ask(data, "POST", "/api/clock", change)
     _tell(clock, as_json=as_json)
 

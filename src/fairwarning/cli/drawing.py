@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table as Grid
 from rich.text import Text
 
-from fairwarning.cli.show import Bar, Block, Facts, Styled, Table
+from fairwarning.cli.blocks import Block, FieldList, OutputTable, ProgressBar, StyledText
 
 _BAR = 30  # columns
 _TIME = len("10:00:00Z")
@@ -28,7 +28,7 @@ def put(screen: Console, blocks: Iterable[Block]) -> None:
         screen.print(_drawn(block))
 
 
-class Screen:
+class TerminalDisplay:
     """Blocks that change: in place on a terminal, else one after another."""
 
     def __init__(self) -> None:
@@ -62,23 +62,23 @@ class Screen:
 
 
 def _drawn(block: Block) -> RenderableType:
-    if isinstance(block, Table):
+    if isinstance(block, OutputTable):
         return _table(block)
-    if isinstance(block, Facts):
+    if isinstance(block, FieldList):
         return _facts(block)
-    if isinstance(block, Bar):
+    if isinstance(block, ProgressBar):
         return _bar(block)
     return _text(block)
 
 
-def _text(given: str | Styled) -> Text:
+def _text(given: str | StyledText) -> Text:
     """Only what can be seen: a name or an error must not move the cursor."""
-    text, style = given if isinstance(given, Styled) else (given, "")
+    text, style = given if isinstance(given, StyledText) else (given, "")
     seen = "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
     return Text(seen, style, overflow="fold")
 
 
-def _table(table: Table) -> Grid:
+def _table(table: OutputTable) -> Grid:
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for heading in table.headings:
         grid.add_column(heading, overflow="fold", no_wrap=heading == table.whole)
@@ -87,7 +87,7 @@ def _table(table: Table) -> Grid:
     return grid
 
 
-def _facts(facts: Facts) -> Grid:
+def _facts(facts: FieldList) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -97,7 +97,7 @@ def _facts(facts: Facts) -> Grid:
     return grid
 
 
-def _bar(bar: Bar) -> Grid:
+def _bar(bar: ProgressBar) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=_BAR)
     grid.add_column(overflow="fold")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli import client, completion, follow, journal, options, show, story
-from fairwarning.cli.show import Block, Facts, Json, moment
+from fairwarning.cli import client, completion, explanation, follow, journal, options, show
+from fairwarning.cli.blocks import Block, FieldList
+from fairwarning.cli.show import Json, moment
 from fairwarning.core.errors import NotFound
 
 _SHORTEST = 4  # characters of an id that is not typed out
@@ -49,14 +50,14 @@ def list_(
     data: Path, machine: str | None, scope: str | None, *, as_json: bool, watch: bool
 ) -> None:
     """Every event that is not over."""
-    with options.told():
+    with options.errors_reported():
         follow.listing(
             data, "events", _table, as_json=as_json, watch_=watch, machine=machine, scope=scope
         )
 
 
 def _table(found: list[Json]) -> list[Block]:
-    return show.first(show.events(found), "events")
+    return show.first_rows(show.events(found), "events")
 
 
 @command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
@@ -65,17 +66,17 @@ def _table(found: list[Json]) -> list[Block]:
 @show.as_json
 def show_(data: Path, id_: str, *, as_json: bool) -> None:
     """Everything about one event."""
-    with options.told():
+    with options.errors_reported():
         event = client.ask(data, "GET", _path(data, id_))
-        blocks = [] if as_json else [_facts(event, follow.Clock(data).now())]
-    show.told(event, *blocks, as_json=as_json)
+        blocks = [] if as_json else [_facts(event, follow.ServiceClock(data).now())]
+    show.print_result(event, *blocks, as_json=as_json)
 
 
-def _facts(event: Json, now: follow.Now) -> Facts:
+def _facts(event: Json, now: follow.ServiceTime) -> FieldList:
     waits = event["status"] == "Scheduled"
     left = f" ({show.until(event['not_before'], now.at)})" if waits else ""
     duration = event["duration_seconds"]
-    return Facts(
+    return FieldList(
         {
             "event": event["id"],
             "what": event["type"],
@@ -142,7 +143,7 @@ def cancel(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
 
 def _decide(data: Path, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
     decided = []
-    with options.told():
+    with options.errors_reported():
         for path in [_path(data, one) for one in ids]:  # all of them are known, or nothing is done
             event = client.ask(data, "POST", f"{path}/{verb}", {})
             decided.append(event)
@@ -167,9 +168,9 @@ def _outcome(event: Json, verb: str) -> str:
 @show.as_json
 def explain(data: Path, id_: str, *, as_json: bool) -> None:
     """Tell the story of an event. Who was told, who approved, what took how long."""
-    with options.told():
+    with options.errors_reported():
         told = client.ask(data, "GET", f"{_path(data, id_)}/explain")
-    show.told(told, *([] if as_json else story.blocks(told)), as_json=as_json)
+    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)
 
 
 @command.command(
@@ -185,10 +186,10 @@ def watch(
     data: Path, ids: tuple[str, ...], machine: str | None, scope: str | None, *, as_json: bool
 ) -> None:
     """Follow what happens, until Ctrl-C. With IDs, only until these events are over."""
-    with options.told():
-        changes = follow.Changes(data)
+    with options.errors_reported():
+        changes = follow.EventStream(data)
         awaited = {_whole(data, one) for one in ids}
-        chosen = journal.Choice(events=frozenset(awaited), machine=machine, scope=scope)
+        chosen = journal.LineFilter(events=frozenset(awaited), machine=machine, scope=scope)
         awaited -= {one for one in awaited if _is_over(data, one)}
         click.echo("Following what happens; Ctrl-C ends it.", err=True)
         try:
@@ -203,7 +204,7 @@ def _is_over(data: Path, event: str) -> bool:
     return bool(client.ask(data, "GET", f"/api/events/{client.part(event)}")["status"] == "Over")
 
 
-def _lines(changes: follow.Changes, awaited: set[str], *, endless: bool) -> Iterator[Json]:
+def _lines(changes: follow.EventStream, awaited: set[str], *, endless: bool) -> Iterator[Json]:
     while endless or awaited:
         for message in changes.take(None):
             if message.name == "clock":

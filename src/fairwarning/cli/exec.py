@@ -7,7 +7,7 @@ import click
 
 from fairwarning.cli import options
 from fairwarning.core.errors import FairwarningError
-from fairwarning.machines import inside
+from fairwarning.machines.process import supervisor
 
 _EPILOG = """\b
 Examples:
@@ -26,7 +26,7 @@ no such machine, 4 if the service refuses. Linux only.
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
-    default=inside.GRACE_SECONDS,
+    default=supervisor.GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="How long the program may take to end, when the machine goes down, before it is killed.",
@@ -46,9 +46,9 @@ def command(
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
-    task = inside.Inside(machine, program, data.resolve(), grace, quiet)
+    task = supervisor.MachineProgram(machine, program, data.resolve(), grace, quiet)
     try:
-        code = inside.run(task)
+        code = supervisor.run(task)
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)
         code = options.exit_code(error)

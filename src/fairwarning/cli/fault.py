@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import client, completion, options, show
+from fairwarning.cli.blocks import Block, OutputTable
 from fairwarning.cli.durations import Duration
-from fairwarning.cli.show import Block, Json, Table
+from fairwarning.cli.show import Json
 from fairwarning.core.times import spoken
 from fairwarning.service.faults import FaultKind
 
@@ -44,7 +45,7 @@ def set_(*, data: Path, kind: str, machine: str | None, scope: str | None, **giv
     """Answer with this fault from now on. After it a connection is closed, but for a delay."""
     given_all = {"kind": kind, "machine": machine, "scope": scope, **given}
     body = {name: value for name, value in given_all.items() if value is not None}
-    with options.told():
+    with options.errors_reported():
         client.ask(data, "POST", "/api/faults", body)
     whom = machine or (f"Every machine of {scope}" if scope else "Every machine")
     click.echo(f"{whom} meets: {kind}. `fairwarning fault clear` ends it.")
@@ -55,9 +56,9 @@ def set_(*, data: Path, kind: str, machine: str | None, scope: str | None, **giv
 @show.as_json
 def list_(data: Path, *, as_json: bool) -> None:
     """The faults in force."""
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "GET", "/api/faults")["faults"]
-    show.told(found, *([] if as_json else _table(found)), as_json=as_json)
+    show.print_result(found, *([] if as_json else _table(found)), as_json=as_json)
 
 
 def _table(found: list[Json]) -> list[Block]:
@@ -72,13 +73,13 @@ def _table(found: list[Json]) -> list[Block]:
         )
         for one in found
     ]
-    return show.first(Table(("fault", "for", "how often", "how long"), rows), "faults")
+    return show.first_rows(OutputTable(("fault", "for", "how often", "how long"), rows), "faults")
 
 
 @command.command(epilog=show.examples("fault clear"))
 @options.data
 def clear(data: Path) -> None:
     """All is well again."""
-    with options.told():
+    with options.errors_reported():
         client.ask(data, "DELETE", "/api/faults")
     click.echo("No faults.")

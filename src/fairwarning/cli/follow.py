@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol, TypeVar
 import click
 
 from fairwarning.cli import client, options, show
-from fairwarning.cli.client import Message
-from fairwarning.cli.show import Bar, Block, Json
+from fairwarning.cli.blocks import Block, ProgressBar
+from fairwarning.cli.client import StreamMessage
+from fairwarning.cli.show import Json
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import parse_date
 
@@ -24,14 +25,14 @@ _GATHER_SECONDS = 0.2  # changes come in bursts; the whole burst is shown at onc
 _PENDING = 5  # events whose state is shown while one waits
 
 
-class Now(NamedTuple):
+class ServiceTime(NamedTuple):
     """The service's time at one moment."""
 
     at: float
     still: bool  # it does not pass by itself
 
 
-class Clock:
+class ServiceClock:
     """The service's time, without asking for it each second."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,17 +45,17 @@ class Clock:
         self._at, self._rate = parse_date(clock["now"]), float(clock["rate"])
         self._read_at = time.monotonic()
 
-    def now(self) -> Now:
+    def now(self) -> ServiceTime:
         """What it is by now."""
         passed = (time.monotonic() - self._read_at) * self._rate
-        return Now(self._at + passed, still=not self._rate)
+        return ServiceTime(self._at + passed, still=not self._rate)
 
 
-class Changes:
+class EventStream:
     """The stream, read beside us: a screen goes on while nothing comes."""
 
     def __init__(self, folder: Path) -> None:
-        self._arrived: queue.SimpleQueue[Message | FairwarningError] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[StreamMessage | FairwarningError] = queue.SimpleQueue()
         after = client.newest(folder)  # now, so that nothing falls between reading and following
         threading.Thread(target=self._follow, args=(folder, after), daemon=True).start()
 
@@ -65,9 +66,9 @@ class Changes:
         except FairwarningError as error:
             self._arrived.put(error)
 
-    def take(self, seconds: float | None) -> list[Message]:
+    def take(self, seconds: float | None) -> list[StreamMessage]:
         """What has come, once something has; nothing after so many seconds."""
-        found: list[Message] = []
+        found: list[StreamMessage] = []
         try:
             self._add(found, self._arrived.get(timeout=seconds))
             time.sleep(_GATHER_SECONDS)
@@ -77,13 +78,13 @@ class Changes:
             return found
 
     @staticmethod
-    def _add(found: list[Message], one: Message | FairwarningError) -> None:
+    def _add(found: list[StreamMessage], one: StreamMessage | FairwarningError) -> None:
         if isinstance(one, FairwarningError):
             raise one
         found.append(one)
 
 
-class Screen(Protocol):
+class LiveDisplay(Protocol):
     """Where a value is shown as it changes."""
 
     ticks: bool
@@ -91,7 +92,7 @@ class Screen(Protocol):
     def show(self, blocks: Sequence[Block]) -> None: ...
 
 
-class _Silent:
+class _NoDisplay:
     """Nobody looks on."""
 
     ticks = False
@@ -101,35 +102,35 @@ class _Silent:
 
 
 @contextmanager
-def _screen(*, silent: bool) -> Iterator[Screen]:
+def _screen(*, silent: bool) -> Iterator[LiveDisplay]:
     if silent:
-        yield _Silent()
+        yield _NoDisplay()
         return
     from fairwarning.cli import drawing  # noqa: PLC0415  (rich takes its time)
 
-    with drawing.Screen() as screen:
+    with drawing.TerminalDisplay() as screen:
         yield screen
 
 
 def follow(
     folder: Path,
     read: Callable[[], Value],
-    blocks: Callable[[Value, Now], Sequence[Block]],
+    blocks: Callable[[Value, ServiceTime], Sequence[Block]],
     *,
     over: Callable[[Value], bool] = lambda _: False,
     concerns: Callable[[Json], bool] = lambda _: True,
     silent: bool = False,
 ) -> Value:
     """Show what `read` gives, and again at each change that concerns it, until it is over."""
-    changes, clock = Changes(folder), Clock(folder)
+    changes, clock = EventStream(folder), ServiceClock(folder)
     with _screen(silent=silent) as screen:
         value = read()
         screen.show(blocks(value, clock.now()))
         while not over(value):
             found = changes.take(_TICK_SECONDS if screen.ticks else None)
             if any(message.name == "clock" or concerns(message.data) for message in found):
-                value = client.patiently(read)
-                client.patiently(clock.read)
+                value = client.retry_while_down(read)
+                client.retry_while_down(clock.read)
             screen.show(blocks(value, clock.now()))
         return value
 
@@ -137,7 +138,7 @@ def follow(
 def watch(
     folder: Path,
     read: Callable[[], Value],
-    blocks: Callable[[Value, Now], Sequence[Block]],
+    blocks: Callable[[Value, ServiceTime], Sequence[Block]],
     *,
     as_json: bool,
     over: Callable[[Value], bool] = lambda _: False,
@@ -145,7 +146,7 @@ def watch(
     """The same for who only looks: Ctrl-C is a good end. A JSON line for each change."""
     last: list[Value] = []
 
-    def lines(value: Value, _: Now) -> Sequence[Block]:
+    def lines(value: Value, _: ServiceTime) -> Sequence[Block]:
         if last != [value]:
             last[:] = [value]
             click.echo(json.dumps(value))
@@ -176,7 +177,7 @@ def listing(
         watch(folder, read, lambda found, _: table(found), as_json=as_json)
     else:
         found = read()
-        show.told(found, *([] if as_json else table(found)), as_json=as_json)
+        show.print_result(found, *([] if as_json else table(found)), as_json=as_json)
 
 
 # --- Operations ----------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def accepted(
     if as_json:
         click.echo(json.dumps(answers[0] if single else list(answers)))
     if wait:
-        tell_end([answer["operation"] for answer in answers], silent=as_json)
+        print_end([answer["operation"] for answer in answers], silent=as_json)
 
 
 def until_over(
@@ -234,7 +235,7 @@ def _running(operation: Json) -> bool:
     return bool(operation["status"] == "InProgress")
 
 
-def _progress(operations: Sequence[Json], events: Sequence[Json], now: Now) -> list[Block]:
+def _progress(operations: Sequence[Json], events: Sequence[Json], now: ServiceTime) -> list[Block]:
     def count(what: str) -> int:
         return sum(one[what] for one in operations)
 
@@ -245,19 +246,19 @@ def _progress(operations: Sequence[Json], events: Sequence[Json], now: Now) -> l
     text = f"{count('done')} of {planned} done" if count("planned") else "under way"
     text += "".join(f", {count(what)} {what}" for what in ("failed", "cancelled") if count(what))
     kinds = ", ".join(dict.fromkeys(one["kind"] for one in operations))
-    blocks: list[Block] = [Bar(over, planned, f"{kinds}: {text}")]
+    blocks: list[Block] = [ProgressBar(over, planned, f"{kinds}: {text}")]
     waiting = any(map(_running, operations))
     return blocks + show.pending(events, now.at) + still(now, waiting=waiting)
 
 
-def still(now: Now, *, waiting: bool) -> list[Block]:
+def still(now: ServiceTime, *, waiting: bool) -> list[Block]:
     """A hint for who waits for a time that does not pass."""
     if not (now.still and waiting):
         return []
     return ["  Time stands still; `fairwarning clock advance 15m` lets it pass."]
 
 
-def tell_end(operations: Sequence[Json], *, silent: bool) -> None:
+def print_end(operations: Sequence[Json], *, silent: bool) -> None:
     """Exit with 1 unless all have succeeded, and say why."""
     failed = [one for one in operations if one["status"] != "Succeeded"]
     if not silent:

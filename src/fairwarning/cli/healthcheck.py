@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import client, options
-from fairwarning.cli.ready import read_ready
 from fairwarning.core.errors import Unavailable
+from fairwarning.server.ready import read_ready
 
 _EPILOG = """\b
 Examples:
@@ -20,7 +20,7 @@ Examples:
 @options.data
 def command(data: Path) -> None:
     """Say whether the service of a folder is up and takes commands; exit with 0 only if so."""
-    with options.told():
+    with options.errors_reported():
         _check(read_ready(data)["console"])
     click.echo("The service is up and takes commands.")
 

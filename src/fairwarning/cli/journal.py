@@ -21,7 +21,7 @@ _STYLES = {
 }
 
 
-class Choice(NamedTuple):
+class LineFilter(NamedTuple):
     """Which lines are wanted; without a wish, all."""
 
     events: frozenset[str]

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from fairwarning.cli import client, completion, follow, options, show, story
+from fairwarning.cli import client, completion, explanation, follow, options, show
+from fairwarning.cli.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.durations import WholeSeconds
-from fairwarning.cli.show import Block, Facts, Json, Styled, Table
+from fairwarning.cli.show import Json
 from fairwarning.core.errors import FairwarningError
 
 _EPILOG = show.examples(
@@ -133,10 +134,10 @@ GROUP = click.option("--group", help="Its resource group.")
 def create(*, data: Path, as_json: bool, **given: object) -> None:
     """Make machines that stand by themselves. `set create` makes a scale set."""
     body = {name: value for name, value in given.items() if value}
-    with options.told():
+    with options.errors_reported():
         made = client.ask(data, "POST", "/api/machines", body)["machines"]
     lines = [f"{machine['name']}: created" for machine in made]
-    show.told(made, *lines, as_json=as_json)
+    show.print_result(made, *lines, as_json=as_json)
 
 
 @command.command(
@@ -152,7 +153,7 @@ def create(*, data: Path, as_json: bool, **given: object) -> None:
 @show.watched
 def list_(data: Path, set_: str | None, scope: str | None, *, as_json: bool, watch: bool) -> None:
     """Every machine, with what is announced for it."""
-    with options.told():
+    with options.errors_reported():
         follow.listing(
             data, "machines", _table, as_json=as_json, watch_=watch, set=set_, scope=scope
         )
@@ -163,19 +164,21 @@ def _table(machines: list[Json]) -> list[Block]:
         (machine["name"], machine["scope"], _state(machine), _coming(machine))
         for machine in machines
     ]
-    return show.first(Table(("machine", "scope", "power", "what comes"), rows), "machines")
+    return show.first_rows(
+        OutputTable(("machine", "scope", "power", "what comes"), rows), "machines"
+    )
 
 
-def _state(machine: Json) -> Styled:
+def _state(machine: Json) -> StyledText:
     power, doing = machine["power"], machine["doing"]
     if doing:
-        return Styled(f"{power}, {doing} under way", "bold")
-    return Styled(power, "green" if power == "running" else "dim")
+        return StyledText(f"{power}, {doing} under way", "bold")
+    return StyledText(power, "green" if power == "running" else "dim")
 
 
-def _coming(machine: Json) -> Styled | str:
+def _coming(machine: Json) -> StyledText | str:
     found = [show.coming(event) for event in machine["events"]]
-    return Styled("\n".join(one.text for one in found), found[0].style) if found else ""
+    return StyledText("\n".join(one.text for one in found), found[0].style) if found else ""
 
 
 @command.command("show", epilog=show.examples("machine show web_0", "machine show web_0 --json"))
@@ -184,16 +187,16 @@ def _coming(machine: Json) -> Styled | str:
 @show.as_json
 def show_(data: Path, name: str, *, as_json: bool) -> None:
     """Everything about one machine."""
-    with options.told():
+    with options.errors_reported():
         machine = client.ask(data, "GET", f"/api/machines/{client.part(name)}")
     blocks: list[Block] = [_facts(machine)]
     if machine["events"]:
         blocks += ["", show.events(machine["events"])]
-    show.told(machine, *blocks, as_json=as_json)
+    show.print_result(machine, *blocks, as_json=as_json)
 
 
-def _facts(machine: Json) -> Facts:
-    return Facts(
+def _facts(machine: Json) -> FieldList:
+    return FieldList(
         {
             "machine": machine["name"],
             "scope": f"{machine['scope']} ({machine['kind']})",
@@ -224,9 +227,9 @@ def _facts(machine: Json) -> Facts:
 @show.as_json
 def explain(data: Path, name: str, *, as_json: bool) -> None:
     """What happened to a machine lately. Step by step, with what it waits for."""
-    with options.told():
+    with options.errors_reported():
         told = client.ask(data, "GET", f"/api/machines/{client.part(name)}/explain")
-    show.told(told, *([] if as_json else story.blocks(told)), as_json=as_json)
+    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)
 
 
 # --- Actions -------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def _add(name: str, action: _Action) -> None:
     ) -> None:
         body = {key: value for key, value in given.items() if value is not None}
         answers: list[Json] = []
-        with options.told():
+        with options.errors_reported():
             try:
                 for machine in machines:
                     path = f"/api/machines/{client.part(machine)}/{name}"

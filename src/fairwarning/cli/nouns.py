@@ -35,7 +35,7 @@ NOUNS = {
 ABOUT = {noun: about for nouns in NOUNS.values() for noun, about in nouns.items()}
 
 
-class Nouns(click.Group):
+class LazyCommands(click.Group):
     """All of them; neither --help nor Tab loads any."""
 
     def list_commands(self, _: click.Context) -> list[str]:
@@ -66,7 +66,7 @@ class Nouns(click.Group):
 
 
 program = click.version_option(package_name="fairwarning")(
-    Nouns(
+    LazyCommands(
         name="fairwarning",
         help="Scheduled events for any fleet.\n\n"
         "Begin with `fairwarning up --demo`; each command has a --help with examples.",

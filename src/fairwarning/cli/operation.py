@@ -4,8 +4,9 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli import client, follow, options, show, story
-from fairwarning.cli.show import Facts, Json, moment
+from fairwarning.cli import client, explanation, follow, options, show
+from fairwarning.cli.blocks import FieldList
+from fairwarning.cli.show import Json, moment
 
 _EPILOG = show.examples("operation show ID --wait", "operation explain ID")
 
@@ -24,13 +25,13 @@ def command() -> None:
 @show.as_json
 def show_(data: Path, id_: str, *, wait: bool, as_json: bool) -> None:
     """How far an operation is."""
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "GET", f"/api/operations/{client.part(id_)}")
         if wait:
             (found,) = follow.until_over(data, [found], _events(data, found), silent=as_json)
-        show.told(found, _facts(found), as_json=as_json)
+        show.print_result(found, _facts(found), as_json=as_json)
         if wait:
-            follow.tell_end([found], silent=as_json)
+            follow.print_end([found], silent=as_json)
 
 
 def _events(data: Path, operation: Json) -> list[Json]:
@@ -39,9 +40,9 @@ def _events(data: Path, operation: Json) -> list[Json]:
     return [event for event in found if event["operation"] == operation["id"]]
 
 
-def _facts(found: Json) -> Facts:
+def _facts(found: Json) -> FieldList:
     counts = [f"{found[what]} {what}" for what in ("done", "failed", "cancelled") if found[what]]
-    return Facts(
+    return FieldList(
         {
             "operation": found["id"],
             "kind": found["kind"],
@@ -63,6 +64,6 @@ def _facts(found: Json) -> Facts:
 @show.as_json
 def explain(data: Path, id_: str, *, as_json: bool) -> None:
     """Tell its story. Who asked, what followed from it, what is awaited, what took how long."""
-    with options.told():
+    with options.errors_reported():
         told = client.ask(data, "GET", f"/api/operations/{client.part(id_)}/explain")
-    show.told(told, *([] if as_json else story.blocks(told)), as_json=as_json)
+    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)

@@ -40,7 +40,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @contextmanager
-def told(*, service: bool = True) -> Iterator[None]:
+def errors_reported(*, service: bool = True) -> Iterator[None]:
     """An error is a sentence on stderr and an exit code, never a traceback.
 
     Without a service that could refuse anything, all that is left is to have failed.

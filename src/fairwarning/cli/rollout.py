@@ -6,9 +6,10 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import client, completion, follow, options, show
+from fairwarning.cli.blocks import Block, FieldList, OutputTable, ProgressBar, StyledText
 from fairwarning.cli.durations import WholeSeconds
-from fairwarning.cli.follow import Now
-from fairwarning.cli.show import Bar, Block, Facts, Json, Styled, Table, moment
+from fairwarning.cli.follow import ServiceTime
+from fairwarning.cli.show import Json, moment
 
 _LOOKED_AT = 1000  # events among which a rollout's own are sought
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
@@ -69,14 +70,14 @@ def start(*, data: Path, wait: bool, as_json: bool, **given: object) -> None:
     """Begin a rollout over these scopes, or over everything."""
     unsaid = (None, False, ())
     body = {key: value for key, value in given.items() if not any(value is one for one in unsaid)}
-    with options.told():
+    with options.errors_reported():
         rollout = client.ask(data, "POST", "/api/rollouts", body)
         if not as_json:
             click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
         if wait:
             rollout = _until_over(data, rollout["id"], silent=as_json)
     if as_json:
-        show.told(rollout, as_json=True)
+        show.print_result(rollout, as_json=True)
     if wait:
         _tell_end(rollout, silent=as_json)
 
@@ -91,7 +92,7 @@ def start(*, data: Path, wait: bool, as_json: bool, **given: object) -> None:
 @show.watched
 def status(data: Path, id_: str | None, *, as_json: bool, watch: bool) -> None:
     """How far a rollout is, or all of them."""
-    with options.told():
+    with options.errors_reported():
         if id_ is None:
             follow.listing(data, "rollouts", _table, as_json=as_json, watch_=watch)
         elif watch and as_json:
@@ -100,7 +101,7 @@ def status(data: Path, id_: str | None, *, as_json: bool, watch: bool) -> None:
             _until_over(data, id_, silent=False, wait=False)
         else:
             rollout = _reader(data, id_)()
-            show.told(rollout, _facts(rollout), _bar(rollout), as_json=as_json)
+            show.print_result(rollout, _facts(rollout), _bar(rollout), as_json=as_json)
 
 
 def _table(rollouts: list[Json]) -> list[Block]:
@@ -108,23 +109,23 @@ def _table(rollouts: list[Json]) -> list[Block]:
         (
             one["id"],
             one["kind"],
-            Styled(one["status"], _STYLES.get(one["status"], "")),
+            StyledText(one["status"], _STYLES.get(one["status"], "")),
             _counts(one),
         )
         for one in rollouts
     ]
-    table = Table(("rollout", "kind", "status", "machines"), rows, whole="rollout")
-    return show.first(table, "rollouts")
+    table = OutputTable(("rollout", "kind", "status", "machines"), rows, whole="rollout")
+    return show.first_rows(table, "rollouts")
 
 
-def _facts(rollout: Json) -> Facts:
+def _facts(rollout: Json) -> FieldList:
     halt = rollout["halt_percent"]
-    return Facts(
+    return FieldList(
         {
             "rollout": rollout["id"],
             "kind": rollout["kind"],
             "by": rollout["actor"],
-            "status": Styled(rollout["status"], _STYLES.get(rollout["status"], "")),
+            "status": StyledText(rollout["status"], _STYLES.get(rollout["status"], "")),
             "why": rollout["why"],
             "started": moment(rollout["started_at"]),
             "ended": moment(rollout["ended_at"]),
@@ -145,10 +146,10 @@ def _add(verb: str, about: str) -> None:
     @_ID
     @show.as_json
     def decide(data: Path, id_: str, *, as_json: bool) -> None:
-        with options.told():
+        with options.errors_reported():
             rollout = client.ask(data, "POST", f"/api/rollouts/{client.part(id_)}/{verb}", {})
         text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
-        show.told(rollout, text, as_json=as_json)
+        show.print_result(rollout, text, as_json=as_json)
 
 
 _add("pause", "Begin nothing new; what was announced goes on.")
@@ -194,16 +195,16 @@ def _ends(rollout: Json) -> bool:
     return bool(rollout["ended_at"]) or (rollout["status"] == "Paused" and bool(rollout["why"]))
 
 
-def _progress(rollout: Json, events: list[Json], now: Now) -> list[Block]:
+def _progress(rollout: Json, events: list[Json], now: ServiceTime) -> list[Block]:
     blocks = [_bar(rollout)]
     if rollout["why"]:
-        blocks.append(Styled(f"  {rollout['why']}", "yellow"))
+        blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
     return blocks + show.pending(events, now.at) + follow.still(now, waiting=not _ends(rollout))
 
 
 def _bar(rollout: Json) -> Block:
     over = rollout["done"] + rollout["failed"] + rollout["skipped"]
-    return Bar(over, rollout["machines"], f"{rollout['status']}: {_counts(rollout)}")
+    return ProgressBar(over, rollout["machines"], f"{rollout['status']}: {_counts(rollout)}")
 
 
 def _count(rollout: Json) -> str:

@@ -12,12 +12,12 @@ from fairwarning.cli import options
 from fairwarning.core.errors import NotFound, Refused
 
 if TYPE_CHECKING:  # it loads a whole service, which --help does without
-    from fairwarning.testing.scenarios import Progress, Scenario, Verdict
+    from fairwarning.testing.scenarios import Scenario, ScenarioProgress, ScenarioResult
 
 _WRONG = 2  # exit code: wrong usage, and a file that is no scenario
 _FASTEST = 1_000_000  # as `play` has it
 _BAR_CHARACTERS = 24
-_SHOWN = tuple["Callable[[Progress], None]", "Callable[[Verdict], None]"]
+_SHOWN = tuple["Callable[[ScenarioProgress], None]", "Callable[[ScenarioResult], None]"]
 """What is called as a scenario goes on, and when it is over."""
 
 _EPILOG = """\b
@@ -108,7 +108,10 @@ def run(
 
     chosen = shipped() if every else [_found(name) for name in names]
     verdicts = []
-    with _quiet() if as_json else _shown() as (report, tell), options.told(service=False):
+    with (
+        _quiet() if as_json else _shown() as (report, tell),
+        options.errors_reported(service=False),
+    ):
         for one in chosen:
             verdicts.append(play(one, report, real=real, rate=rate or 1.0))
             tell(verdicts[-1])
@@ -162,7 +165,7 @@ def _shown() -> Iterator[_SHOWN]:
     with Bar(*columns, console=console, transient=True, auto_refresh=False, disable=disable) as bar:
         task = bar.add_task("", clock="", step="")
 
-        def report(progress: "Progress") -> None:
+        def report(progress: "ScenarioProgress") -> None:
             scenario = progress.scenario
             bar.update(
                 task,
@@ -174,7 +177,7 @@ def _shown() -> Iterator[_SHOWN]:
                 refresh=True,
             )
 
-        def tell(verdict: "Verdict") -> None:
+        def tell(verdict: "ScenarioResult") -> None:
             console.print(Text(verdict.line, "green" if verdict.passed else "red"))
             for line in verdict.difference.lines() if verdict.difference else ():
                 console.print(line, markup=False)
@@ -185,7 +188,7 @@ def _shown() -> Iterator[_SHOWN]:
 # --- For other programs ---------------------------------------------------------------------------
 
 
-def _verdict(verdict: "Verdict") -> dict[str, Any]:
+def _verdict(verdict: "ScenarioResult") -> dict[str, Any]:
     told = {
         "name": verdict.scenario.name,
         "passed": verdict.passed,
@@ -209,7 +212,7 @@ def _verdict(verdict: "Verdict") -> dict[str, Any]:
     return told
 
 
-def _write(path: Path, verdicts: Sequence["Verdict"]) -> None:
+def _write(path: Path, verdicts: Sequence["ScenarioResult"]) -> None:
     """The verdicts as JUnit has them."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  (few ask for it)
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import client, completion, follow, machine, options, show
+from fairwarning.cli.blocks import Block, FieldList, OutputTable
 from fairwarning.cli.durations import Notice
-from fairwarning.cli.show import Block, Facts, Json, Table
+from fairwarning.cli.show import Json
 
 _EPILOG = show.examples(
     "set create web --capacity 3 --terminate-notice 5m",
@@ -61,9 +62,11 @@ def command() -> None:
 def create(*, data: Path, as_json: bool, **given: object) -> None:
     """Make a scale set. Its instances are called NAME_0, NAME_1 and so on."""
     body = {key: value for key, value in given.items() if value or key == "capacity"}
-    with options.told():
+    with options.errors_reported():
         made = client.ask(data, "POST", "/api/sets", body)
-    show.told(made, f"{made['name']}: created with {made['capacity']} instances", as_json=as_json)
+    show.print_result(
+        made, f"{made['name']}: created with {made['capacity']} instances", as_json=as_json
+    )
 
 
 @command.command("list", epilog=show.examples("set list", "set list --json", "set list --watch"))
@@ -72,7 +75,7 @@ def create(*, data: Path, as_json: bool, **given: object) -> None:
 @show.watched
 def list_(data: Path, *, as_json: bool, watch: bool) -> None:
     """Every scale set, with the notice it gives."""
-    with options.told():
+    with options.errors_reported():
         follow.listing(data, "sets", _table, as_json=as_json, watch_=watch)
 
 
@@ -89,7 +92,7 @@ def _table(sets: list[Json]) -> list[Block]:
         )
         for one in sets
     ]
-    return show.first(Table(headings, rows), "scale sets")
+    return show.first_rows(OutputTable(headings, rows), "scale sets")
 
 
 @command.command("show", epilog=show.examples("set show web", "set show web --json"))
@@ -98,15 +101,15 @@ def _table(sets: list[Json]) -> list[Block]:
 @show.as_json
 def show_(data: Path, name: str, *, as_json: bool) -> None:
     """Everything about one scale set."""
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "GET", f"/api/sets/{client.part(name)}")
-    show.told(found, _facts(found), as_json=as_json)
+    show.print_result(found, _facts(found), as_json=as_json)
 
 
-def _facts(found: Json) -> Facts:
+def _facts(found: Json) -> FieldList:
     outdated = found["outdated"]
     more = f" and {len(outdated) - 10} more" if outdated[10:] else ""
-    return Facts(
+    return FieldList(
         {
             "set": found["name"],
             "state": "being deleted" if found["deleting"] else "",
@@ -154,7 +157,7 @@ def update(
         body["terminate_notice"] = terminate_notice or None
     if not body:
         raise click.UsageError("say what to change; `fairwarning set update --help` lists it")
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "PATCH", f"/api/sets/{client.part(name)}", body)
     _told(found, as_json=as_json)
 
@@ -170,7 +173,7 @@ def update(
 def upgrade(data: Path, name: str, instances: tuple[str, ...], *, as_json: bool) -> None:
     """Bring instances to the newest model: these, or all."""
     body = {"instances": _numbers(name, instances)} if instances else {}
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "POST", f"/api/sets/{client.part(name)}/upgrade", body)
     _told(found, as_json=as_json)
 
@@ -181,7 +184,7 @@ def _told(found: Json, *, as_json: bool) -> None:
     text = "every instance is on it"
     if left:
         text = f"{left} instances are not on it; `fairwarning set upgrade {found['name']}`"
-    show.told(found, f"{found['name']}: model {found['model']}; {text}", as_json=as_json)
+    show.print_result(found, f"{found['name']}: model {found['model']}; {text}", as_json=as_json)
 
 
 def _numbers(name: str, given: tuple[str, ...]) -> list[int]:
@@ -247,7 +250,7 @@ def delete(data: Path, name: str, *, wait: bool, as_json: bool) -> None:
 
 
 def _act(data: Path, method: str, path: str, body: object, *, wait: bool, as_json: bool) -> None:
-    with options.told():
+    with options.errors_reported():
         answer = client.ask(data, method, f"/api/sets/{path}", body)
         if not as_json:
             _tell_accepted(answer)
@@ -259,4 +262,4 @@ def _tell_accepted(answer: Json) -> None:
     blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
     if events:
         blocks.append(show.events(events[: show.SHOWN]))
-    show.out(*blocks)
+    show.print_blocks(*blocks)

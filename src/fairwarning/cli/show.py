@@ -1,14 +1,12 @@
-"""What several commands show, as plain values: tables, facts, bars. `drawing` draws them.
-
-Nothing here needs rich, so that JSON and --help do without it.
-"""
+"""Output that several commands share: printing blocks or JSON, and wording of times and events."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
+from fairwarning.cli.blocks import Block, OutputTable, StyledText
 from fairwarning.core.times import parse_date, spoken
 
 Json = dict[str, Any]
@@ -27,57 +25,22 @@ waits = click.option(
 )
 
 
-# --- Blocks --------------------------------------------------------------------------------------
-
-
-class Styled(NamedTuple):
-    """Text with a colour that says no more than its words do."""
-
-    text: str
-    style: str
-
-
-class Table(NamedTuple):
-    """Rows under headings; a column of names to type is never cut, and `whole` is never folded."""
-
-    headings: tuple[str, ...]
-    rows: Sequence[Sequence[str | Styled]]
-    whole: str = ""
-
-
-class Facts(NamedTuple):
-    """What is known of one thing, a line each; what is empty is left out."""
-
-    about: Mapping[str, str | Styled]
-
-
-class Bar(NamedTuple):
-    """How much of something is over."""
-
-    done: int
-    total: int
-    text: str
-
-
-Block = str | Styled | Table | Facts | Bar
-
-
-def out(*blocks: Block) -> None:
+def print_blocks(*blocks: Block) -> None:
     """On the screen, for people."""
     from fairwarning.cli import drawing  # noqa: PLC0415  (rich takes its time)
 
     drawing.put(drawing.console(), blocks)
 
 
-def told(value: object, *blocks: Block, as_json: bool) -> None:
+def print_result(value: object, *blocks: Block, as_json: bool) -> None:
     """The value for scripts, or else blocks for people."""
     if as_json:
         click.echo(json.dumps(value))
     else:
-        out(*blocks)
+        print_blocks(*blocks)
 
 
-def first(table: Table, what: str) -> list[Block]:
+def first_rows(table: OutputTable, what: str) -> list[Block]:
     """A table that is not too long to read, with a hint where there is more."""
     if not table.rows:
         return [f"No {what}."]
@@ -108,19 +71,19 @@ def until(at: str, now: float) -> str:
     return f"in {spoken(left)}" if left > 0 else "now due"
 
 
-def coming(event: Json) -> Styled:
+def coming(event: Json) -> StyledText:
     """What an event announces."""
     style = _TYPES.get(event["type"], "cyan")
     if event["status"] == "Scheduled":
         when = moment(event["not_before"], event["created_at"])
-        return Styled(f"{event['type']} not before {when}", style)
-    return Styled(f"{event['type']} {event['status'].lower()}", f"bold {style}")
+        return StyledText(f"{event['type']} not before {when}", style)
+    return StyledText(f"{event['type']} {event['status'].lower()}", f"bold {style}")
 
 
-def events(found: Iterable[Json]) -> Table:
+def events(found: Iterable[Json]) -> OutputTable:
     """Events, with the ids to type."""
     rows = [(event["id"], coming(event), ", ".join(event["resources"])) for event in found]
-    return Table(("event", "what comes", "machines"), rows, whole="event")
+    return OutputTable(("event", "what comes", "machines"), rows, whole="event")
 
 
 def pace(clock: Json) -> str:
@@ -144,7 +107,7 @@ def pending(found: Sequence[Json], now: float, most: int = 5) -> list[Block]:
         machines = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
         what = coming(event)
         left = f" ({until(event['not_before'], now)})" if event["status"] == "Scheduled" else ""
-        lines.append(Styled(f"  {machines}: {what.text}{left}", what.style))
+        lines.append(StyledText(f"  {machines}: {what.text}{left}", what.style))
     if found[most:]:
         lines.append(f"  and {len(found) - most} events more")
     return lines

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import options
-from fairwarning.cli.ready import read_ready
-from fairwarning.service.settings import TENANT
+from fairwarning.server.ready import read_ready
+from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, key_of
 
 _HOUR_SECONDS = 3600
@@ -45,7 +45,7 @@ def command(
     *, name: str, data: Path, role: str, group: str, hours: int | None, login: bool, as_json: bool
 ) -> None:
     """Make a token for somebody, whom the journal will call NAME."""
-    with options.told():
+    with options.errors_reported():
         ready = read_ready(data)
         principal = Principal(name=name, role=Role(role), group=group)
         tokens = Tokens(key_of(data), TENANT)

@@ -11,18 +11,22 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fairwarning.cli import logs, options
-from fairwarning.cli.database import is_database
-from fairwarning.cli.local import Local, Options
-from fairwarning.cli.ready import write_ready
-from fairwarning.cli.workers import Worker, this_worker
-from fairwarning.cli.workers import run as run_workers
 from fairwarning.core.errors import Refused
-from fairwarning.service import fleetfile
-from fairwarning.service.fleetfile import FleetFile
+from fairwarning.server.database import is_database
+from fairwarning.server.ready import write_ready
+from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.server.workers import WorkerOptions, this_worker
+from fairwarning.server.workers import run as run_workers
+from fairwarning.service.config import fleet_file
+from fairwarning.service.config.fleet_file import FleetFile
+
+if TYPE_CHECKING:
+    from fairwarning.console.api.integrations import ScenarioRunner
 
 log = logging.getLogger(__name__)
 
@@ -126,8 +130,8 @@ def command(
     logs.to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
     _check(database, workers, memory=memory, virtual=clock == "virtual")
-    with options.told(service=False):
-        chosen = Options(
+    with options.errors_reported(service=False):
+        chosen = ServerOptions(
             data=run if database else Path(data),
             fleet=_fleet(fleet, demo=demo),
             database=database,
@@ -137,6 +141,7 @@ def command(
             arm=arm,
             virtual=clock == "virtual",
             sockets=sockets,
+            load_scenarios=_bundled_scenarios,
         )
         worker = this_worker()
         if worker is None and workers > 1:
@@ -144,6 +149,14 @@ def command(
                 raise SystemExit(options.FAILED)
         else:
             _loop_runner()(_serve(chosen, worker, as_json=as_json))
+
+
+def _bundled_scenarios() -> "ScenarioRunner":
+    from fairwarning.testing.scenarios.bundled import (  # noqa: PLC0415  (loaded with the console)
+        BundledScenarios,
+    )
+
+    return BundledScenarios()
 
 
 def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
@@ -160,11 +173,11 @@ def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
     if demo and path:
         raise click.UsageError("name a fleet file or take --demo, not both")
     if demo:
-        return fleetfile.demo()
+        return fleet_file.demo()
     if path is None:
         return FleetFile()
     try:
-        return fleetfile.read(path.read_text("utf-8"), str(path))
+        return fleet_file.read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused("BadFleetFile", f"cannot read {path}: {error}") from error
 
@@ -177,7 +190,7 @@ def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
     return uvloop.run
 
 
-async def _serve(given: Options, worker: Worker | None, *, as_json: bool) -> None:
+async def _serve(given: ServerOptions, worker: WorkerOptions | None, *, as_json: bool) -> None:
     chosen = worker.options(given) if worker else given
     _allow_connections(chosen.fleet.endpoint.connections)
     stopped = asyncio.Event()
@@ -186,7 +199,7 @@ async def _serve(given: Options, worker: Worker | None, *, as_json: bool) -> Non
         loop.add_signal_handler(one, stopped.set)
     if worker:
         worker.at_the_end(stopped.set)
-    async with Local(chosen).running() as local:
+    async with ServerProcess(chosen).running() as local:
         if worker:
             worker.say_ready()
         if worker is None or worker.tells:
@@ -213,7 +226,7 @@ def _allow_connections(connections: int) -> None:
             log.warning("only %d of %d connections: raise the limit of open files", allowed, wanted)
 
 
-async def _tell_scripts(local: Local) -> None:
+async def _tell_scripts(local: ServerProcess) -> None:
     """One line, written as machines are read: there may be a million."""
     text = json.dumps(local.ready()).removesuffix("}") + ', "machines": {'
     separator = ""
@@ -231,7 +244,7 @@ async def _tell_scripts(local: Local) -> None:
         click.echo(text + "}}")
 
 
-async def _tell_people(local: Local) -> None:
+async def _tell_people(local: ServerProcess) -> None:
     """What is there, and what to try."""
     applied, ready = local.applied, local.ready()
     lines = [

@@ -6,7 +6,8 @@ from typing import TextIO
 import click
 
 from fairwarning.cli import client, completion, options, show
-from fairwarning.cli.show import Block, Json, Styled, Table
+from fairwarning.cli.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.show import Json
 
 _EPILOG = show.examples(
     "webhook create pager https://example.com/in",
@@ -61,12 +62,12 @@ def create(
     secret = secret_file.read().strip() if secret_file else None
     given = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
     body = {key: value for key, value in given.items() if value is not None}
-    with options.told():
+    with options.errors_reported():
         made = client.ask(data, "POST", "/api/webhooks", body)
     lines = [f"{made['name']}: created, {made['form']} to {made['url']}"]
     if secret is None:
         lines.append(f"Secret, shown this once: {made['secret']}")
-    show.told(made, *lines, as_json=as_json)
+    show.print_result(made, *lines, as_json=as_json)
 
 
 @command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
@@ -74,9 +75,9 @@ def create(
 @show.as_json
 def list_(data: Path, *, as_json: bool) -> None:
     """Every webhook, with how its delivery goes."""
-    with options.told():
+    with options.errors_reported():
         found = client.ask(data, "GET", "/api/webhooks")["webhooks"]
-    show.told(found, *([] if as_json else _table(found)), as_json=as_json)
+    show.print_result(found, *([] if as_json else _table(found)), as_json=as_json)
 
 
 def _table(found: list[Json]) -> list[Block]:
@@ -84,7 +85,7 @@ def _table(found: list[Json]) -> list[Block]:
         (
             one["name"],
             f"{one['url']}\n{one['form']}",
-            Styled(one["state"], "red" if one["last_error"] else "green"),
+            StyledText(one["state"], "red" if one["last_error"] else "green"),
             f"{one['delivered']}, {one['given_up']} given up"
             if one["given_up"]
             else str(one["delivered"]),
@@ -92,8 +93,8 @@ def _table(found: list[Json]) -> list[Block]:
         )
         for one in found
     ]
-    return show.first(
-        Table(("webhook", "to", "state", "delivered", "last error"), rows), "webhooks"
+    return show.first_rows(
+        OutputTable(("webhook", "to", "state", "delivered", "last error"), rows), "webhooks"
     )
 
 
@@ -102,7 +103,7 @@ def _table(found: list[Json]) -> list[Block]:
 @_NAME
 def remove(data: Path, name: str) -> None:
     """Tell it nothing more."""
-    with options.told():
+    with options.errors_reported():
         client.ask(data, "DELETE", f"/api/webhooks/{client.part(name)}")
     click.echo(f"{name}: removed")
 
@@ -113,9 +114,9 @@ def remove(data: Path, name: str) -> None:
 @show.as_json
 def test(data: Path, name: str, *, as_json: bool) -> None:
     """Send it a message now. Exits with 1 unless it was taken."""
-    with options.told():
+    with options.errors_reported():
         answer = client.ask(data, "POST", f"/api/webhooks/{client.part(name)}/test", {})
     status = answer["status"]
-    show.told(answer, f"{name}: answered {status}", as_json=as_json)
+    show.print_result(answer, f"{name}: answered {status}", as_json=as_json)
     if not _TAKEN[0] <= status < _TAKEN[1]:
         raise SystemExit(options.FAILED)

@@ -11,36 +11,36 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
-from fairwarning.console.api.outward import Hooks, Theatre
+from fairwarning.console.api.integrations import Hooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
-from fairwarning.console.closing import Closing
-from fairwarning.console.guard import Guard
 from fairwarning.console.login import Login
 from fairwarning.console.metrics import CONTENT_TYPE, Figures, exposition
+from fairwarning.console.origin_check import OriginCheck
 from fairwarning.console.page.page import Page
+from fairwarning.console.shutdown import ShutdownSignal
+from fairwarning.service.config.settings import CloudSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.settings import Cloud, Console
 from fairwarning.service.tokens import Tokens
 
 
 @dataclass(frozen=True)
-class Parts:
+class ConsoleParts:
     """What a console is made of."""
 
     fleet: Fleet
     figures: Figures
     tokens: Tokens
     webhooks: Hooks
-    closing: Closing
+    closing: ShutdownSignal
     key: str  # of the link that leads to the page
-    cloud: Cloud = field(default_factory=Cloud)
-    settings: Console = field(default_factory=Console)
-    theatre: Theatre | None = None
+    cloud: CloudSettings = field(default_factory=CloudSettings)
+    settings: ConsoleSettings = field(default_factory=ConsoleSettings)
+    scenarios: ScenarioRunner | None = None
 
 
-def application(parts: Parts) -> Starlette:
+def application(parts: ConsoleParts) -> Starlette:
     """The console of one service."""
-    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.theatre)
+    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.scenarios)
     page = Page(api, parts.fleet, lambda request: access.check(request, parts.tokens))
     return Starlette(
         routes=[
@@ -50,7 +50,7 @@ def application(parts: Parts) -> Starlette:
             *page.routes(),
         ],
         exception_handlers={HTTPException: _unrouted},
-        middleware=[Middleware(Guard, hosts=parts.settings.hosts)],
+        middleware=[Middleware(OriginCheck, hosts=parts.settings.hosts)],
     )
 
 
@@ -65,7 +65,7 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": told}, error.status_code, headers)
 
 
-def _health(parts: Parts) -> list[Route]:
+def _health(parts: ConsoleParts) -> list[Route]:
     shown = exposition(parts.figures)
 
     async def healthz(_: Request) -> Response:

@@ -59,6 +59,6 @@ class Login:
         return response
 
     def _form(self, error: FairwarningError | None = None) -> Response:
-        failed = forms.Failed("/login", error.message, error.status) if error else None
+        failed = forms.FormRefused("/login", error.message, error.status) if error else None
         html = self._env.get_template("login.html").render(known=False, failed=failed, notice="")
         return HTMLResponse(html, error.status if error else 200, HEADERS)

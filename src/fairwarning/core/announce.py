@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fairwarning.core import limits
 from fairwarning.core.commands import Degrade, Operate
 from fairwarning.core.errors import Conflict, Refused
-from fairwarning.core.lifecycle import Draft, whole_seconds
+from fairwarning.core.lifecycle import ScopeDraft, whole_seconds
 from fairwarning.core.messages import MaintainForRollout
 from fairwarning.core.model import (
     Event,
@@ -21,12 +21,12 @@ from fairwarning.core.model import (
     Source,
     guid,
 )
-from fairwarning.core.origins import Origin, notice_seconds, origin_of
+from fairwarning.core.operation_rules import OperationRule, notice_seconds, rule_of
 
 
-def announce(draft: Draft, command: Operate) -> None:
+def announce(draft: ScopeDraft, command: Operate) -> None:
     """Put the operation on its machines: with notice where there is one to give, else at once."""
-    origin = origin_of(command)
+    origin = rule_of(command)
     machines = [draft.machine(name) for name in command.machines]
     yielding = _check_machines(draft, machines, origin)
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
@@ -43,7 +43,7 @@ def announce(draft: Draft, command: Operate) -> None:
                 draft.plan(machine.name, origin.impact, command.operation, None)
 
 
-def _enter(draft: Draft, event: Event) -> None:
+def _enter(draft: ScopeDraft, event: Event) -> None:
     if event.status is EventStatus.STARTED:
         draft.strike(event)
         return
@@ -57,7 +57,7 @@ def _enter(draft: Draft, event: Event) -> None:
 
 
 def _check_machines(
-    draft: Draft, machines: Sequence[Machine], origin: Origin
+    draft: ScopeDraft, machines: Sequence[Machine], origin: OperationRule
 ) -> dict[str, set[str]]:
     """Refuse what cannot be; name the machines, by event, whose pending impact gives way (E5)."""
     yielding: dict[str, set[str]] = {}
@@ -76,7 +76,7 @@ def _check_machines(
     return yielding
 
 
-def _check_standing(draft: Draft, machine: Machine, origin: Origin) -> str:
+def _check_standing(draft: ScopeDraft, machine: Machine, origin: OperationRule) -> str:
     """The event of a pending impact that gives way; a conflict when it does not (E5)."""
     standing = draft.impacts[machine.name]
     if standing.kind in origin.replaces and standing.deadline is None:
@@ -89,13 +89,15 @@ def _check_standing(draft: Draft, machine: Machine, origin: Origin) -> str:
     )
 
 
-def _check_advice(draft: Draft, machine: Machine, origin: Origin) -> None:
+def _check_advice(draft: ScopeDraft, machine: Machine, origin: OperationRule) -> None:
     for event in draft.events.values():
         if event.type is origin.event and machine.name in event.resources:
             raise Conflict("AlreadyAdvised", f"{machine.name!r} has event {event.id} already")
 
 
-def _check_limits(draft: Draft, command: Operate, origin: Origin, fresh: Sequence[Event]) -> None:
+def _check_limits(
+    draft: ScopeDraft, command: Operate, origin: OperationRule, fresh: Sequence[Event]
+) -> None:
     if len(draft.events) + len(fresh) > limits.SCOPE_EVENTS:
         raise Conflict(
             "TooManyEvents", f"a scope holds at most {limits.SCOPE_EVENTS} events at once"
@@ -120,7 +122,9 @@ def _check_limits(draft: Draft, command: Operate, origin: Origin, fresh: Sequenc
 # --- How notice is given --------------------------------------------------------------------------
 
 
-def _gets_notice(draft: Draft, machine: Machine, origin: Origin, wave: tuple[str, ...]) -> bool:
+def _gets_notice(
+    draft: ScopeDraft, machine: Machine, origin: OperationRule, wave: tuple[str, ...]
+) -> bool:
     """M15: while the scope is off, nothing is announced (but a wave is waited for, E10)."""
     if origin.event is None or not (draft.incarnation or wave):
         return False
@@ -138,7 +142,11 @@ def _parts(machines: Sequence[Machine], *, apart: bool) -> list[tuple[str, list[
 
 
 def _event(
-    draft: Draft, command: Operate, origin: Origin, key: str, machines: Sequence[Machine]
+    draft: ScopeDraft,
+    command: Operate,
+    origin: OperationRule,
+    key: str,
+    machines: Sequence[Machine],
 ) -> Event:
     assert origin.event is not None
     approved = _approved_by_policy(draft.rules, origin)
@@ -163,7 +171,7 @@ def _event(
 
 
 def _not_before(
-    draft: Draft, command: Operate, kind: EventType, machines: Sequence[Machine]
+    draft: ScopeDraft, command: Operate, kind: EventType, machines: Sequence[Machine]
 ) -> int:
     notice = max(notice_seconds(draft.rules, kind, machine) for machine in machines)
     earliest = whole_seconds(draft.now + notice)
@@ -181,7 +189,7 @@ def _not_before(
     return earliest
 
 
-def _approved_by_policy(rules: Rules, origin: Origin) -> bool:
+def _approved_by_policy(rules: Rules, origin: OperationRule) -> bool:
     """E8: the owner lets user operations start without waiting."""
     if origin.source is not Source.USER:
         return False

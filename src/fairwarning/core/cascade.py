@@ -2,8 +2,8 @@
 
 What follows may touch many scopes, sets and rollouts; they send each other messages.
 
-Still pure: entities come from a `get` that raises `Missing` for what must be loaded first; the
-caller loads and runs the command again from the start.
+Pure: `get` raises `EntityNotLoaded` for an entity that is not in memory; the caller loads it and
+runs the command again from the start.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fairwarning.core import engine, lifecycle, operation, resources, rollout, scaleset
+from fairwarning.core import engine, lifecycle, operation, resources, rollout, scale_set
 from fairwarning.core.commands import (
     Command,
     LaneCommand,
@@ -23,8 +23,8 @@ from fairwarning.core.commands import (
     SetCommand,
     operation_of,
 )
-from fairwarning.core.decision import Decision, Did, Fact, Progress, Turn
-from fairwarning.core.errors import Broken
+from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
+from fairwarning.core.errors import InvariantViolated
 from fairwarning.core.messages import (
     AddInstances,
     LinkMachine,
@@ -52,7 +52,7 @@ _MESSAGES_AT_MOST = 100_000  # a cascade that does not end is a bug, not a wait
 _CREATES_OR_FAILS = (AddInstances, LinkMachine, LinkSet)
 
 
-class Missing(Exception):
+class EntityNotLoaded(Exception):
     """The caller must load this entity (or learn that there is none) and run again."""
 
     def __init__(self, ref: Ref) -> None:
@@ -61,7 +61,7 @@ class Missing(Exception):
 
 
 @short_record
-class Line:
+class JournalLine:
     """A line of the journal (IC7)."""
 
     at: float
@@ -75,7 +75,7 @@ class Outcome:
     """What a command comes to: to be committed whole, then published, then carried out."""
 
     changes: dict[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[JournalLine] = field(default_factory=list)
     impacts: list[Impact] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
     operation: Operation | None = None
@@ -84,15 +84,15 @@ class Outcome:
 def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Outcome:
     """Decide a valid `command` to its end.
 
-    Raises `Refused` (nothing changes) or `Missing` (load that first).
+    Raises `Refused` (nothing changes) or `EntityNotLoaded` (load that first).
     """
-    desk = _Desk(command, now, get)
+    desk = _UnitOfWork(command, now, get)
     name = operation_of(command)
     if name:
         known = desk.get(Operation, name)
         if known is not None:  # IC2: a repeat has the effect of one
             return Outcome(operation=known)
-        desk.count(Progress(name))
+        desk.count(OperationProgress(name))
     desk.work_off()
     if name:
         desk.outcome.operation = desk.get(Operation, name)
@@ -111,7 +111,7 @@ def due(entity: Entity) -> float | None:
 E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
 
-class _Desk:
+class _UnitOfWork:
     """Where one command is worked off: an overlay over what is stored.
 
     A ref holds its entity's kind, which the type checker cannot follow through a dictionary: hence
@@ -130,7 +130,7 @@ class _Desk:
         self.present: dict[Ref, Entity | None] = {}  # as this command has left it so far
         self.before: dict[Ref, Entity | None] = {}  # of those that changed
         self.waiting: deque[Command] = deque((command,))
-        self.tallies: dict[str, Progress] = {}  # of operations, not entered yet
+        self.tallies: dict[str, OperationProgress] = {}  # of operations, not entered yet
 
     def get(self, kind: type[E], name: str) -> E | None:
         """The entity as this command has left it so far."""
@@ -161,7 +161,7 @@ class _Desk:
     def note(self, kind: type[Entity], name: str, facts: tuple[Fact, ...]) -> None:
         """Journal lines, under the name of whoever caused all this."""
         now, actor, ref = self.now, self.command.actor, (kind, name)
-        self.outcome.lines += [Line(now, actor, ref, fact) for fact in facts]
+        self.outcome.lines += [JournalLine(now, actor, ref, fact) for fact in facts]
 
     def work_off(self) -> None:
         """The command, then whatever it sends, then the operations that ended by it."""
@@ -173,7 +173,7 @@ class _Desk:
             else:
                 self._collect()
                 return
-        raise Broken("Endless", f"{type(self.command).__name__} does not come to an end")
+        raise InvariantViolated("Endless", f"{type(self.command).__name__} does not come to an end")
 
     def _collect(self) -> None:
         for ref, before in self.before.items():
@@ -190,7 +190,7 @@ class _Desk:
             return  # its target is gone, and no caller waits for an answer
         if isinstance(command, RemoveEmptyScope):
             self.put(Scope, name, None)
-            self.note(Scope, name, (Fact(Did.SCOPE_REMOVED),))
+            self.note(Scope, name, (Fact(FactType.SCOPE_REMOVED),))
         elif isinstance(command, ScopeCommand):
             self._decide(standing, command)  # type: ignore[arg-type]
         else:
@@ -209,14 +209,14 @@ class _Desk:
         for progress in decision.progress:
             self.count(progress, lane)
 
-    def _coordinate(self, command: Command, standing: Entity | None) -> Turn:
+    def _coordinate(self, command: Command, standing: Entity | None) -> EntityDecision:
         """Those that plan over several scopes: sets, rollouts and their lanes; and resources."""
         if isinstance(command, ResourceCommand):
             assert standing is None or isinstance(standing, Resource)
             return resources.decide(standing, command, self.now, self)
         if isinstance(command, SetCommand):
             assert standing is None or isinstance(standing, ScaleSet)
-            return scaleset.decide(standing, command, self.read)
+            return scale_set.decide(standing, command, self.read)
         if isinstance(command, RolloutCommand):
             assert standing is None or isinstance(standing, Rollout)
             return rollout.decide(standing, command, self.read, self.now)
@@ -225,7 +225,7 @@ class _Desk:
         owner = self.get(Rollout, standing.rollout) if standing else None
         return rollout.decide_lane(standing, owner, command, self.read, self.now)
 
-    def _turn(self, kind: type[Entity], name: str, turn: Turn) -> None:
+    def _turn(self, kind: type[Entity], name: str, turn: EntityDecision) -> None:
         if turn.entity is None or turn.entity is not self.present[kind, name]:
             self.put(kind, name, turn.entity)  # type: ignore[type-var]
         for entity in turn.others:
@@ -237,7 +237,7 @@ class _Desk:
 
     # --- Operations ---
 
-    def count(self, progress: Progress, lane: str = "") -> None:
+    def count(self, progress: OperationProgress, lane: str = "") -> None:
         """Note progress of an operation; the first time, that accepts it (IC1)."""
         name = progress.operation
         tally = self.tallies.get(name)
@@ -254,7 +254,9 @@ class _Desk:
                 removes=removes,
             )
             self.put(Operation, name, accepted)
-            self.note(Operation, name, (Fact(Did.OPERATION_ACCEPTED, operation=name, why=kind),))
+            self.note(
+                Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, why=kind),)
+            )
         self.tallies[name] = tally.plus(progress) if tally else progress
 
     def _wanted_by(self, lane: str) -> str:

@@ -22,7 +22,7 @@ from fairwarning.core.model import (
     ScopeKind,
     UpgradeMode,
 )
-from fairwarning.core.record import Check, must, record
+from fairwarning.core.record import Check, record, required
 
 
 @record
@@ -32,7 +32,7 @@ class Command:
     on: ClassVar[type[Entity]]
     target: ClassVar[str]  # the field that names the entity the command is for
     internal: ClassVar[bool] = False  # only the rules send it
-    actor: str = must(checks.name, default="operator")
+    actor: str = required(checks.name, default="operator")
 
 
 @record
@@ -41,98 +41,100 @@ class ScopeCommand(Command):
 
     on = Scope
     target = "scope"
-    scope: str = must(checks.known)
+    scope: str = required(checks.known)
 
 
 @record
 class CreateScope(ScopeCommand):
     """A standalone machine, an availability set or a cloud service comes to be."""
 
-    scope: str = must(checks.name)
-    kind: ScopeKind = must(
+    scope: str = required(checks.name)
+    kind: ScopeKind = required(
         checks.one_of(ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET, ScopeKind.CLOUD_SERVICE)
     )
-    machines: tuple[Machine, ...] = must(checks.first_machines)
-    group: str = must(checks.optional_name, default="")
-    rules: Rules = must(checks.rules, default_factory=Rules)
+    machines: tuple[Machine, ...] = required(checks.first_machines)
+    group: str = required(checks.optional_name, default="")
+    rules: Rules = required(checks.rules, default_factory=Rules)
 
 
 @record
 class AddMachines(ScopeCommand):
     """More machines for a scope (not for a scale set's: scale it instead)."""
 
-    machines: tuple[Machine, ...] = must(checks.machines)
+    machines: tuple[Machine, ...] = required(checks.machines)
 
 
 @record
 class Configure(ScopeCommand):
     """New settings. They change no event that exists."""
 
-    rules: Rules = must(checks.rules)
+    rules: Rules = required(checks.rules)
 
 
 @record
 class UpdateMachine(ScopeCommand):
     """Other values for a machine; what is None stays. They change no event that exists."""
 
-    machine: str = must(checks.known)
-    terminate_seconds: int | None = must(checks.or_none(checks.terminate), default=None)
-    size: str | None = must(checks.or_none(checks.optional_name), default=None)
-    tags: Mapping[str, str] | None = must(checks.or_none(checks.tags), default=None)
+    machine: str = required(checks.known)
+    terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
+    size: str | None = required(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
 
 
 @record
 class Poll(ScopeCommand):
     """A machine asked for its document; the first time enables the feature (M14)."""
 
-    at: float | None = must(checks.or_none(checks.moment), default=None)  # when, if not just now
+    at: float | None = required(
+        checks.or_none(checks.moment), default=None
+    )  # when, if not just now
 
 
 @record
-class Tell(ScopeCommand):
+class RecordDelivery(ScopeCommand):
     """Machines have been shown an event: for the journal alone (O7)."""
 
-    event: str = must(checks.known)
-    machines: tuple[str, ...] = must(checks.names(limits.SCOPE_MACHINES))
+    event: str = required(checks.known)
+    machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
 
 
 @record
 class Approve(ScopeCommand):
     """Start these events now: all of them or, if one is unknown, none (M12, M13)."""
 
-    events: tuple[str, ...] = must(checks.names(limits.APPROVAL_EVENTS))
+    events: tuple[str, ...] = required(checks.names(limits.APPROVAL_EVENTS))
 
 
 @record
 class Cancel(ScopeCommand):
     """This event will not happen after all."""
 
-    event: str = must(checks.known)
+    event: str = required(checks.known)
 
 
 @record
-class Elapse(ScopeCommand):
+class AdvanceTime(ScopeCommand):
     """Time has passed: do whatever is due."""
 
-    actor: str = must(checks.name, default="clock")
+    actor: str = required(checks.name, default="clock")
 
 
 @record
-class Finish(ScopeCommand):
+class ReportImpact(ScopeCommand):
     """A driver reports that an impact was carried out, or why it could not be."""
 
-    actor: str = must(checks.name, default="driver")
-    machine: str = must(checks.known)
-    impact: str = must(checks.known)
-    error: str = must(checks.text, default="")
+    actor: str = required(checks.name, default="driver")
+    machine: str = required(checks.known)
+    impact: str = required(checks.known)
+    error: str = required(checks.text, default="")
 
 
 @record
 class Operate(ScopeCommand):
     """Something is to happen to machines. `operation` names it for ever: a repeat has no effect."""
 
-    operation: str = must(checks.plain)
-    machines: tuple[str, ...] = must(checks.names(limits.SCOPE_MACHINES))
+    operation: str = required(checks.plain)
+    machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
 
 
 @record
@@ -189,19 +191,19 @@ class Fail(Operate):
 class Degrade(Operate):
     """Hardware is going to fail: Redeploy, up to seven days ahead (E3)."""
 
-    not_before: int | None = must(checks.or_none(checks.date), default=None)
+    not_before: int | None = required(checks.or_none(checks.date), default=None)
 
 
 @record
 class Maintain(Operate):
     """The platform works on a host: Freeze by default; live migration is a short Freeze (E3)."""
 
-    kind: ImpactKind = must(
+    kind: ImpactKind = required(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
         default=ImpactKind.FREEZE,
     )
-    migration: bool = must(checks.boolean, default=False)
-    duration_seconds: int = must(checks.duration, default=limits.UNKNOWN_DURATION)
+    migration: bool = required(checks.boolean, default=False)
+    duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
 
 
 @record
@@ -210,56 +212,62 @@ class SetCommand(Command):
 
     on = ScaleSet
     target = "set"
-    set: str = must(checks.name)
+    set: str = required(checks.name)
 
 
 @record
 class CreateSet(SetCommand):
     """A scale set comes to be, with its first instances, which are named after it."""
 
-    set: str = must(checks.listed)
-    capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
-    name: str = must(checks.or_empty(checks.listed), default="")  # the set's id, if not given
-    group: str = must(checks.optional_name, default="")
-    prefix: str = must(checks.optional_name, default="")  # of host names; the name, if not given
-    terminate_seconds: int = must(checks.terminate, default=0)
-    upgrade: UpgradeMode = must(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
-    scale_in: ScaleInRule = must(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
-    priority: Priority = must(checks.one_of(*Priority), default=Priority.REGULAR)
-    eviction: EvictionPolicy = must(
+    set: str = required(checks.listed)
+    capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
+    name: str = required(checks.or_empty(checks.listed), default="")  # the set's id, if not given
+    group: str = required(checks.optional_name, default="")
+    prefix: str = required(
+        checks.optional_name, default=""
+    )  # of host names; the name, if not given
+    terminate_seconds: int = required(checks.terminate, default=0)
+    upgrade: UpgradeMode = required(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
+    scale_in: ScaleInRule = required(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
+    priority: Priority = required(checks.one_of(*Priority), default=Priority.REGULAR)
+    eviction: EvictionPolicy = required(
         checks.one_of(*EvictionPolicy), default=EvictionPolicy.DEALLOCATE
     )
-    update_domains: int = must(
+    update_domains: int = required(
         checks.whole(1, limits.UPDATE_DOMAINS_MAX), default=limits.UPDATE_DOMAINS
     )
-    fault_domains: int = must(
+    fault_domains: int = required(
         checks.whole(1, limits.FAULT_DOMAINS_MAX), default=limits.FAULT_DOMAINS
     )
-    rules: Rules = must(checks.rules, default_factory=Rules)
-    size: str = must(checks.optional_name, default="")
-    zone: str = must(checks.optional_name, default="")
-    tags: Mapping[str, str] = must(checks.tags, default_factory=dict)
-    flexible: bool = must(checks.boolean, default=False)
+    rules: Rules = required(checks.rules, default_factory=Rules)
+    size: str = required(checks.optional_name, default="")
+    zone: str = required(checks.optional_name, default="")
+    tags: Mapping[str, str] = required(checks.tags, default_factory=dict)
+    flexible: bool = required(checks.boolean, default=False)
 
 
 @record
 class UpdateSet(SetCommand):
     """A new model, or new ways to treat instances; what is None stays."""
 
-    terminate_seconds: int | None = must(checks.or_none(checks.terminate), default=None)
-    upgrade: UpgradeMode | None = must(checks.or_none(checks.one_of(*UpgradeMode)), default=None)
-    scale_in: ScaleInRule | None = must(checks.or_none(checks.one_of(*ScaleInRule)), default=None)
-    rules: Rules | None = must(checks.or_none(checks.rules), default=None)
-    size: str | None = must(checks.or_none(checks.optional_name), default=None)
-    tags: Mapping[str, str] | None = must(checks.or_none(checks.tags), default=None)
-    renewed: bool = must(checks.boolean, default=False)  # the model is another in ways not told
+    terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
+    upgrade: UpgradeMode | None = required(
+        checks.or_none(checks.one_of(*UpgradeMode)), default=None
+    )
+    scale_in: ScaleInRule | None = required(
+        checks.or_none(checks.one_of(*ScaleInRule)), default=None
+    )
+    rules: Rules | None = required(checks.or_none(checks.rules), default=None)
+    size: str | None = required(checks.or_none(checks.optional_name), default=None)
+    tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
+    renewed: bool = required(checks.boolean, default=False)  # the model is another in ways not told
 
 
 @record
 class UpgradeInstances(SetCommand):
     """Bring instances to the present model (`manualupgrade`); None is all (T3)."""
 
-    instances: tuple[int, ...] | None = must(checks.or_none(checks.instances), default=None)
+    instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
 
 
 @record
@@ -269,23 +277,23 @@ class ProtectInstances(SetCommand):
     Those that are shielded as well are passed over when something is done to the whole set.
     """
 
-    instances: tuple[int, ...] = must(checks.instances)
-    protected: bool = must(checks.boolean, default=True)
-    shielded: bool = must(checks.boolean, default=False)
+    instances: tuple[int, ...] = required(checks.instances)
+    protected: bool = required(checks.boolean, default=True)
+    shielded: bool = required(checks.boolean, default=False)
 
 
 @record
 class SetOperation(SetCommand):
     """Something is to happen to instances of a set."""
 
-    operation: str = must(checks.plain)
+    operation: str = required(checks.plain)
 
 
 @record
 class Scale(SetOperation):
     """So many instances from now on."""
 
-    capacity: int = must(checks.whole(0, limits.SET_INSTANCES))
+    capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
 
 
 OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
@@ -296,8 +304,8 @@ OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
 class OperateInstances(SetOperation):
     """What `Restart`, `Delete` and the like do, for instances of a set; None is all."""
 
-    action: type[Operate] = must(checks.one_of(*OF_A_SET))
-    instances: tuple[int, ...] | None = must(checks.or_none(checks.instances), default=None)
+    action: type[Operate] = required(checks.one_of(*OF_A_SET))
+    instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
 
 
 @record
@@ -311,25 +319,25 @@ class RolloutCommand(Command):
 
     on = Rollout
     target = "rollout"
-    rollout: str = must(checks.plain)
+    rollout: str = required(checks.plain)
 
 
 @record
 class StartRollout(RolloutCommand):
     """Work through the machines of these scopes, a domain or a host at a time (E7)."""
 
-    scopes: tuple[str, ...] = must(checks.names(limits.ROLLOUT_SCOPES))
-    kind: ImpactKind = must(
+    scopes: tuple[str, ...] = required(checks.names(limits.ROLLOUT_SCOPES))
+    kind: ImpactKind = required(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
         default=ImpactKind.FREEZE,
     )
-    by_host: bool = must(checks.boolean, default=False)
-    hosts: tuple[str, ...] | None = must(
+    by_host: bool = required(checks.boolean, default=False)
+    hosts: tuple[str, ...] | None = required(
         checks.or_none(checks.names(limits.ROLLOUT_SCOPES)), default=None
     )  # only machines on these
-    batch: int = must(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
-    duration_seconds: int = must(checks.duration, default=limits.UNKNOWN_DURATION)
-    halt_percent: int | None = must(checks.or_none(checks.whole(0, 100)), default=None)
+    batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
+    duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
+    halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
 
 
 @record
@@ -353,14 +361,14 @@ class LaneCommand(Command):
 
     on = Lane
     target = "lane"
-    lane: str = must(checks.known)
+    lane: str = required(checks.known)
 
 
 @record
 class RetryLane(LaneCommand):
     """Time has passed: try a step that found its machines busy again."""
 
-    actor: str = must(checks.name, default="clock")
+    actor: str = required(checks.name, default="clock")
 
 
 def _commands(value: object) -> str | None:
@@ -376,26 +384,28 @@ class ResourceCommand(Command):
 
     on = Resource
     target = "resource"
-    resource: str = must(checks.resource)
-    operation: str = must(checks.optional_name, default="")  # empty: nobody will ask how it went
-    follow: tuple[Command, ...] = must(_commands, default=())
+    resource: str = required(checks.resource)
+    operation: str = required(
+        checks.optional_name, default=""
+    )  # empty: nobody will ask how it went
+    follow: tuple[Command, ...] = required(_commands, default=())
 
 
 @record
 class Write(ResourceCommand):
     """Keep what somebody wrote about a thing."""
 
-    body: str = must(checks.body)
-    group: str = must(checks.optional_name, default="")
-    name: str = must(checks.optional_name, default="")
-    within: str = must(
+    body: str = required(checks.body)
+    group: str = required(checks.optional_name, default="")
+    name: str = required(checks.optional_name, default="")
+    within: str = required(
         checks.optional_resource, default=""
     )  # a resource that has to be there, and to stay
-    at: int | None = must(checks.or_none(checks.whole(0, 2**53)), default=None)
+    at: int | None = required(checks.or_none(checks.whole(0, 2**53)), default=None)
     """The version it was read at, 0 if there was none; None: whatever is there."""
-    scope: str = must(checks.optional, default="")
-    machine: str = must(checks.optional, default="")
-    set: str = must(checks.optional, default="")
+    scope: str = required(checks.optional, default="")
+    machine: str = required(checks.optional, default="")
+    set: str = required(checks.optional, default="")
 
 
 @record
@@ -405,9 +415,11 @@ class Remove(ResourceCommand):
     What is being removed already has to be gone before it.
     """
 
-    operation: str = must(checks.plain)
-    others: tuple[str, ...] = must(checks.resources, default=())
-    awaits: tuple[str, ...] = must(checks.resources, default=())  # what is being removed already
+    operation: str = required(checks.plain)
+    others: tuple[str, ...] = required(checks.resources, default=())
+    awaits: tuple[str, ...] = required(
+        checks.resources, default=()
+    )  # what is being removed already
 
 
 _ABSTRACT = frozenset(

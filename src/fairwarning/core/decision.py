@@ -9,7 +9,7 @@ from fairwarning.core.record import short_record
 from fairwarning.core.times import iso, parse_date
 
 
-class Did(StrEnum):
+class FactType(StrEnum):
     """What the journal tells: past tense, a line for each change (IC7)."""
 
     SCOPE_CREATED = "ScopeCreated"
@@ -48,7 +48,7 @@ class Did(StrEnum):
     STEP_ENDED = "StepEnded"
 
 
-OVER = frozenset({Did.CANCELLED, Did.LAPSED, Did.ENDED})
+EVENT_ENDED = frozenset({FactType.CANCELLED, FactType.LAPSED, FactType.ENDED})
 """After these an event is gone."""
 
 
@@ -56,7 +56,7 @@ OVER = frozenset({Did.CANCELLED, Did.LAPSED, Did.ENDED})
 class Fact:
     """One thing that came to pass, for the journal."""
 
-    did: Did
+    did: FactType
     event: str = ""
     machine: str = ""
     operation: str = ""
@@ -86,7 +86,7 @@ _ANNOUNCEMENT = re.compile(
 
 
 @short_record
-class Progress:
+class OperationProgress:
     """How much of an operation this decision planned or ended, in impacts."""
 
     operation: str
@@ -96,9 +96,9 @@ class Progress:
     cancelled: int = 0
     why: str = ""
 
-    def plus(self, more: "Progress") -> "Progress":
+    def plus(self, more: "OperationProgress") -> "OperationProgress":
         """Both together."""
-        return Progress(
+        return OperationProgress(
             self.operation,
             self.planned + more.planned,
             self.done + more.done,
@@ -116,16 +116,16 @@ class Decision:
     facts: tuple[Fact, ...] = ()
     impacts: tuple[Impact, ...] = ()  # to be carried out from now on
     settled: tuple[str, ...] = ()  # ids of impacts that are over
-    progress: tuple[Progress, ...] = ()
+    progress: tuple[OperationProgress, ...] = ()
     sends: tuple[Command, ...] = ()
 
 
 @short_record
-class Turn:
+class EntityDecision:
     """What a set, a rollout or a lane answers: itself anew, facts, and what it sends to others."""
 
     entity: Entity | None  # None: it is gone
     facts: tuple[Fact, ...] = ()
     sends: tuple[Command, ...] = ()
     others: tuple[Entity, ...] = ()  # further entities that came to be
-    progress: tuple[Progress, ...] = ()
+    progress: tuple[OperationProgress, ...] = ()

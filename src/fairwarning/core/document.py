@@ -13,7 +13,7 @@ _TERMINATE = _PREEMPT | {EventType.TERMINATE}
 
 
 @short_record
-class View:
+class ApiVersionFilter:
     """What one api-version shows. A version is a filter, nothing more (M9, ID5)."""
 
     types: frozenset[EventType]
@@ -23,15 +23,17 @@ class View:
     preview: bool = False  # 2017-03-01: ISO dates, names with a leading underscore (M7, M8)
 
 
-VERSIONS: dict[str, View] = {
-    "2017-03-01": View(_FIRST, preview=True),
-    "2017-08-01": View(_FIRST),
-    "2017-11-01": View(_PREEMPT),
-    "2019-01-01": View(_TERMINATE),
-    "2019-04-01": View(_TERMINATE, description=True),
-    "2019-08-01": View(_TERMINATE, description=True, source=True),
-    "2020-07-01": View(_TERMINATE, description=True, source=True, duration=True),
-    "2024-07-09": View(frozenset(EventType), description=True, source=True, duration=True),
+VERSIONS: dict[str, ApiVersionFilter] = {
+    "2017-03-01": ApiVersionFilter(_FIRST, preview=True),
+    "2017-08-01": ApiVersionFilter(_FIRST),
+    "2017-11-01": ApiVersionFilter(_PREEMPT),
+    "2019-01-01": ApiVersionFilter(_TERMINATE),
+    "2019-04-01": ApiVersionFilter(_TERMINATE, description=True),
+    "2019-08-01": ApiVersionFilter(_TERMINATE, description=True, source=True),
+    "2020-07-01": ApiVersionFilter(_TERMINATE, description=True, source=True, duration=True),
+    "2024-07-09": ApiVersionFilter(
+        frozenset(EventType), description=True, source=True, duration=True
+    ),
 }
 
 
@@ -51,7 +53,7 @@ def document(scope: Scope, api_version: str) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _view(api_version: str) -> View:
+def _view(api_version: str) -> ApiVersionFilter:
     view = VERSIONS.get(api_version)
     if view is None:
         known = ", ".join(VERSIONS)
@@ -59,7 +61,7 @@ def _view(api_version: str) -> View:
     return view
 
 
-def _event(event: Event, view: View, prefix: str) -> dict[str, object]:
+def _event(event: Event, view: ApiVersionFilter, prefix: str) -> dict[str, object]:
     date = iso if view.preview else rfc1123
     started = event.status is EventStatus.STARTED
     shown: dict[str, object] = {

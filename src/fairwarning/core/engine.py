@@ -9,20 +9,20 @@ from fairwarning.core import limits
 from fairwarning.core.announce import announce
 from fairwarning.core.commands import (
     AddMachines,
+    AdvanceTime,
     Approve,
     Cancel,
     Command,
     Configure,
     CreateScope,
-    Elapse,
-    Finish,
     Poll,
-    Tell,
+    RecordDelivery,
+    ReportImpact,
     UpdateMachine,
 )
-from fairwarning.core.decision import Decision, Did, Fact
+from fairwarning.core.decision import Decision, Fact, FactType
 from fairwarning.core.errors import Conflict, NotFound, Refused
-from fairwarning.core.lifecycle import Draft
+from fairwarning.core.lifecycle import ScopeDraft
 from fairwarning.core.messages import (
     AddInstances,
     ApplyModel,
@@ -34,7 +34,7 @@ from fairwarning.core.messages import (
     StartQueuedDelete,
 )
 from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
-from fairwarning.core.origins import ORIGINS
+from fairwarning.core.operation_rules import OPERATION_RULES
 from fairwarning.core.record import changed
 
 
@@ -45,7 +45,7 @@ def decide(scope: Scope | None, command: Command, now: float) -> Decision:
         if isinstance(command, CreateScope | AddInstances):
             return _create(command, now)
         raise NotFound("UnknownScope", f"there is no scope {_scope_name(command)!r}")
-    draft = Draft(scope, now)
+    draft = ScopeDraft(scope, now)
     handler(draft, command)
     return draft.decision()
 
@@ -63,23 +63,23 @@ def _create(command: CreateScope | AddInstances, now: float) -> Decision:
     empty = Scope(
         id=command.scope, kind=kind, group=command.group, owner=owner, rules=command.rules
     )
-    draft = Draft(empty, now)
-    draft.facts.append(Fact(Did.SCOPE_CREATED))
+    draft = ScopeDraft(empty, now)
+    draft.facts.append(Fact(FactType.SCOPE_CREATED))
     draft.add_machines(command.machines)
     return draft.decision()
 
 
-def _create_again(draft: Draft, _: CreateScope | AddInstances) -> None:
+def _create_again(draft: ScopeDraft, _: CreateScope | AddInstances) -> None:
     raise Conflict("ScopeExists", f"there is a scope {draft.scope.id!r} already; pick another name")
 
 
-def _add_instances(draft: Draft, command: AddInstances) -> None:
+def _add_instances(draft: ScopeDraft, command: AddInstances) -> None:
     if draft.scope.owner != command.owner:
         _create_again(draft, command)
     draft.add_machines(command.machines)
 
 
-def _add_machines(draft: Draft, command: AddMachines) -> None:
+def _add_machines(draft: ScopeDraft, command: AddMachines) -> None:
     scope = draft.scope
     if scope.kind in {ScopeKind.STANDALONE, ScopeKind.PLACEMENT_GROUP}:
         raise Refused(
@@ -95,13 +95,13 @@ def _add_machines(draft: Draft, command: AddMachines) -> None:
     draft.add_machines(command.machines)
 
 
-def _configure(draft: Draft, command: Configure) -> None:
+def _configure(draft: ScopeDraft, command: Configure) -> None:
     if command.rules != draft.rules:
         draft.rules = command.rules
-        draft.facts.append(Fact(Did.CONFIGURED))
+        draft.facts.append(Fact(FactType.CONFIGURED))
 
 
-def _update_machine(draft: Draft, command: UpdateMachine) -> None:
+def _update_machine(draft: ScopeDraft, command: UpdateMachine) -> None:
     machine = draft.machine(command.machine)
     seconds, size, tags = command.terminate_seconds, command.size, command.tags
     after = changed(
@@ -114,14 +114,14 @@ def _update_machine(draft: Draft, command: UpdateMachine) -> None:
         _change(draft, after, "updated")
 
 
-def _link_machine(draft: Draft, command: LinkMachine) -> None:
+def _link_machine(draft: ScopeDraft, command: LinkMachine) -> None:
     machine = draft.machine(command.machine)
     if machine.resource and machine.resource != command.resource:
         raise Conflict("MachineExists", f"{machine.name!r} is known as {machine.resource!r}")
     _change(draft, changed(machine, resource=command.resource), f"is {command.resource}")
 
 
-def _apply_model(draft: Draft, command: ApplyModel) -> None:
+def _apply_model(draft: ScopeDraft, command: ApplyModel) -> None:
     for name in command.machines:
         machine = draft.machines[name]
         if machine.model != command.model:
@@ -134,7 +134,7 @@ def _apply_model(draft: Draft, command: ApplyModel) -> None:
             _change(draft, after, f"follows model {command.model}")
 
 
-def _set_protection(draft: Draft, command: SetProtection) -> None:
+def _set_protection(draft: ScopeDraft, command: SetProtection) -> None:
     for name in command.machines:
         machine = draft.machines[name]
         after = changed(machine, protected=command.protected, shielded=command.shielded)
@@ -143,26 +143,26 @@ def _set_protection(draft: Draft, command: SetProtection) -> None:
             _change(draft, after, "protected" if protected else "no longer protected")
 
 
-def _change(draft: Draft, machine: Machine, why: str) -> None:
+def _change(draft: ScopeDraft, machine: Machine, why: str) -> None:
     draft.own_machines()[machine.name] = machine
-    draft.facts.append(Fact(Did.MACHINE_CHANGED, machine=machine.name, why=why))
+    draft.facts.append(Fact(FactType.MACHINE_CHANGED, machine=machine.name, why=why))
 
 
 # --- What machines and operators say of events ---------------------------------------------------
 
 
-def _poll(draft: Draft, command: Poll) -> None:
+def _poll(draft: ScopeDraft, command: Poll) -> None:
     draft.poll(draft.now if command.at is None else min(command.at, draft.now))
 
 
-def _tell(draft: Draft, command: Tell) -> None:
+def _tell(draft: ScopeDraft, command: RecordDelivery) -> None:
     event = draft.events.get(command.event)
     if event:  # it may be over by now
         machines = ",".join(command.machines)
-        draft.facts.append(Fact(Did.TOLD, event.id, machines, event.operation))
+        draft.facts.append(Fact(FactType.TOLD, event.id, machines, event.operation))
 
 
-def _approve(draft: Draft, command: Approve) -> None:
+def _approve(draft: ScopeDraft, command: Approve) -> None:
     ids = dict.fromkeys(name.upper() for name in command.events)
     for name in ids:  # all known, or none approved (M13)
         if name not in draft.events:
@@ -171,7 +171,7 @@ def _approve(draft: Draft, command: Approve) -> None:
         draft.approve(draft.events[name], command.actor)
 
 
-def _cancel(draft: Draft, command: Cancel) -> None:
+def _cancel(draft: ScopeDraft, command: Cancel) -> None:
     event = draft.events.get(command.event.upper())
     if event is None:
         raise NotFound("UnknownEvent", _unknown(command.event))
@@ -195,29 +195,29 @@ def _unknown(event: str) -> str:
 # --- What the rest of the rules says --------------------------------------------------------------
 
 
-def _start_queued_delete(draft: Draft, command: StartQueuedDelete) -> None:
+def _start_queued_delete(draft: ScopeDraft, command: StartQueuedDelete) -> None:
     event = draft.events.get(command.event)
     if event and event.status is EventStatus.SCHEDULED:  # it may have timed out in the same breath
         draft.start(event, "approved")
 
 
-def _peer_approved(draft: Draft, command: PeerApproved) -> None:
+def _peer_approved(draft: ScopeDraft, command: PeerApproved) -> None:
     for event in _events_of(draft, command.operation):
         if event.status is EventStatus.SCHEDULED:
             draft.stop_awaiting(event, command.peer)
 
 
-def _cancel_operation(draft: Draft, command: CancelOperation) -> None:
+def _cancel_operation(draft: ScopeDraft, command: CancelOperation) -> None:
     for event in _events_of(draft, command.operation):
         if event.status is EventStatus.SCHEDULED:
             draft.cancel(event, command.reason)
 
 
-def _events_of(draft: Draft, operation: str) -> list[Event]:
+def _events_of(draft: ScopeDraft, operation: str) -> list[Event]:
     return [event for event in draft.events.values() if event.operation == operation]
 
 
-def _elapse(draft: Draft, _: Elapse) -> None:
+def _elapse(draft: ScopeDraft, _: AdvanceTime) -> None:
     for event in tuple(draft.events.values()):
         if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
             draft.time_out(event)
@@ -228,7 +228,7 @@ def _elapse(draft: Draft, _: Elapse) -> None:
         draft.disable()
 
 
-def _finish(draft: Draft, command: Finish) -> None:
+def _finish(draft: ScopeDraft, command: ReportImpact) -> None:
     impact = draft.impacts.get(command.machine)
     # A report for what is over already is a repeat: at least once is what drivers promise.
     if impact and impact.id == command.impact and impact.deadline is not None:
@@ -249,14 +249,14 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     ApplyModel: _apply_model,
     SetProtection: _set_protection,
     Poll: _poll,
-    Tell: _tell,
+    RecordDelivery: _tell,
     Approve: _approve,
     Cancel: _cancel,
     StartQueuedDelete: _start_queued_delete,
     PeerApproved: _peer_approved,
     CancelOperation: _cancel_operation,
-    Elapse: _elapse,
-    Finish: _finish,
+    AdvanceTime: _elapse,
+    ReportImpact: _finish,
     MaintainForRollout: announce,
-    **dict.fromkeys((kind for kind, _ in ORIGINS), announce),
+    **dict.fromkeys((kind for kind, _ in OPERATION_RULES), announce),
 }

@@ -45,5 +45,5 @@ class Unavailable(FairwarningError):
     status = 503
 
 
-class Broken(FairwarningError):
+class InvariantViolated(FairwarningError):
     """An invariant failed: writes stop, reads go on (IS4)."""

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Decision, Did, Fact, Progress, announcement
-from fairwarning.core.errors import Broken, NotFound
+from fairwarning.core.decision import Decision, Fact, FactType, OperationProgress, announcement
+from fairwarning.core.errors import InvariantViolated, NotFound
 from fairwarning.core.messages import (
     DeleteAnnounced,
     DeleteApproved,
@@ -38,7 +38,7 @@ from fairwarning.core.model import (
 from fairwarning.core.record import changed
 
 
-class Move(StrEnum):
+class EventTransition(StrEnum):
     """What can happen to an event."""
 
     ANNOUNCE = "announce"
@@ -49,14 +49,17 @@ class Move(StrEnum):
     END = "end"
 
 
-TRANSITIONS: dict[EventStatus | None, dict[Move, EventStatus | None]] = {
-    None: {Move.ANNOUNCE: EventStatus.SCHEDULED, Move.STRIKE: EventStatus.STARTED},
-    EventStatus.SCHEDULED: {
-        Move.START: EventStatus.STARTED,
-        Move.CANCEL: None,
-        Move.LAPSE: None,
+TRANSITIONS: dict[EventStatus | None, dict[EventTransition, EventStatus | None]] = {
+    None: {
+        EventTransition.ANNOUNCE: EventStatus.SCHEDULED,
+        EventTransition.STRIKE: EventStatus.STARTED,
     },
-    EventStatus.STARTED: {Move.END: None},
+    EventStatus.SCHEDULED: {
+        EventTransition.START: EventStatus.STARTED,
+        EventTransition.CANCEL: None,
+        EventTransition.LAPSE: None,
+    },
+    EventStatus.STARTED: {EventTransition.END: None},
 }
 """IL1, whole: what is not here cannot happen. None is "not in the document"."""
 
@@ -82,7 +85,7 @@ def due(scope: Scope) -> float | None:
     return min(times, default=None)
 
 
-class Draft:
+class ScopeDraft:
     """A scope while it is being decided. It works on copies, so the scope itself stays."""
 
     __slots__ = (
@@ -105,7 +108,7 @@ class Draft:
         self.facts: list[Fact] = []
         self.new_impacts: list[Impact] = []
         self.settled: list[str] = []
-        self.progress: dict[str, Progress] = {}
+        self.progress: dict[str, OperationProgress] = {}
         self.sends: list[Command] = []
         self.enabled_anew = False
 
@@ -126,23 +129,25 @@ class Draft:
 
     def announce(self, event: Event) -> None:
         """Give notice: the event is Scheduled and its machines' impacts wait for it."""
-        self._enter(event, Move.ANNOUNCE)
+        self._enter(event, EventTransition.ANNOUNCE)
         if event.queue:
             entry = PendingDelete(event=event.id, scope=self.scope.id, not_before=event.not_before)
             self.sends.append(DeleteAnnounced(set=event.queue, entry=entry))
 
     def strike(self, event: Event) -> None:
         """No notice: the event appears as Started."""
-        self._enter(event, Move.STRIKE)
+        self._enter(event, EventTransition.STRIKE)
         self._begin(event)
 
-    def _enter(self, event: Event, move: Move) -> None:
+    def _enter(self, event: Event, move: EventTransition) -> None:
         if event.id in self.events:
-            raise Broken("EventTwice", f"event {event.id} exists already (ID3)")
+            raise InvariantViolated("EventTwice", f"event {event.id} exists already (ID3)")
         if _next(None, move) is not event.status:
-            raise Broken("BadTransition", f"{move} does not make an event {event.status}")
+            raise InvariantViolated(
+                "BadTransition", f"{move} does not make an event {event.status}"
+            )
         self.events[event.id] = event
-        did = Did.SCHEDULED if move is Move.ANNOUNCE else Did.STARTED
+        did = FactType.SCHEDULED if move is EventTransition.ANNOUNCE else FactType.STARTED
         self._fact(did, event, announcement(event))
         if event.impact is not None:
             for name in event.resources:
@@ -153,7 +158,7 @@ class Draft:
         if event.status is EventStatus.STARTED or event.approved_by:
             return
         self.events[event.id] = event = changed(event, approved_by=actor)
-        self._fact(Did.APPROVED, event, actor)
+        self._fact(FactType.APPROVED, event, actor)
         self._tell_peers(event)
         if event.queue:
             self.sends.append(DeleteApproved(set=event.queue, event=event.id))
@@ -166,21 +171,23 @@ class Draft:
             return
         awaits = tuple(p for p in event.awaits if p != peer)
         self.events[event.id] = event = changed(event, awaits=awaits)
-        self._fact(Did.PEER_APPROVED, event, peer)
+        self._fact(FactType.PEER_APPROVED, event, peer)
         if event.approved_by and not awaits:
             self.start(event, "approved")
 
     def start(self, event: Event, why: str) -> None:
         """Scheduled becomes Started and the impacts may begin; advice simply lapses."""
         if not event.approved_by and self.now < event.not_before:
-            raise Broken("StartedEarly", f"event {event.id} has neither approval nor time (IL2)")
+            raise InvariantViolated(
+                "StartedEarly", f"event {event.id} has neither approval nor time (IL2)"
+            )
         if event.impact is None:
-            self._leave(event, Move.LAPSE, why)
+            self._leave(event, EventTransition.LAPSE, why)
             return
-        status = _next(event.status, Move.START)
+        status = _next(event.status, EventTransition.START)
         assert status is not None
         self.events[event.id] = event = changed(event, status=status)
-        self._fact(Did.STARTED, event, why)
+        self._fact(FactType.STARTED, event, why)
         self._begin(event)
 
     def time_out(self, event: Event) -> None:
@@ -193,11 +200,11 @@ class Draft:
         """It will not happen: the event goes and so do its waiting impacts."""
         if event.impact is not None:
             self._drop_impacts(event)
-            self._count(Progress(event.operation, cancelled=len(event.resources), why=why))
+            self._count(OperationProgress(event.operation, cancelled=len(event.resources), why=why))
             for name in event.resources:
                 self._tell_stays(name, event.impact, why)
         self._dequeue(event)
-        self._leave(event, Move.CANCEL, why)
+        self._leave(event, EventTransition.CANCEL, why)
 
     def displace(self, event: Event, names: set[str], why: str) -> None:
         """Cancel an event because some of its machines go; the rest get a new notice (E5)."""
@@ -208,8 +215,8 @@ class Draft:
             return
         self._drop_impacts(event)
         gone = len(event.resources) - len(rest)
-        self._count(Progress(event.operation, planned=-len(rest), cancelled=gone, why=why))
-        self._leave(event, Move.CANCEL, why)
+        self._count(OperationProgress(event.operation, planned=-len(rest), cancelled=gone, why=why))
+        self._leave(event, EventTransition.CANCEL, why)
         again = changed(
             event,
             id=guid(event.id, *rest),
@@ -236,9 +243,9 @@ class Draft:
             for peer in event.peers
         )
 
-    def _leave(self, event: Event, move: Move, why: str) -> None:
+    def _leave(self, event: Event, move: EventTransition, why: str) -> None:
         if _next(event.status, move) is not None:
-            raise Broken("BadTransition", f"{move} does not end event {event.id}")
+            raise InvariantViolated("BadTransition", f"{move} does not end event {event.id}")
         del self.events[event.id]
         self._fact(_LEFT[move], event, why)
 
@@ -247,7 +254,7 @@ class Draft:
     def plan(self, name: str, kind: ImpactKind, operation: str, event: Event | None) -> None:
         """Put an impact on a machine: to wait for its event, or (without one) to begin at once."""
         if name in self.impacts:
-            raise Broken("ImpactTwice", f"{name} has an unfinished impact already (E5)")
+            raise InvariantViolated("ImpactTwice", f"{name} has an unfinished impact already (E5)")
         impact = Impact(
             id=f"{event.id if event else guid(operation, self.scope.id)}:{name}",
             scope=self.scope.id,
@@ -258,7 +265,7 @@ class Draft:
             duration_seconds=event.duration_seconds if event else limits.UNKNOWN_DURATION,
         )
         self.impacts[name] = impact
-        self._count(Progress(operation, planned=1))
+        self._count(OperationProgress(operation, planned=1))
         if event is None:
             self._carry_out(impact)
 
@@ -272,7 +279,7 @@ class Draft:
         self.impacts[impact.machine] = impact
         self.new_impacts.append(impact)
         self.facts.append(
-            Fact(Did.BEGUN, impact.event, impact.machine, impact.operation, impact.kind)
+            Fact(FactType.BEGUN, impact.event, impact.machine, impact.operation, impact.kind)
         )
 
     def finish(self, impact: Impact, error: str) -> None:
@@ -280,8 +287,8 @@ class Draft:
         del self.impacts[impact.machine]
         self.settled.append(impact.id)
         done, failed = (0, 1) if error else (1, 0)
-        self._count(Progress(impact.operation, done=done, failed=failed, why=error))
-        did = Did.FAILED if error else Did.CARRIED_OUT
+        self._count(OperationProgress(impact.operation, done=done, failed=failed, why=error))
+        did = FactType.FAILED if error else FactType.CARRIED_OUT
         self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
         if error:
             self._tell_stays(impact.machine, impact.kind, error)
@@ -289,7 +296,7 @@ class Draft:
             self._leave_behind(self.machines[impact.machine], impact.kind)
         event = self.events.get(impact.event)
         if event and not any(self._holds(event, name) for name in event.resources):
-            self._leave(event, Move.END, "carried out")
+            self._leave(event, EventTransition.END, "carried out")
 
     def _tell_stays(self, name: str, kind: ImpactKind, why: str) -> None:
         """A machine that was to go does not: its set and whoever waits for that must know."""
@@ -311,7 +318,7 @@ class Draft:
         if deleted:  # IL11: its identity answers no more
             del self.own_machines()[machine.name]
             self._drop_advice(machine.name)
-            self.facts.append(Fact(Did.MACHINE_REMOVED, machine=machine.name))
+            self.facts.append(Fact(FactType.MACHINE_REMOVED, machine=machine.name))
             if self.scope.owner:
                 self.sends.append(InstanceDeleted(set=self.scope.owner))
             if machine.resource:
@@ -321,7 +328,7 @@ class Draft:
             if power is not machine.power:
                 self.own_machines()[machine.name] = changed(machine, power=power)
 
-    def _count(self, progress: Progress) -> None:
+    def _count(self, progress: OperationProgress) -> None:
         so_far = self.progress.get(progress.operation)
         self.progress[progress.operation] = so_far.plus(progress) if so_far else progress
 
@@ -329,7 +336,7 @@ class Draft:
         """Advice is for a machine that can still leave."""
         for event in tuple(self.events.values()):
             if event.impact is None and name in event.resources:
-                self._leave(event, Move.LAPSE, "the machine is gone")
+                self._leave(event, EventTransition.LAPSE, "the machine is gone")
 
     # --- The feature itself ---
 
@@ -342,12 +349,12 @@ class Draft:
         self.incarnation = 1
         self.enabled_anew = True
         self.ready_at = self.now + self.rules.enable_delay_seconds
-        self.facts.append(Fact(Did.ENABLED))
+        self.facts.append(Fact(FactType.ENABLED))
 
     def disable(self) -> None:
         """Nobody asked for a day: off. Events that exist run out (M15)."""
         self.incarnation = 0
-        self.facts.append(Fact(Did.DISABLED))
+        self.facts.append(Fact(FactType.DISABLED))
 
     # --- The outcome ---
 
@@ -356,9 +363,9 @@ class Draft:
         own = self.own_machines()
         for machine in machines:
             own[machine.name] = changed(machine, created_at=self.now)
-            self.facts.append(Fact(Did.MACHINE_ADDED, machine=machine.name))
+            self.facts.append(Fact(FactType.MACHINE_ADDED, machine=machine.name))
 
-    def _fact(self, did: Did, event: Event, why: str) -> None:
+    def _fact(self, did: FactType, event: Event, why: str) -> None:
         self.facts.append(Fact(did, event.id, ",".join(event.resources), event.operation, why))
 
     def _visible_change(self) -> bool:
@@ -371,7 +378,7 @@ class Draft:
     def decision(self) -> Decision:
         """Close the draft: incarnation (M11), and the whole bundle."""
         if self.polled_at == self.scope.polled_at and all(
-            fact.did is Did.TOLD for fact in self.facts
+            fact.did is FactType.TOLD for fact in self.facts
         ):
             return Decision(self.scope, tuple(self.facts))
         if self.incarnation and not self.enabled_anew and self._visible_change():
@@ -387,7 +394,7 @@ class Draft:
             ready_at=self.ready_at,
         )
         if self.scope.kind is ScopeKind.STANDALONE and not self.machines:
-            self.facts.append(Fact(Did.SCOPE_REMOVED))
+            self.facts.append(Fact(FactType.SCOPE_REMOVED))
             scope = None
         return Decision(
             scope,
@@ -399,14 +406,20 @@ class Draft:
         )
 
 
-_LEFT = {Move.CANCEL: Did.CANCELLED, Move.LAPSE: Did.LAPSED, Move.END: Did.ENDED}
+_LEFT = {
+    EventTransition.CANCEL: FactType.CANCELLED,
+    EventTransition.LAPSE: FactType.LAPSED,
+    EventTransition.END: FactType.ENDED,
+}
 
 
-def _next(status: EventStatus | None, move: Move) -> EventStatus | None:
+def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | None:
     try:
         return TRANSITIONS[status][move]
     except KeyError:
-        raise Broken("BadTransition", f"an event that is {status} cannot {move} (IL1)") from None
+        raise InvariantViolated(
+            "BadTransition", f"an event that is {status} cannot {move} (IL1)"
+        ) from None
 
 
 def _shown(event: Event | None) -> EventStatus | None:

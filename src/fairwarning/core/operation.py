@@ -1,18 +1,20 @@
 """Operations from acceptance to their end: they may span scopes, and end exactly once (IC1)."""
 
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Did, Fact, Progress, Turn
-from fairwarning.core.errors import Broken
+from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
+from fairwarning.core.errors import InvariantViolated
 from fairwarning.core.messages import RemovalFailed, StepEnded, TargetDeleted
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 
 
-def settle(operation: Operation, progress: Progress, now: float) -> Turn:
+def settle(operation: Operation, progress: OperationProgress, now: float) -> EntityDecision:
     """Count what was planned or ended; end the operation if nothing is left to do."""
     if operation.status is not OperationStatus.RUNNING:
-        raise Broken("OperationOver", f"operation {operation.id} has ended already (IC1)")
-    so_far = Progress(
+        raise InvariantViolated(
+            "OperationOver", f"operation {operation.id} has ended already (IC1)"
+        )
+    so_far = OperationProgress(
         operation.id,
         operation.planned,
         operation.done,
@@ -33,10 +35,10 @@ def settle(operation: Operation, progress: Progress, now: float) -> Turn:
         ended_at=None if status is OperationStatus.RUNNING else now,
     )
     if status is OperationStatus.RUNNING:
-        return Turn(after)
+        return EntityDecision(after)
     why = f"{status}: {after.error}" if after.error else status.value
-    fact = Fact(Did.OPERATION_ENDED, operation=after.id, why=why)
-    return Turn(after, (fact,), _ending(after))
+    fact = Fact(FactType.OPERATION_ENDED, operation=after.id, why=why)
+    return EntityDecision(after, (fact,), _ending(after))
 
 
 def _ending(operation: Operation) -> tuple[Command, ...]:
@@ -48,7 +50,7 @@ def _ending(operation: Operation) -> tuple[Command, ...]:
     return tuple(kind(resource=resource) for resource in operation.removes)
 
 
-def _status(total: Progress) -> OperationStatus:
+def _status(total: OperationProgress) -> OperationStatus:
     if total.done + total.failed + total.cancelled < total.planned:
         return OperationStatus.RUNNING
     if total.failed:

@@ -14,12 +14,12 @@ Check = Callable[[object], str | None]
 V = TypeVar("V")
 
 
-def must(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses.field` itself)
+def required(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses.field` itself)
     """A field whose values from outside are checked; see `commands.validate`."""
     return field(metadata={"check": check}, **default)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, must))
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, required))
 def record(kind: type[V]) -> type[V]:
     """Make a class a record; its fields are given by name, and it may be held weakly."""
     return dataclass(slots=True, weakref_slot=True, kw_only=True)(kind)

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from fairwarning.core.commands import Command, Remove, ResourceCommand, Write
-from fairwarning.core.decision import Did, Fact, Progress, Turn
+from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.messages import (
     AwaitRemoval,
@@ -18,7 +18,7 @@ from fairwarning.core.model import ImpactKind, Resource, ScaleSet, Scope
 from fairwarning.core.record import changed
 
 
-class World(Protocol):
+class EntityReader(Protocol):
     """Whoever lets us read what a resource stands for."""
 
     def read(self, scope: str) -> Scope | None: ...
@@ -28,7 +28,9 @@ class World(Protocol):
     def resource(self, name: str) -> Resource | None: ...
 
 
-def decide(resource: Resource | None, command: ResourceCommand, now: float, world: World) -> Turn:
+def decide(
+    resource: Resource | None, command: ResourceCommand, now: float, world: EntityReader
+) -> EntityDecision:
     """What `command` does to the resource, and sends to what it stands for."""
     if isinstance(command, Write):
         return _write(resource, command, now, world)
@@ -46,7 +48,9 @@ def decide(resource: Resource | None, command: ResourceCommand, now: float, worl
     return _target_deleted(resource, world)
 
 
-def _write(resource: Resource | None, command: Write, now: float, world: World) -> Turn:
+def _write(
+    resource: Resource | None, command: Write, now: float, world: EntityReader
+) -> EntityDecision:
     if command.at is not None and command.at != (resource.version if resource else 0):
         raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
     if resource is not None:
@@ -66,8 +70,8 @@ def _write(resource: Resource | None, command: Write, now: float, world: World) 
         set=command.set,
         written_at=now,
     )
-    fact = Fact(Did.RESOURCE_WRITTEN, operation=command.operation)
-    return Turn(written, (fact,), (*command.follow, *_links(resource, written)))
+    fact = Fact(FactType.RESOURCE_WRITTEN, operation=command.operation)
+    return EntityDecision(written, (fact,), (*command.follow, *_links(resource, written)))
 
 
 def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
@@ -81,7 +85,7 @@ def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
     return (LinkSet(set=after.set, resource=after.id),) if after.set else ()
 
 
-def _remove(resource: Resource, command: Remove, world: World) -> Turn:
+def _remove(resource: Resource, command: Remove, world: EntityReader) -> EntityDecision:
     _check_not_being_removed(resource)
     scope = world.read(resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
@@ -91,18 +95,22 @@ def _remove(resource: Resource, command: Remove, world: World) -> Turn:
     waits = tuple(
         AwaitRemoval(resource=name, operation=command.operation) for name in command.awaits
     )
-    return Turn(changed(resource, doomed=command.operation), (), (*command.follow, *waits))
+    return EntityDecision(
+        changed(resource, doomed=command.operation), (), (*command.follow, *waits)
+    )
 
 
-def _await_removal(resource: Resource, command: AwaitRemoval, world: World) -> Turn:
+def _await_removal(
+    resource: Resource, command: AwaitRemoval, world: EntityReader
+) -> EntityDecision:
     if not _is_being_removed(resource, world):  # it did when somebody looked: let them look again
         raise Conflict("Changed", f"{resource.name!r} is not being removed any more")
     awaited = (*resource.awaited, command.operation)
-    waits = Progress(command.operation, planned=1)
-    return Turn(changed(resource, awaited=awaited), progress=(waits,))
+    waits = OperationProgress(command.operation, planned=1)
+    return EntityDecision(changed(resource, awaited=awaited), progress=(waits,))
 
 
-def _is_being_removed(resource: Resource, world: World) -> bool:
+def _is_being_removed(resource: Resource, world: EntityReader) -> bool:
     """Whether what it stands for is on its way out."""
     if resource.machine:
         scope = world.read(resource.scope)
@@ -114,21 +122,21 @@ def _is_being_removed(resource: Resource, world: World) -> bool:
     return bool(resource.doomed)
 
 
-def _target_deleted(resource: Resource, world: World) -> Turn:
+def _target_deleted(resource: Resource, world: EntityReader) -> EntityDecision:
     sends: tuple[Command, ...] = ()
     if resource.scope and not resource.machine:
         scope = world.read(resource.scope)
         if scope and scope.machines:  # somebody put one in meanwhile
             return _keep(changed(resource, doomed=""), "machines were added to it")
         sends = (RemoveEmptyScope(scope=resource.scope),)
-    done = tuple(Progress(one, done=1) for one in resource.awaited)
-    return Turn(None, (Fact(Did.RESOURCE_REMOVED),), sends, progress=done)
+    done = tuple(OperationProgress(one, done=1) for one in resource.awaited)
+    return EntityDecision(None, (Fact(FactType.RESOURCE_REMOVED),), sends, progress=done)
 
 
-def _keep(resource: Resource, why: str) -> Turn:
+def _keep(resource: Resource, why: str) -> EntityDecision:
     """It stays: whoever waits for its end has failed."""
-    failed = tuple(Progress(one, failed=1, why=why) for one in resource.awaited)
-    return Turn(changed(resource, awaited=()), progress=failed)
+    failed = tuple(OperationProgress(one, failed=1, why=why) for one in resource.awaited)
+    return EntityDecision(changed(resource, awaited=()), progress=failed)
 
 
 def _check_not_being_removed(resource: Resource) -> None:

@@ -16,7 +16,7 @@ from fairwarning.core.commands import (
     RetryLane,
     StartRollout,
 )
-from fairwarning.core.decision import Did, Fact, Turn
+from fairwarning.core.decision import EntityDecision, Fact, FactType
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.lifecycle import whole_seconds
 from fairwarning.core.messages import (
@@ -36,7 +36,7 @@ from fairwarning.core.model import (
     RolloutStatus,
     Scope,
 )
-from fairwarning.core.origins import event_type, notice_seconds
+from fairwarning.core.operation_rules import event_type, notice_seconds
 from fairwarning.core.record import changed
 
 Read = Callable[[str], Scope | None]
@@ -99,7 +99,9 @@ def _lanes(steps: list[dict[str, list[Machine]]]) -> list[list[Step]]:
 # --- The rollout ---------------------------------------------------------------------------------
 
 
-def _start(rollout: Rollout | None, command: StartRollout, read: Read, now: float) -> Turn:
+def _start(
+    rollout: Rollout | None, command: StartRollout, read: Read, now: float
+) -> EntityDecision:
     """Plan it and set the first lanes going."""
     if rollout is not None:
         raise Conflict("RolloutExists", f"there is a rollout {rollout.id!r} already")
@@ -126,10 +128,10 @@ def _start(rollout: Rollout | None, command: StartRollout, read: Read, now: floa
         for n, steps in zip(count(), lanes, strict=False)
     )
     going, sends = _fill(born)
-    return Turn(going, (Fact(Did.ROLLOUT_STARTED),), sends, entities)
+    return EntityDecision(going, (Fact(FactType.ROLLOUT_STARTED),), sends, entities)
 
 
-def decide(rollout: Rollout | None, command: Command, read: Read, now: float) -> Turn:
+def decide(rollout: Rollout | None, command: Command, read: Read, now: float) -> EntityDecision:
     """What `command` does to the rollout itself; its lanes do the work."""
     if isinstance(command, StartRollout):
         return _start(rollout, command, read, now)
@@ -143,32 +145,34 @@ def decide(rollout: Rollout | None, command: Command, read: Read, now: float) ->
         case AbortRollout():
             return _abort(rollout)
         case LanePaused():
-            return Turn(changed(rollout, waiting=(*rollout.waiting, command.lane)))
+            return EntityDecision(changed(rollout, waiting=(*rollout.waiting, command.lane)))
         case LaneProgressed():
             return _lane_progressed(rollout, command, now)
         case _:
             raise AssertionError(command)
 
 
-def _pause(rollout: Rollout) -> Turn:
+def _pause(rollout: Rollout) -> EntityDecision:
     _check_status(rollout, RolloutStatus.RUNNING, "paused")
-    return Turn(changed(rollout, status=RolloutStatus.PAUSED), (Fact(Did.ROLLOUT_PAUSED),))
+    return EntityDecision(
+        changed(rollout, status=RolloutStatus.PAUSED), (Fact(FactType.ROLLOUT_PAUSED),)
+    )
 
 
-def _resume(rollout: Rollout) -> Turn:
+def _resume(rollout: Rollout) -> EntityDecision:
     _check_status(rollout, RolloutStatus.PAUSED, "resumed")
     waiting = rollout.waiting
     going, sends = _fill(changed(rollout, status=RolloutStatus.RUNNING, why="", waiting=()))
     woken = tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in waiting)
-    return Turn(going, (Fact(Did.ROLLOUT_RESUMED),), woken + sends)
+    return EntityDecision(going, (Fact(FactType.ROLLOUT_RESUMED),), woken + sends)
 
 
-def _abort(rollout: Rollout) -> Turn:
+def _abort(rollout: Rollout) -> EntityDecision:
     if rollout.status not in {RolloutStatus.RUNNING, RolloutStatus.PAUSED}:
         _check_status(rollout, RolloutStatus.RUNNING, "aborted")
     sends = tuple(AbortLane(lane=_lane_id(rollout.id, n)) for n in rollout.running)
     aborted = changed(rollout, status=RolloutStatus.ABORTED, waiting=())
-    return Turn(aborted, (Fact(Did.ROLLOUT_ABORTED),), sends)
+    return EntityDecision(aborted, (Fact(FactType.ROLLOUT_ABORTED),), sends)
 
 
 def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:
@@ -178,7 +182,7 @@ def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:
         )
 
 
-def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> Turn:
+def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> EntityDecision:
     rollout = changed(
         rollout,
         done=rollout.done + command.done,
@@ -188,19 +192,19 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> T
     facts: tuple[Fact, ...] = ()
     if command.failed and rollout.status is RolloutStatus.RUNNING and (why := _too_many(rollout)):
         rollout = changed(rollout, status=RolloutStatus.PAUSED, why=why)
-        facts = (Fact(Did.ROLLOUT_PAUSED, why=why),)
+        facts = (Fact(FactType.ROLLOUT_PAUSED, why=why),)
     if not command.ended:
-        return Turn(rollout, facts)
+        return EntityDecision(rollout, facts)
     running = tuple(n for n in rollout.running if n != command.lane)
     rollout, sends = _fill(changed(rollout, running=running))
     if rollout.running or (
         rollout.next_lane < rollout.lanes and rollout.status is not RolloutStatus.ABORTED
     ):
-        return Turn(rollout, facts, sends)
+        return EntityDecision(rollout, facts, sends)
     aborted = rollout.status is RolloutStatus.ABORTED
     status = RolloutStatus.ABORTED if aborted else RolloutStatus.DONE
     ended = changed(rollout, status=status, ended_at=now)
-    return Turn(ended, (*facts, Fact(Did.ROLLOUT_ENDED, why=status)))
+    return EntityDecision(ended, (*facts, Fact(FactType.ROLLOUT_ENDED, why=status)))
 
 
 def _too_many(rollout: Rollout) -> str:
@@ -238,7 +242,7 @@ def _known(read: Read, scope: str) -> Scope:
 
 def decide_lane(
     lane: Lane | None, rollout: Rollout | None, command: Command, read: Read, now: float
-) -> Turn:
+) -> EntityDecision:
     """What `command` does to a lane: at most one of its steps is under way at any time."""
     if lane is None or rollout is None:
         name = getattr(command, "lane", "")
@@ -248,7 +252,7 @@ def decide_lane(
             return _advance(lane, rollout, read, now)
         case RetryLane():
             if lane.retry_at is None or now < lane.retry_at:
-                return Turn(lane)
+                return EntityDecision(lane)
             return _advance(changed(lane, retry_at=None), rollout, read, now)
         case StepEnded():
             return _step_ended(lane, rollout, command)
@@ -258,11 +262,11 @@ def decide_lane(
             raise AssertionError(command)
 
 
-def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> Turn:
+def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> EntityDecision:
     if rollout.status is RolloutStatus.ABORTED:
         return _end_lane(lane, rollout, skipped=0)
     if rollout.status is RolloutStatus.PAUSED:
-        return Turn(lane, (), (LanePaused(rollout=rollout.id, lane=lane.number),))
+        return EntityDecision(lane, (), (LanePaused(rollout=rollout.id, lane=lane.number),))
     skipped = 0
     for position in range(lane.position, len(lane.steps)):
         planned = lane.steps[position]
@@ -283,24 +287,24 @@ def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
     return (LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped),)
 
 
-def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> Turn:
+def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> EntityDecision:
     busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
         return _defer(lane, busy, now)
-    fact = Fact(Did.STEP_BEGUN, operation=_step_id(lane))
-    return Turn(
+    fact = Fact(FactType.STEP_BEGUN, operation=_step_id(lane))
+    return EntityDecision(
         changed(lane, hitting=True, deferred=0),
         (fact,),
         tuple(_maintenance(lane, rollout, step, read, now)),
     )
 
 
-def _defer(lane: Lane, busy: list[str], now: float) -> Turn:
+def _defer(lane: Lane, busy: list[str], now: float) -> EntityDecision:
     wait = limits.ROLLOUT_RETRY_SECONDS * 2 ** min(lane.deferred, 10)
     retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
     # Journal the first time only: the rest is more of the same.
-    facts = () if lane.deferred else (Fact(Did.STEP_DEFERRED, machine=",".join(busy)),)
-    return Turn(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
+    facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machine=",".join(busy)),)
+    return EntityDecision(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
 
 
 def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
@@ -350,7 +354,7 @@ def _present(step: Step, read: Read) -> Step:
     return present
 
 
-def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> Turn:
+def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecision:
     counted = LaneProgressed(
         rollout=rollout.id,
         lane=lane.number,
@@ -359,23 +363,23 @@ def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> Turn:
         skipped=command.cancelled,
     )
     after = changed(lane, position=lane.position + 1, hitting=False)
-    fact = Fact(Did.STEP_ENDED, operation=_step_id(lane))
-    return Turn(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
+    fact = Fact(FactType.STEP_ENDED, operation=_step_id(lane))
+    return EntityDecision(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
 
 
-def _abort_lane(lane: Lane, rollout: Rollout) -> Turn:
+def _abort_lane(lane: Lane, rollout: Rollout) -> EntityDecision:
     if not lane.hitting:
         return _end_lane(lane, rollout, skipped=0)
     sends = tuple(
         CancelOperation(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
         for scope in lane.steps[lane.position]
     )
-    return Turn(lane, (), sends)
+    return EntityDecision(lane, (), sends)
 
 
-def _end_lane(lane: Lane, rollout: Rollout, skipped: int) -> Turn:
+def _end_lane(lane: Lane, rollout: Rollout, skipped: int) -> EntityDecision:
     counted = LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped, ended=True)
-    return Turn(None, (), (counted,))
+    return EntityDecision(None, (), (counted,))
 
 
 def _step_id(lane: Lane) -> str:

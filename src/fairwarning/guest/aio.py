@@ -11,18 +11,18 @@ from fairwarning.guest import session
 from fairwarning.guest.client import CONNECT_SECONDS
 from fairwarning.guest.conversation import (
     PATIENCE_SECONDS,
+    ConnectionLost,
     Conversation,
-    Lost,
-    Pause,
     Reply,
     Script,
     Step,
+    Wait,
 )
-from fairwarning.guest.endpoint import Endpoint
+from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.session import Answer, Ask
-from fairwarning.guest.watch import Change, changes
+from fairwarning.guest.session import HttpRequest, HttpResponse
+from fairwarning.guest.watch import EventChange, changes
 
 _LINE_BYTES = 16 * 1024
 _HEADERS = 100
@@ -81,7 +81,7 @@ class AsyncScheduledEvents:
         """Return when the document is another than last time, or the timeout has passed."""
         return await self._run(self._talk.wait(timeout))
 
-    async def watch(self) -> AsyncGenerator[Change, None]:
+    async def watch(self) -> AsyncGenerator[EventChange, None]:
         """What happens to events, one by one, for ever; first of all what is planned already."""
         known: Document | None = None
         while True:
@@ -111,23 +111,23 @@ class AsyncScheduledEvents:
             reply = await self._do(step)
 
     async def _do(self, step: Step) -> Reply:
-        if isinstance(step, Pause):
+        if isinstance(step, Wait):
             await asyncio.sleep(step.seconds)
             return None
         try:
             return await self._wire.send(step)
         except (OSError, ValueError, EOFError, TimeoutError) as error:
-            return Lost(str(error) or type(error).__name__)
+            return ConnectionLost(str(error) or type(error).__name__)
 
 
 class _Wire:
     """One connection, kept as long as it lasts."""
 
-    def __init__(self, where: Endpoint) -> None:
+    def __init__(self, where: EndpointAddress) -> None:
         self._where = where
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def send(self, ask: Ask) -> Answer:
+    async def send(self, ask: HttpRequest) -> HttpResponse:
         """Send a request and read its answer whole."""
         kept = self._streams is not None
         try:
@@ -139,7 +139,7 @@ class _Wire:
                 raise
             return await self._exchange(ask)  # it was closed while nothing was asked: once more
 
-    async def _exchange(self, ask: Ask) -> Answer:
+    async def _exchange(self, ask: HttpRequest) -> HttpResponse:
         try:
             if self._streams is None:
                 async with asyncio.timeout(CONNECT_SECONDS):
@@ -164,9 +164,9 @@ class _Wire:
             return await asyncio.open_unix_connection(where.socket, limit=_LINE_BYTES)
         return await asyncio.open_connection(where.host, where.port, limit=_LINE_BYTES)
 
-    def _request(self, ask: Ask) -> bytes:
+    def _request(self, ask: HttpRequest) -> bytes:
         where = self._where
-        host = str(Endpoint(where.host, where.port)).removeprefix("http://") or "localhost"
+        host = str(EndpointAddress(where.host, where.port)).removeprefix("http://") or "localhost"
         headers = {"Host": host if not where.socket else "localhost", **ask.headers}
         if ask.body:
             headers["Content-Length"] = str(len(ask.body))
@@ -181,7 +181,7 @@ class _Wire:
             self._streams = None
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answer:
+async def _answer(reader: asyncio.StreamReader) -> HttpResponse:
     while True:
         protocol, _, rest = (await _line(reader)).partition(" ")
         status = int(rest[:3])
@@ -192,7 +192,7 @@ async def _answer(reader: asyncio.StreamReader) -> Answer:
             break
     if protocol == "HTTP/1.0":
         headers.setdefault("connection", "close")
-    return Answer(status, headers, await _body(reader, status, headers))
+    return HttpResponse(status, headers, await _body(reader, status, headers))
 
 
 async def _line(reader: asyncio.StreamReader) -> str:

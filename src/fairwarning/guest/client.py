@@ -10,18 +10,18 @@ from typing import Self, TypeVar
 from fairwarning.guest import session
 from fairwarning.guest.conversation import (
     PATIENCE_SECONDS,
+    ConnectionLost,
     Conversation,
-    Lost,
-    Pause,
     Reply,
     Script,
     Step,
+    Wait,
 )
-from fairwarning.guest.endpoint import Endpoint
+from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.session import Answer, Ask
-from fairwarning.guest.watch import Change, changes
+from fairwarning.guest.session import HttpRequest, HttpResponse
+from fairwarning.guest.watch import EventChange, changes
 
 CONNECT_SECONDS = 5.0
 
@@ -84,7 +84,7 @@ class ScheduledEvents:
         """
         return self._run(self._talk.wait(timeout))
 
-    def watch(self) -> Iterator[Change]:
+    def watch(self) -> Iterator[EventChange]:
         """What happens to events, one by one, for ever; first of all what is planned already."""
         known: Document | None = None
         while True:
@@ -113,23 +113,23 @@ class ScheduledEvents:
             reply = self._do(step)
 
     def _do(self, step: Step) -> Reply:
-        if isinstance(step, Pause):
+        if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
         try:
             return self._wire.send(step)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            return Lost(str(error) or type(error).__name__)
+            return ConnectionLost(str(error) or type(error).__name__)
 
 
 class _Wire:
     """One connection, kept as long as it lasts. `http.client` knows nothing of proxies."""
 
-    def __init__(self, where: Endpoint) -> None:
+    def __init__(self, where: EndpointAddress) -> None:
         self._where = where
         self._connection: http.client.HTTPConnection | None = None
 
-    def send(self, ask: Ask) -> Answer:
+    def send(self, ask: HttpRequest) -> HttpResponse:
         """Send a request and read its answer whole."""
         if self._connection is not None:
             try:
@@ -146,7 +146,7 @@ class _Wire:
             self.close()
             raise
 
-    def _exchange(self, connection: http.client.HTTPConnection, ask: Ask) -> Answer:
+    def _exchange(self, connection: http.client.HTTPConnection, ask: HttpRequest) -> HttpResponse:
         if connection.sock is None:
             connection.connect()
         connection.sock.settimeout(ask.seconds)
@@ -157,7 +157,7 @@ class _Wire:
         headers = {name.lower(): value for name, value in response.getheaders()}
         if response.will_close:
             self.close()
-        return Answer(response.status, headers, body)
+        return HttpResponse(response.status, headers, body)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -166,7 +166,7 @@ class _Wire:
             self._connection = None
 
 
-def _connection(where: Endpoint) -> http.client.HTTPConnection:
+def _connection(where: EndpointAddress) -> http.client.HTTPConnection:
     if where.socket:
         return _UnixConnection(where.socket)
     return http.client.HTTPConnection(where.host, where.port, timeout=CONNECT_SECONDS)

@@ -12,7 +12,7 @@ from typing import TypeVar
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest import session
 from fairwarning.guest.events import Document
-from fairwarning.guest.session import Answer, Ask, Session
+from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 
 PATIENCE_SECONDS = 70.0  # Azure restarts its endpoint for as long as that
 _FOREVER = float("inf")
@@ -23,21 +23,21 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Wait:
     """Do nothing for so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ConnectionLost:
     """There was no answer, or half of one."""
 
     why: str
 
 
-Step = Ask | Pause
-Reply = Answer | Lost | None
+Step = HttpRequest | Wait
+Reply = HttpResponse | ConnectionLost | None
 Script = Generator[Step, Reply, T]
 """Yields steps, is sent a reply for each (None after a pause), and returns what it came to."""
 
@@ -54,7 +54,7 @@ class Conversation:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._now = now
-        self._session = Session(version=version, every=every)
+        self._session = PollState(version=version, every=every)
         self._version = version
         self._patience = patience
         self._every = every
@@ -101,7 +101,7 @@ class Conversation:
         pause = self._session.pause(self._now())
         left = max(0.0, ends - self._now())
         if pause > 0:
-            yield Pause(min(pause, left))
+            yield Wait(min(pause, left))
             if pause > left:
                 return False
         left = max(0.0, ends - self._now())
@@ -109,11 +109,11 @@ class Conversation:
         if hold:
             ask = replace(ask, seconds=min(ask.seconds, left + _GRACE_SECONDS))
         reply = yield ask
-        if isinstance(reply, Answer):
+        if isinstance(reply, HttpResponse):
             known = self._session.learned(ask, reply, self._now())
             self.read_at = self._now() if known else self.read_at
             return known
-        assert isinstance(reply, Lost)
+        assert isinstance(reply, ConnectionLost)
         self._session.failed(reply.why, self._now())
         return False
 
@@ -130,12 +130,14 @@ class Conversation:
         if ids:
             yield from self._persist(session.approval(ids, self._version))
 
-    def _persist(self, ask: Ask, good: Callable[[Answer], bool] = lambda _: True) -> Script[Answer]:
+    def _persist(
+        self, ask: HttpRequest, good: Callable[[HttpResponse], bool] = lambda _: True
+    ) -> Script[HttpResponse]:
         """The answer to what must be answered; trouble is borne with patience."""
         ends, pause = self._now() + self._patience, 1.0
         while True:
             reply = yield ask
-            if isinstance(reply, Answer):
+            if isinstance(reply, HttpResponse):
                 if reply.status == HTTPStatus.OK and good(reply):
                     return reply
                 trouble = f"the answer was {reply.status} {session.said(reply)}".strip()
@@ -143,15 +145,15 @@ class Conversation:
                     raise Refused("Refused", f"the endpoint refused; {trouble}")
                 pause = max(pause, session.after(reply))
             else:
-                assert isinstance(reply, Lost)
+                assert isinstance(reply, ConnectionLost)
                 trouble = f"there was no answer ({reply.why})"
             if self._now() + pause > ends:
                 raise Unavailable("NoAnswer", f"the endpoint does not do it; last time {trouble}")
-            yield Pause(pause)
+            yield Wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-def _is_name(answer: Answer) -> bool:
+def _is_name(answer: HttpResponse) -> bool:
     """Whether this can be the name of a machine."""
     name = answer.body.decode("utf-8", "replace").strip()
     return bool(name) and name.isprintable() and "\ufffd" not in name

@@ -20,7 +20,7 @@ _SMALLEST_BYTES = 300  # below, old relays drop a packet
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class DhcpOffer:
     """What a server answered: its options by number."""
 
     options: dict[int, bytes]
@@ -43,14 +43,14 @@ def discover(transaction: int, mac: bytes) -> bytes:
     return (header + _COOKIE + options).ljust(_SMALLEST_BYTES, b"\0")
 
 
-def offer(packet: bytes, transaction: int, mac: bytes) -> Offer | None:
+def offer(packet: bytes, transaction: int, mac: bytes) -> DhcpOffer | None:
     """The answer to our DISCOVER; None if the packet is anything else."""
     if len(packet) < _HEADER_BYTES + len(_COOKIE) or packet[0] != _REPLY:
         return None
     ours = packet[4:8] == transaction.to_bytes(4) and packet[28 : 28 + _MAC_BYTES] == mac
     if not ours or packet[_HEADER_BYTES : _HEADER_BYTES + 4] != _COOKIE:
         return None
-    return Offer(_options(packet[_HEADER_BYTES + 4 :]))
+    return DhcpOffer(_options(packet[_HEADER_BYTES + 4 :]))
 
 
 def _options(raw: bytes) -> dict[int, bytes]:

@@ -12,7 +12,7 @@ _PORT = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EndpointAddress:
     """A place to ask at: a host and a port, or the path of a Unix socket."""
 
     host: str = ""
@@ -27,19 +27,19 @@ class Endpoint:
         return f"http://{host}{'' if self.port == _PORT else f':{self.port}'}{self.base}"
 
 
-def endpoint(given: str | None = None) -> Endpoint:
+def endpoint(given: str | None = None) -> EndpointAddress:
     """The endpoint to use: what is given, else what the environment names, else Azure's."""
     text = given or os.environ.get(VARIABLE) or LINK_LOCAL
     if text.startswith("unix:"):
         path = unquote(text.removeprefix("unix:").removeprefix("//"))
         if path:
-            return Endpoint(socket=path)
+            return EndpointAddress(socket=path)
     else:
         try:
             parts = urlsplit(text if "//" in text else f"http://{text}")
             host = (parts.hostname or "").strip()
             if parts.scheme == "http" and host and not parts.query:
-                return Endpoint(host, parts.port or _PORT, base=parts.path.rstrip("/"))
+                return EndpointAddress(host, parts.port or _PORT, base=parts.path.rstrip("/"))
         except ValueError:
             pass
     shown = f"{text[:80]!r}" + ("" if given else f" (of {VARIABLE})")

@@ -29,7 +29,7 @@ _RETRIED = frozenset({404, 408, 410, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class HttpRequest:
     """A request that is to be sent."""
 
     method: str
@@ -40,7 +40,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """What came back."""
 
     status: int
@@ -48,7 +48,7 @@ class Answer:
     body: bytes
 
 
-class Session:
+class PollState:
     """What is known so far, and when what may be asked next."""
 
     def __init__(self, *, version: str = VERSION, every: float = EVERY_SECONDS) -> None:
@@ -69,7 +69,7 @@ class Session:
         """Seconds until the next request may be sent."""
         return max(0.0, self._not_before - now)
 
-    def ask(self, now: float, held: float = 0.0) -> Ask:
+    def ask(self, now: float, held: float = 0.0) -> HttpRequest:
         """The request for the document; it may be held for so long if there is nothing new."""
         query = {"api-version": self._version}
         headers = {"Metadata": "true"}
@@ -84,9 +84,9 @@ class Session:
         self._asked_at = now
         self._not_before = now + self._every
         path = f"/metadata/scheduledevents?{urlencode(query)}"
-        return Ask("GET", path, headers, b"", seconds)
+        return HttpRequest("GET", path, headers, b"", seconds)
 
-    def learned(self, ask: Ask, answer: Answer, now: float) -> bool:
+    def learned(self, ask: HttpRequest, answer: HttpResponse, now: float) -> bool:
         """Take an answer in; whether it told us of a document (the same one, perhaps)."""
         status = answer.status
         before = self.document
@@ -107,11 +107,11 @@ class Session:
         self._failures = 0
         return True
 
-    def _read(self, answer: Answer) -> None:
+    def _read(self, answer: HttpResponse) -> None:
         self.document = read(answer.body)
         self._etag = answer.headers.get("etag", "")
 
-    def _empty(self, answer: Answer, now: float) -> bool:
+    def _empty(self, answer: HttpResponse, now: float) -> bool:
         """Idle machines of Azure get nothing at all. It is no news; where there was none, none."""
         told = "content-length" in answer.headers or "transfer-encoding" in answer.headers
         if not told or (self.document and self.document.events):
@@ -122,7 +122,7 @@ class Session:
         self._failures = 0
         return True
 
-    def _note_holding(self, ask: Ask, now: float, *, unchanged: bool) -> None:
+    def _note_holding(self, ask: HttpRequest, now: float, *, unchanged: bool) -> None:
         if "wait=" not in ask.path:
             return
         soon = now - self._asked_at < SOON_SECONDS
@@ -131,7 +131,7 @@ class Session:
         if self._holds or not soon:
             self._not_before = now
 
-    def _refused(self, ask: Ask, answer: Answer, now: float) -> bool:
+    def _refused(self, ask: HttpRequest, answer: HttpResponse, now: float) -> bool:
         status = answer.status
         if status == HTTPStatus.BAD_REQUEST and "wait=" in ask.path:
             self._holds = False  # an endpoint that takes no parameter it does not know
@@ -162,33 +162,33 @@ class Session:
 # --- Other requests -------------------------------------------------------------------------------
 
 
-def approval(events: Iterable[str], version: str = VERSION) -> Ask:
+def approval(events: Iterable[str], version: str = VERSION) -> HttpRequest:
     """The request that approves these events."""
     body = {"StartRequests": [{"EventId": event} for event in events]}
     path = f"/metadata/scheduledevents?{urlencode({'api-version': version})}"
     headers = {"Metadata": "true", "Content-Type": "application/json"}
-    return Ask("POST", path, headers, json.dumps(body).encode(), USUAL_SECONDS)
+    return HttpRequest("POST", path, headers, json.dumps(body).encode(), USUAL_SECONDS)
 
 
-def own_name() -> Ask:
+def own_name() -> HttpRequest:
     """The request for the machine's own resource name: its host name is another (G3)."""
     query = urlencode({"api-version": INSTANCE_VERSION, "format": "text"})
     path = f"/metadata/instance/compute/name?{query}"
-    return Ask("GET", path, {"Metadata": "true"}, b"", USUAL_SECONDS)
+    return HttpRequest("GET", path, {"Metadata": "true"}, b"", USUAL_SECONDS)
 
 
-def passes(answer: Answer) -> bool:
+def passes(answer: HttpResponse) -> bool:
     """Whether the same request may well succeed a little later."""
     return answer.status in _RETRIED or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def after(answer: Answer) -> float:
+def after(answer: HttpResponse) -> float:
     """How long the endpoint asks us to wait."""
     text = answer.headers.get("retry-after", "")
     return min(float(text), 300.0) if text.isascii() and text.isdigit() else 0.0
 
 
-def said(answer: Answer) -> str:
+def said(answer: HttpResponse) -> str:
     """What an error says of itself."""
     try:
         error = json.loads(answer.body)["error"]

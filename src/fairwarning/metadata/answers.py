@@ -28,7 +28,7 @@ _REASONS = {
 
 
 @short_record
-class Refusal(Exception):
+class RequestRefused(Exception):
     """Why a request is not served: what the caller reads, and the reason it is counted under."""
 
     status: int

@@ -15,31 +15,31 @@ from typing import cast
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import changed
-from fairwarning.metadata.answers import Refusal
-from fairwarning.metadata.desk import CROWDED, Work
+from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.callers import Caller, Key
 from fairwarning.metadata.events import refusal_of
-from fairwarning.metadata.faults import spoil
-from fairwarning.metadata.gate import Ask
-from fairwarning.metadata.identity import Caller, Key
-from fairwarning.metadata.reader import Request
-from fairwarning.metadata.stream import NOTHING, Stream
-from fairwarning.service.faults import Fault, FaultKind
+from fairwarning.metadata.faults import faulty_response
+from fairwarning.metadata.handler import CROWDED, Work
+from fairwarning.metadata.reader import ReceivedRequest
+from fairwarning.metadata.stream import NOTHING, RequestStream
+from fairwarning.metadata.validation import ParsedRequest
+from fairwarning.service.faults import FaultKind, FaultRule
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN = Refusal(404, "unknown-caller", "Not found. No machine asks from here.")
-_LIMITED = Refusal(429, "rate", "Too many requests of this machine.", "Retry-After: 1\r\n")
-_FAILED = Refusal(503, "unavailable", "This went wrong; ask again.", "Retry-After: 1\r\n")
+_UNKNOWN = RequestRefused(404, "unknown-caller", "Not found. No machine asks from here.")
+_LIMITED = RequestRefused(429, "rate", "Too many requests of this machine.", "Retry-After: 1\r\n")
+_FAILED = RequestRefused(503, "unavailable", "This went wrong; ask again.", "Retry-After: 1\r\n")
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, and no time
 _BLANK = b"\r\n\r\n"
 _KEEP = limits.KEEP_SECONDS
 
 
-class Connection(Stream):
+class MetadataConnection(RequestStream):
     """Names its caller before the first byte is looked at, and answers it."""
 
     _key: Key
-    _held: Ask | None = None
+    _held: ParsedRequest | None = None
     _timer: asyncio.TimerHandle | None = None
     _task: asyncio.Task[None] | None = None
 
@@ -83,7 +83,7 @@ class Connection(Stream):
             # The time is only asked for where something can be too old: it takes its own.
             or (self._desk.documents.fresh_until and self._desk.documents.is_stale())
         ):
-            self._serve(Request(ask, None, b"", ask.close))
+            self._serve(ReceivedRequest(ask, None, b"", ask.close))
             return
         caller.polls = polls + 1
         if not polls:
@@ -131,13 +131,13 @@ class Connection(Stream):
 
     # --- Serving ---
 
-    def _serve(self, request: Request) -> None:
+    def _serve(self, request: ReceivedRequest) -> None:
         if not self._paused:
             self._seconds = limits.KEEP_SECONDS
         self._ending |= request.last
         try:
             answer = self._answer(request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             answer = self._refused(refusal)
             if request.head:
                 answer = answer.partition(_BLANK)[0] + _BLANK
@@ -148,7 +148,7 @@ class Connection(Stream):
             self._known = NOTHING
             self._task = asyncio.get_running_loop().create_task(self._work(answer))
 
-    def _answer(self, request: Request) -> bytes | Work | None:
+    def _answer(self, request: ReceivedRequest) -> bytes | Work | None:
         """The answer, or the work that will bring it, or None: it is held, or never comes."""
         caller, ask = self._caller, request.ask
         if caller is not None and not request.spared:
@@ -175,7 +175,7 @@ class Connection(Stream):
     async def _work(self, work: Work) -> None:
         try:
             answer = await work()
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             answer = self._refused(refusal)
         except FairwarningError as error:
             answer = self._refused(refusal_of(error))
@@ -191,7 +191,7 @@ class Connection(Stream):
             self._write(answer)
         self._next()
 
-    async def _identify(self, request: Request) -> None:
+    async def _identify(self, request: ReceivedRequest) -> None:
         """The first request of a machine that has not asked lately, or is no more what it was."""
         if self._caller is not None:
             self._caller.connections -= 1
@@ -209,7 +209,7 @@ class Connection(Stream):
             raise CROWDED
         self._again(request)
 
-    def _again(self, request: Request) -> None:
+    def _again(self, request: ReceivedRequest) -> None:
         """Next of all."""
         if self._queue is None:
             self._queue = deque()
@@ -217,7 +217,7 @@ class Connection(Stream):
 
     # --- Held requests (M18) ---
 
-    def _hold(self, ask: Ask, caller: Caller) -> None:
+    def _hold(self, ask: ParsedRequest, caller: Caller) -> None:
         self._busy = True
         self._known = NOTHING
         self._held = ask
@@ -241,14 +241,14 @@ class Connection(Stream):
         """The document is another, or the time is up: answer with what there is."""
         ask = self._held
         if ask is not None and self._release():
-            self._serve(Request(changed(ask, wait=0), None, b"", ask.close, spared=True))
+            self._serve(ReceivedRequest(changed(ask, wait=0), None, b"", ask.close, spared=True))
             if not self._busy:
                 self._next()
 
     # --- Faults on demand (M21) ---
 
     def _suffer(
-        self, ask: Ask, request: Request, caller: Caller, fault: Fault
+        self, ask: ParsedRequest, request: ReceivedRequest, caller: Caller, fault: FaultRule
     ) -> bytes | Work | None:
         self._desk.counts.faults[fault.kind] += 1
         if fault.kind is FaultKind.DELAY:
@@ -259,8 +259,8 @@ class Connection(Stream):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._transport.abort()
             return None
-        return spoil(fault.kind, caller.published, ask)
+        return faulty_response(fault.kind, caller.published, ask)
 
-    async def _delay(self, request: Request, seconds: float) -> None:
+    async def _delay(self, request: ReceivedRequest, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self._again(changed(request, spared=True))

@@ -3,7 +3,7 @@
 from collections import Counter
 
 
-class Counts:
+class RequestCounts:
     """Plain numbers: counting one costs an addition."""
 
     def __init__(self) -> None:

@@ -8,24 +8,24 @@ from fairwarning.core import limits
 from fairwarning.core.commands import Approve
 from fairwarning.core.document import visible
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
-from fairwarning.metadata.answers import Refusal, render
-from fairwarning.metadata.counts import Counts
-from fairwarning.metadata.gate import Ask
-from fairwarning.metadata.identity import Caller
+from fairwarning.metadata.answers import RequestRefused, render
+from fairwarning.metadata.callers import Caller
+from fairwarning.metadata.counts import RequestCounts
+from fairwarning.metadata.validation import ParsedRequest
 from fairwarning.service.fleet import Fleet
 
-GONE = Refusal(404, "machine-gone", "Not found. This machine is gone or switched off.")
+GONE = RequestRefused(404, "machine-gone", "Not found. This machine is gone or switched off.")
 
 
-class Events:
+class EventsResource:
     """Answers for a caller that the connection has named."""
 
-    def __init__(self, fleet: Fleet, counts: Counts, active: list[Caller]) -> None:
+    def __init__(self, fleet: Fleet, counts: RequestCounts, active: list[Caller]) -> None:
         self._fleet = fleet
         self._counts = counts
         self._active = active
 
-    def ready(self, caller: Caller, ask: Ask) -> bytes | None:
+    def ready(self, caller: Caller, ask: ParsedRequest) -> bytes | None:
         """The document without waiting for anything; None if it must be fetched."""
         published = caller.published
         scope = published.scope
@@ -45,7 +45,7 @@ class Events:
         caller.era = scope.ready_at
         if anew and scope.events:
             shown = visible(scope, ask.version)
-            self._fleet.told.show(scope, caller.name, shown)
+            self._fleet.deliveries.show(scope, caller.name, shown)
             if len(shown) < len(scope.events):
                 caller.checked = None  # at another version it may be told of more (M9)
         key = ask.key or (ask.version + " close" * ask.close)
@@ -65,7 +65,7 @@ class Events:
         caller.polls += 1
         caller.allowed += 1  # the connection has counted it as a request already
 
-    def knows(self, caller: Caller, ask: Ask) -> bool:
+    def knows(self, caller: Caller, ask: ParsedRequest) -> bool:
         """Whether the caller has this very document already (M11).
 
         The count begins anew each time the feature is switched on, so only what was sent since then
@@ -81,17 +81,19 @@ class Events:
         if scope := caller.published.scope:
             self._fleet.polls.seen(scope, self._fleet.clock.now())
 
-    async def fetch(self, caller: Caller, ask: Ask) -> bytes:
+    async def fetch(self, caller: Caller, ask: ParsedRequest) -> bytes:
         """The document of a scope that is off, or not yet ready: the request is held (M14)."""
         if caller.published.scope is not None and not caller.runs():
             raise GONE
         caller.published = await self._fleet.poll(caller.scope)
         answer = self.ready(caller, ask)
         if answer is None:  # switched off again in the same breath
-            raise Refusal(503, "unavailable", "Not ready yet; ask again.", "Retry-After: 1\r\n")
+            raise RequestRefused(
+                503, "unavailable", "Not ready yet; ask again.", "Retry-After: 1\r\n"
+            )
         return answer
 
-    async def approve(self, caller: Caller, ask: Ask, body: bytes) -> bytes:
+    async def approve(self, caller: Caller, ask: ParsedRequest, body: bytes) -> bytes:
         """Approve each event named, or none (M12, M13); 200 only once that is durable."""
         if not caller.runs():
             raise GONE
@@ -133,15 +135,15 @@ def start_requests(body: bytes) -> tuple[str, ...]:
 _EXAMPLE = '{"StartRequests": [{"EventId": "..."}]}'
 
 
-def _bad(error: str) -> Refusal:
-    return Refusal(400, "approval", f"Bad request. {error}")
+def _bad(error: str) -> RequestRefused:
+    return RequestRefused(400, "approval", f"Bad request. {error}")
 
 
-def refusal_of(error: FairwarningError) -> Refusal:
+def refusal_of(error: FairwarningError) -> RequestRefused:
     """What a machine reads when the fleet refuses: never where the fleet keeps its data (IS3)."""
     if not isinstance(error, Refused):
         text = "The service cannot take this just now; ask again."
-        return Refusal(503, "unavailable", text, "Retry-After: 1\r\n")
+        return RequestRefused(503, "unavailable", text, "Retry-After: 1\r\n")
     if isinstance(error, NotFound):
-        return Refusal(404, error.code, f"Not found. {error.message}")
-    return Refusal(400, error.code, f"Bad request. {error.message}")
+        return RequestRefused(404, error.code, f"Not found. {error.message}")
+    return RequestRefused(400, error.code, f"Bad request. {error.message}")

@@ -1,21 +1,21 @@
 """What a fault on demand looks like on the wire (M21)."""
 
-from fairwarning.metadata.answers import Refusal, render
-from fairwarning.metadata.gate import EVENTS, Ask
-from fairwarning.service.documents import Published
+from fairwarning.metadata.answers import RequestRefused, render
+from fairwarning.metadata.validation import EVENTS, ParsedRequest
+from fairwarning.service.documents import PublishedScope
 from fairwarning.service.faults import FaultKind
 
 _REFUSALS = {
-    FaultKind.NOT_FOUND: Refusal(404, "fault", "Not found. This fault was asked for."),
-    FaultKind.GONE: Refusal(410, "fault", "Gone for the moment. This fault was asked for."),
-    FaultKind.TOO_MANY: Refusal(
+    FaultKind.NOT_FOUND: RequestRefused(404, "fault", "Not found. This fault was asked for."),
+    FaultKind.GONE: RequestRefused(410, "fault", "Gone for the moment. This fault was asked for."),
+    FaultKind.TOO_MANY: RequestRefused(
         429, "fault", "Too many requests. This fault was asked for.", "Retry-After: 1\r\n"
     ),
-    FaultKind.ERROR: Refusal(500, "fault", "Internal error. This fault was asked for."),
+    FaultKind.ERROR: RequestRefused(500, "fault", "Internal error. This fault was asked for."),
 }
 
 
-def spoil(kind: FaultKind, published: Published, ask: Ask) -> bytes:
+def faulty_response(kind: FaultKind, published: PublishedScope, ask: ParsedRequest) -> bytes:
     """What is sent instead of the document; the connection is closed after it."""
     if refusal := _REFUSALS.get(kind):
         return refusal.answer(close=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Priority, Scope, ScopeKind, guid
 from fairwarning.metadata.answers import JSON
+from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.resources import vm_id
-from fairwarning.service.settings import Cloud
 
 Tree = dict[str, "Tree"] | list["Tree"] | str
 
@@ -83,7 +83,13 @@ def versions_body() -> bytes:
 
 
 def answer(
-    cloud: Cloud, scope: Scope, machine: Machine, version: str, path: Sequence[str], *, text: bool
+    cloud: CloudSettings,
+    scope: Scope,
+    machine: Machine,
+    version: str,
+    path: Sequence[str],
+    *,
+    text: bool,
 ) -> tuple[bytes, str]:
     """Body and content type of what stands at `path` below /metadata/instance.
 
@@ -129,7 +135,7 @@ def _parts(tree: Tree) -> dict[str, Tree]:
     return tree
 
 
-def _compute(cloud: Cloud, scope: Scope, machine: Machine, version: str) -> Tree:
+def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str) -> Tree:
     tags = sorted(machine.tags.items())
     spot = machine.priority is Priority.SPOT
     known: dict[str, Tree] = {
@@ -154,7 +160,7 @@ def _compute(cloud: Cloud, scope: Scope, machine: Machine, version: str) -> Tree
     return {name: known[name] for name, since in _SINCE.items() if since <= version}
 
 
-def _identity(cloud: Cloud, scope: Scope, machine: Machine) -> dict[str, Tree]:
+def _identity(cloud: CloudSettings, scope: Scope, machine: Machine) -> dict[str, Tree]:
     """Which machine it is, in all the ways there are to name it."""
     group = scope.group or cloud.group
     home = f"/subscriptions/{cloud.subscription}/resourceGroups/{group}/providers/Microsoft.Compute"

@@ -6,35 +6,41 @@ import httptools
 
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
-from fairwarning.metadata.answers import Refusal
-from fairwarning.metadata.gate import Ask, Gate, Head, Header
+from fairwarning.metadata.answers import RequestRefused
+from fairwarning.metadata.validation import Header, ParsedHeaders, ParsedRequest, RequestValidator
 
-_MALFORMED: Final = Refusal(400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it.")
-_HEADERS: Final = Refusal(
+_MALFORMED: Final = RequestRefused(
+    400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it."
+)
+_HEADERS: Final = RequestRefused(
     431,
     "headers",
     f"At most {limits.HEADER_FIELDS} headers and {limits.HEADER_BYTES} bytes of them.",
 )
-_BODY: Final = Refusal(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
+_BODY: Final = RequestRefused(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
 _BODY_RAW: Final = 2 * limits.BODY_BYTES  # with the sizes of its chunks
-_CODING: Final = Refusal(400, "malformed", "Bad request. A body may be chunked, and nothing else.")
-_TRAILER: Final = Refusal(400, "trailer", "Bad request. Headers after the body are not allowed.")
+_CODING: Final = RequestRefused(
+    400, "malformed", "Bad request. A body may be chunked, and nothing else."
+)
+_TRAILER: Final = RequestRefused(
+    400, "trailer", "Bad request. Headers after the body are not allowed."
+)
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
 
 @short_record
-class Request:
+class ReceivedRequest:
     """A request that has been read: what it asks for, or why it is refused."""
 
-    ask: Ask | None
-    refusal: Refusal | None = None
+    ask: ParsedRequest | None
+    refusal: RequestRefused | None = None
     body: bytes = b""
     last: bool = False  # nothing after it can be read
     head: bool = False  # only a head may be sent
     spared: bool = False  # it has had its fault and its place in the rate
 
 
-class Reader:
+class RequestReader:
     """Reads one connection's requests, however they are cut up or run together.
 
     What is wrong with a request's head is known, and told, without waiting for its body.
@@ -45,17 +51,17 @@ class Reader:
         "head", "in_body", "in_message", "wants_continue",
     )  # fmt: skip
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: RequestValidator) -> None:
         self._gate = gate
         self._parser = httptools.HttpRequestParser(self)
-        self._ready: list[Request] = []
-        self.head: Head | None = None  # of the last request
+        self._ready: list[ReceivedRequest] = []
+        self.head: ParsedHeaders | None = None  # of the last request
         self._ignored = False  # refused; whatever comes is not looked at
         self.in_message = False
         self.in_body = False
         self.wants_continue = False
 
-    def feed(self, data: bytes) -> list[Request]:
+    def feed(self, data: bytes) -> list[ReceivedRequest]:
         """The requests that these bytes complete. After one that is `last`, feed no more."""
         try:
             self._parser.feed_data(data)
@@ -102,10 +108,10 @@ class Reader:
         self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
         return True
 
-    def _refuse(self, refusal: Refusal) -> None:
+    def _refuse(self, refusal: RequestRefused) -> None:
         if not self._ignored:
             self._ignored = True
-            self._ready.append(Request(None, refusal, last=True))
+            self._ready.append(ReceivedRequest(None, refusal, last=True))
 
     # --- What httptools calls ---
 
@@ -114,7 +120,7 @@ class Reader:
         self.in_message = True
         self._target = b""
         self._headers: list[Header] = []
-        self._ask: Ask | None = None
+        self._ask: ParsedRequest | None = None
         self._body = b""
         self._size = 0  # of the head, or of the body, as far as it came in pieces
 
@@ -150,7 +156,7 @@ class Reader:
             if head.framing:
                 self._check_body(head.framing, http)
             self._ask = ask
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self._refuse_head(refusal, method, keep=keep)
 
     def _check_body(self, framing: dict[bytes, bytes], http: str) -> None:
@@ -161,7 +167,7 @@ class Reader:
             raise _BODY
         self.wants_continue = framing.get(b"expect", b"").lower() == b"100-continue"
 
-    def _refuse_head(self, refusal: Refusal, method: bytes, *, keep: bool) -> None:
+    def _refuse_head(self, refusal: RequestRefused, method: bytes, *, keep: bool) -> None:
         """Without a body the connection is still in step, and can go on."""
         bodies = {b"transfer-encoding", b"content-length"}
         lengths = [value for name, value in self._headers if name.lower() in bodies]
@@ -169,7 +175,9 @@ class Reader:
             self._refuse(refusal)
         else:
             self._ignored = not keep
-            self._ready.append(Request(None, refusal, last=not keep, head=method == b"HEAD"))
+            self._ready.append(
+                ReceivedRequest(None, refusal, last=not keep, head=method == b"HEAD")
+            )
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -183,7 +191,7 @@ class Reader:
         self.in_message = self.in_body = self.wants_continue = False
         ask = self._ask
         if ask is not None and not self._ignored:
-            self._ready.append(Request(ask, None, self._body, ask.close))
+            self._ready.append(ReceivedRequest(ask, None, self._body, ask.close))
             self._ignored = ask.close
 
 

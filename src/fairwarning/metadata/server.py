@@ -6,40 +6,45 @@ from contextlib import suppress
 from functools import partial
 
 from fairwarning.core import limits
-from fairwarning.metadata.connection import Connection
-from fairwarning.metadata.desk import Desk
-from fairwarning.metadata.identity import Door, Naming
+from fairwarning.metadata.callers import CallerResolver, Listener
+from fairwarning.metadata.connection import MetadataConnection
+from fairwarning.metadata.handler import RequestHandler
+from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counter, counters, gauge
-from fairwarning.service.settings import Cloud, Settings
 
 _FORGET_TICKS = 300
 _STOP_SECONDS = 5.0
 
 
-class Server(Desk):
+class MetadataServer(RequestHandler):
     """Answers machines. Time for deadlines and rates comes in ticks of a second."""
 
     def __init__(
-        self, fleet: Fleet, cloud: Cloud | None = None, settings: Settings | None = None
+        self,
+        fleet: Fleet,
+        cloud: CloudSettings | None = None,
+        settings: MetadataSettings | None = None,
     ) -> None:
         super().__init__(fleet, cloud, settings)
         fleet.polls.collectors.append(self._collect)
-        self._doors: set[Door] = set()
+        self._doors: set[Listener] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
-    async def listen(self, listener: socket.socket, naming: Naming) -> Door:
+    async def listen(self, listener: socket.socket, naming: CallerResolver) -> Listener:
         """Take connections from a socket that listens, until it or the door is closed."""
         loop = asyncio.get_running_loop()
-        door = Door(naming)
-        door.taking = await loop.create_server(partial(Connection, self, door), sock=listener)
+        door = Listener(naming)
+        door.taking = await loop.create_server(
+            partial(MetadataConnection, self, door), sock=listener
+        )
         self._doors.add(door)
         if self._ticker is None:
             self._ticker = loop.call_later(1.0, self._tick_again)
         return door
 
-    def close(self, door: Door) -> None:
+    def close(self, door: Listener) -> None:
         """Whoever came in by this door is turned out, and nobody comes in any more."""
         self._doors.discard(door)
         door.taking.close()

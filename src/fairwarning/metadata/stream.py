@@ -8,20 +8,20 @@ from collections import deque
 from collections.abc import Mapping
 
 from fairwarning.core import limits
-from fairwarning.metadata.answers import CONTINUE, Refusal
-from fairwarning.metadata.desk import Desk
-from fairwarning.metadata.gate import Ask
-from fairwarning.metadata.identity import Caller, Door
-from fairwarning.metadata.reader import Reader, Request
+from fairwarning.metadata.answers import CONTINUE, RequestRefused
+from fairwarning.metadata.callers import Caller, Listener
+from fairwarning.metadata.handler import RequestHandler
+from fairwarning.metadata.reader import ReceivedRequest, RequestReader
+from fairwarning.metadata.validation import ParsedRequest
 
-Known = Mapping[bytes, Ask]
+Known = Mapping[bytes, ParsedRequest]
 
 NOTHING: Known = {}
 _QUEUE = 8  # requests that wait for the one before, until the client is made to wait too
-_LATE = Refusal(408, "deadline", "The request took too long to arrive.")
+_LATE = RequestRefused(408, "deadline", "The request took too long to arrive.")
 
 
-class Stream(asyncio.Protocol):
+class RequestStream(asyncio.Protocol):
     """Requests come out one after the other; answers go in, in the same order."""
 
     # Most connections set few of these, so they are defaults of the class: that is a tenth of what
@@ -30,8 +30,8 @@ class Stream(asyncio.Protocol):
     _known: Known = NOTHING  # what is known by heart, while nothing else is under way
     _caller: Caller | None = None
     _seconds = limits.HEADER_SECONDS  # that are left in this state
-    _reader: Reader | None = None  # once something had to be read
-    _queue: deque[Request] | None = None
+    _reader: RequestReader | None = None  # once something had to be read
+    _queue: deque[ReceivedRequest] | None = None
     _busy = False  # a request is being served
     _ending = False  # nothing more is read, and what is left to answer is the last
     _ended = False  # the client sends no more
@@ -39,11 +39,11 @@ class Stream(asyncio.Protocol):
     _deaf = False  # it is made to wait
     _lingers = False  # all is said; only the client is not through
 
-    def __init__(self, desk: Desk, door: Door) -> None:
+    def __init__(self, desk: RequestHandler, door: Listener) -> None:
         self._desk = desk
         self.door = door
 
-    def _serve(self, request: Request) -> None:
+    def _serve(self, request: ReceivedRequest) -> None:
         """Answer it now, or be busy until it is answered."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ class Stream(asyncio.Protocol):
             return
         reader = self._reader
         if reader is None:
-            reader = self._reader = Reader(self._desk.gate)
+            reader = self._reader = RequestReader(self._desk.gate)
         fresh, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
         alone = fresh and len(requests) == 1 and not reader.in_message
@@ -110,7 +110,7 @@ class Stream(asyncio.Protocol):
             reader.wants_continue = False
             self._transport.write(CONTINUE)
 
-    def _put_off(self, request: Request) -> None:
+    def _put_off(self, request: ReceivedRequest) -> None:
         """Its turn comes after those before it."""
         if self._queue is None:
             self._queue = deque()
@@ -170,11 +170,11 @@ class Stream(asyncio.Protocol):
         self._transport.write(answer)
         self._leave_if_done()
 
-    def _refused(self, refusal: Refusal) -> bytes:
+    def _refused(self, refusal: RequestRefused) -> bytes:
         self._desk.counts.refused[refusal.reason] += 1
         return refusal.answer(close=self._ending and not self._queue)
 
-    def end(self, refusal: Refusal) -> None:
+    def end(self, refusal: RequestRefused) -> None:
         """Say why, and go."""
         self._ending = True
         self._write(self._refused(refusal))

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from fairwarning.core.cascade import Line, Outcome
+from fairwarning.core.cascade import JournalLine, Outcome
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Entity, Impact, Operation, Ref, Scope
 from fairwarning.store.store import Batch
 
 
-class Waiting:
+class PendingCommand:
     """A command on its way, and where its answer goes."""
 
     __slots__ = ("command", "error", "future", "operation")
@@ -30,7 +30,7 @@ class Waiting:
             self.future.set_result(self.operation)
 
 
-class Work:
+class CommandBatch:
     """The outcomes of one batch, laid over each other; nothing of it is visible yet."""
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Work:
         self.moments = 0  # at which something was loaded, or stood in a document
         self.loaded: dict[Ref, Entity | None] = {}
         self.changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
-        self.lines: list[Line] = []
+        self.lines: list[JournalLine] = []
         self.impacts: list[Impact] = []
         self.settled: list[str] = []
 

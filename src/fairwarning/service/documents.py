@@ -21,7 +21,7 @@ _TOLD_AT_ONCE = 256
 _ALIKE = 256  # incarnations, from 0: few scopes without events have seen more
 
 
-class Published:
+class PublishedScope:
     """A scope as its machines see it. It stays the same object while the scope is there."""
 
     __slots__ = ("__weakref__", "_empty", "_followers", "answers", "scope")
@@ -76,13 +76,13 @@ class Published:
             self._followers.pop(callback, None)
 
 
-class Documents:
+class DocumentCache:
     """All documents somebody reads, by scope."""
 
     def __init__(self, load: Callable[[str], Awaitable[Scope | None]]) -> None:
         self._load = load
         # A scope that nobody asks for any more goes with the last who did.
-        self._published: WeakValueDictionary[str, Published] = WeakValueDictionary()
+        self._published: WeakValueDictionary[str, PublishedScope] = WeakValueDictionary()
         self._empty: list[Answers] = [{} for _ in range(_ALIKE)]
         self._loading: dict[str, asyncio.Future[Scope | None]] = {}
         self.fresh_until: float | None = None
@@ -96,16 +96,16 @@ class Documents:
         """Those that somebody reads."""
         return self._published
 
-    def get(self, scope: str) -> Published | None:
+    def get(self, scope: str) -> PublishedScope | None:
         """What is ready to be sent, if anybody asked before. A dictionary look-up, nothing more."""
         return self._published.get(scope)
 
-    async def fetch(self, scope: str) -> Published:
+    async def fetch(self, scope: str) -> PublishedScope:
         """The same, loading the scope the first time."""
         published = self._published.get(scope)
         if published is None or published.scope is None:
             # On record before loading, so that a commit in the meantime is not missed.
-            published = self._published.setdefault(scope, Published(self._empty))
+            published = self._published.setdefault(scope, PublishedScope(self._empty))
             loaded = await self._load_once(scope)
             newest = _newer(published.scope, loaded)
             if self._published.get(scope) is not published:

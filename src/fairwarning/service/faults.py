@@ -30,7 +30,7 @@ class FaultKind(StrEnum):
 
 
 @record
-class Fault:
+class FaultRule:
     """One fault, as asked for. Without a count and seconds it stays until it is cleared."""
 
     kind: FaultKind
@@ -57,20 +57,20 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-class Faults:
+class FaultRules:
     """The faults in force."""
 
     def __init__(self, now: Callable[[], float], *, shared: bool = False) -> None:
         self._now = now
         self._shared = shared  # by several processes, which know nothing of each other's faults
-        self._set: dict[tuple[str, str], tuple[Fault, int, float]] = {}
+        self._set: dict[tuple[str, str], tuple[FaultRule, int, float]] = {}
         self.followers: list[Callable[[], None]] = []
         """Called when faults have come or gone."""
 
     def __bool__(self) -> bool:
         return bool(self._set)
 
-    def put(self, fault: Fault) -> None:
+    def put(self, fault: FaultRule) -> None:
         """From now on; in place of another for the same machines."""
         if self._shared:
             text = "faults are for a service of one process; run one with a folder or --memory"
@@ -84,7 +84,7 @@ class Faults:
         self._set[fault.scope, fault.machine] = (fault, fault.count, until)
         self._tell()
 
-    def standing(self) -> list[tuple[Fault, int]]:
+    def standing(self) -> list[tuple[FaultRule, int]]:
         """Those in force, each with the number of requests it is still for (0: any number)."""
         now = self._now()
         return [(fault, left) for fault, left, until in self._set.values() if now < until]
@@ -98,7 +98,7 @@ class Faults:
         for follower in self.followers:
             follower()
 
-    def take(self, scope: str, machine: str) -> Fault | None:
+    def take(self, scope: str, machine: str) -> FaultRule | None:
         """The fault that a request of this machine meets, if any; it is counted."""
         for key in ((scope, machine), (scope, ""), ("", "")):
             if key not in self._set:

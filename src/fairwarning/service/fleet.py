@@ -12,14 +12,20 @@ from contextlib import suppress
 
 from fairwarning.core import cascade
 from fairwarning.core.commands import (
+    AdvanceTime,
     Command,
-    Elapse,
-    Finish,
     Poll,
+    ReportImpact,
     RetryLane,
     validate,
 )
-from fairwarning.core.errors import Broken, Conflict, FairwarningError, Refused, Unavailable
+from fairwarning.core.errors import (
+    Conflict,
+    FairwarningError,
+    InvariantViolated,
+    Refused,
+    Unavailable,
+)
 from fairwarning.core.model import (
     Entity,
     Lane,
@@ -29,39 +35,44 @@ from fairwarning.core.model import (
 )
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
-from fairwarning.service.batch import Waiting, Work
+from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock, VirtualClock
-from fairwarning.service.documents import Published
-from fairwarning.service.faults import Faults
-from fairwarning.service.following import Following
-from fairwarning.service.impacts import Impacts
+from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
+from fairwarning.service.documents import DocumentCache, PublishedScope
+from fairwarning.service.faults import FaultRules
+from fairwarning.service.following import ChangeFollower
+from fairwarning.service.history.deliveries import DeliveryLog
+from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
-from fairwarning.service.polls import Polls
-from fairwarning.service.rounds import CACHED_ENTITIES, Rounds, target
+from fairwarning.service.polls import PollLog
+from fairwarning.service.reader import FleetReader
 from fairwarning.service.timers import Timers
-from fairwarning.service.told import Told
 from fairwarning.store.store import Batch, Store
 
 log = logging.getLogger(__name__)
 
 BATCH_COMMANDS = 256  # decided and committed together at most
 RETRY_SECONDS = 1.0  # real seconds until what nobody waits for is tried again
-_ATTEMPTS = 10  # to decide on what other processes change meanwhile
 _CONTENDED_SECONDS = 0.02
 
 
-class Fleet(Rounds):
+class Fleet:
     """A fleet of machines: submit commands, read documents; time and drivers do the rest."""
 
     def __init__(
         self, store: Store, clock: Clock, driver: Driver, *, cached: int = CACHED_ENTITIES
     ) -> None:
-        super().__init__(store, clock, cached)
-        self.polls = Polls(self.post)
-        self.told = Told(self.post, self._rate)
+        self.store = store
+        self.clock = clock
+        self.reader = FleetReader(store)
+        self.documents = DocumentCache(self._load_scope)
+        self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
+        self._shared = store.shared
+        self.polls = PollLog(self.post)
+        self.deliveries = DeliveryLog(self.post, self._rate)
         self._advancing = asyncio.Lock()
-        self.faults = Faults(clock.now, shared=bool(self._shared))
-        self.followers: list[Callable[[str, Scope | None], None]] = [self.told.follow]
+        self.faults = FaultRules(clock.now, shared=bool(self._shared))
+        self.followers: list[Callable[[str, Scope | None], None]] = [self.deliveries.follow]
         """Called with each scope that has changed, once that is durable; None: it is gone.
 
         Of those that other processes changed, with the ones that somebody reads here."""
@@ -70,12 +81,14 @@ class Fleet(Rounds):
         self.readers: list[Callable[[], None]] = []
         """Called when the journal has new lines, or the clock was moved."""
         self._decided = self._refused = 0
-        self._impacts = Impacts(driver, self.post)
+        self._impacts = ImpactDispatcher(driver, self.post)
         self._timers = Timers(clock, self._wake)
         self.following = (
-            Following(store, self._shared, self.documents, self._wake) if self._shared else None
+            ChangeFollower(store, self._shared, self.documents, self._wake)
+            if self._shared
+            else None
         )
-        self._queue: list[Waiting] = []
+        self._queue: list[PendingCommand] = []
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -83,7 +96,15 @@ class Fleet(Rounds):
         self._stopping = False
         self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
 
-    # --- Life ---
+    @property
+    def broken(self) -> InvariantViolated | None:
+        """The violated invariant that stopped writes (IS4); None while commands are decided."""
+        return self._committer.broken
+
+    async def _load_scope(self, scope: str) -> Scope | None:
+        return await self.reader.read(Scope, scope)
+
+    # --- Start and stop ---
 
     async def start(self) -> None:
         """Open the store and take up whatever was under way: time, impacts, timers (E9)."""
@@ -99,7 +120,7 @@ class Fleet(Rounds):
         failpoints.hit("start.opened")
         if self._shared:
             self.clock.agree(await self._shared.time())
-        elif kept := await self.store.note("clock"):
+        elif kept := await self.store.get_note("clock"):
             self.clock.restore(kept)
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
@@ -109,7 +130,7 @@ class Fleet(Rounds):
 
     async def _take_up_impacts(self) -> None:
         last = ""
-        while impacts := await self.store.unfinished(last, BATCH_COMMANDS):
+        while impacts := await self.store.unfinished_impacts(last, BATCH_COMMANDS):
             for impact in impacts:
                 self._impacts.hand_over(impact)
             last = impacts[-1].id
@@ -118,7 +139,7 @@ class Fleet(Rounds):
         """Finish what was accepted, write what was kept back, and let go of the store."""
         for poll in self.polls.unwritten():
             self.post(poll)
-        self.told.write()
+        self.deliveries.write()
         self._stopping = True
         await self.settled()
         failpoints.hit("stop.drained")
@@ -139,19 +160,19 @@ class Fleet(Rounds):
     async def submit(self, command: Command) -> Operation | None:
         """Decide a command; return once it is durable and visible, with its operation if any."""
         validate(command)
-        self._check_writing()
+        self._committer.check_writing()
         if self._stopping:
             raise Unavailable("Stopping", "the service is stopping; try again when it is back")
         future: asyncio.Future[Operation | None] = asyncio.get_running_loop().create_future()
-        self.told.write()  # who approves was told before
-        self._queue.append(Waiting(command, future))
+        self.deliveries.write()  # who approves was told before
+        self._queue.append(PendingCommand(command, future))
         self._wake()
         return await future
 
     def post(self, command: Command) -> None:
         """Submit without waiting; tried again for as long as the store cannot take it."""
         if not self._stopping:
-            self._queue.append(Waiting(command, None))
+            self._queue.append(PendingCommand(command, None))
             self._wake()
 
     async def advance(self, seconds: float) -> None:
@@ -159,7 +180,7 @@ class Fleet(Rounds):
         clock = self._virtual()
         async with self._advancing:  # two who let time pass at once add up
             self.polls.collect()  # by the time at which they were
-            self.told.write()
+            self.deliveries.write()
             await clock.advance(seconds)
             await self._keep_time()
 
@@ -169,7 +190,7 @@ class Fleet(Rounds):
         await self._keep_time()
 
     async def _keep_time(self) -> None:
-        await self.store.commit(Batch(self.clock.now(), notes=self._notes()))
+        await self.store.commit(Batch(self.clock.now(), notes=self._committer.notes()))
         self._tell_readers()
 
     def _rate(self) -> float:
@@ -182,7 +203,7 @@ class Fleet(Rounds):
 
     # --- Reads ---
 
-    async def poll(self, scope: str) -> Published:
+    async def poll(self, scope: str) -> PublishedScope:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
         published = await self.documents.fetch(scope)
         if published.scope and published.scope.enabled:
@@ -192,7 +213,7 @@ class Fleet(Rounds):
         await self._ready(published)
         return published
 
-    async def _ready(self, published: Published) -> None:
+    async def _ready(self, published: PublishedScope) -> None:
         """Hold the answer until the feature is up (M14)."""
         ready = published.scope.ready_at if published.scope else 0.0
         if ready > self.clock.now():
@@ -209,9 +230,9 @@ class Fleet(Rounds):
         return [
             counter("fairwarning_commands", "Commands decided.", self._decided),
             counter("fairwarning_commands_refused", "Commands refused.", self._refused),
-            counter("fairwarning_commits", "Transactions committed.", self._commits),
+            counter("fairwarning_commits", "Transactions committed.", self._committer.commits),
             gauge("fairwarning_commands_waiting", "Commands that wait.", len(self._queue)),
-            gauge("fairwarning_writing", "1 while commands are taken.", self.broken is None),
+            gauge("fairwarning_writing", "1 while commands are taken.", not self.broken),
             gauge("fairwarning_stale", "1 while polls are refused as too old.", stale),
         ]
 
@@ -238,9 +259,9 @@ class Fleet(Rounds):
                 await self.carry(waiting)
             except Exception as bug:
                 log.exception("a batch failed")
-                self._stop_writing(Broken("Bug", f"a batch failed: {bug}"))
+                self._stop_writing(InvariantViolated("Bug", f"a batch failed: {bug}"))
                 for one in waiting:
-                    one.error = self.broken
+                    one.error = self._committer.broken
                     one.answer()
 
     async def _catch_up(self) -> None:
@@ -251,7 +272,7 @@ class Fleet(Rounds):
         if self.following.has_lines(beat):
             self._tell_watchers()
             self._tell_readers()
-        if self.broken:
+        if self._committer.broken:
             return
         self._timers.arm(beat.due)
         self.polls.write_late(self.clock.now())
@@ -259,19 +280,19 @@ class Fleet(Rounds):
             with suppress(Unavailable):  # the next beat says so again
                 await self._take_up_impacts()
 
-    async def carry(self, waiting: Sequence[Waiting]) -> None:
+    async def carry(self, waiting: Sequence[PendingCommand]) -> None:
         """One round: everything that waits, and everything that is due, in one transaction."""
         failpoints.hit("batch.taken")
         elapsed = await self._elapsed() if self._timers.due else []
         waiting = [*waiting, *elapsed]
         try:
-            work = await self._decide(waiting)
+            work = await self._committer.decide(waiting)
         except Conflict as conflict:
             if len(waiting) > 1:  # one of them spoils it for all
                 for one in waiting:
                     await self.carry([one])
                 return
-            work = Work()
+            work = CommandBatch()
             waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
         for one in waiting:
             if one.error:
@@ -286,43 +307,45 @@ class Fleet(Rounds):
             self._carry_out(work)
         self._acknowledge(waiting)
 
-    def _acknowledge(self, waiting: Sequence[Waiting]) -> None:
+    def _acknowledge(self, waiting: Sequence[PendingCommand]) -> None:
         failpoints.hit("ack.before")
         for one in waiting:
             one.answer()
-            if isinstance(one.command, Finish) and not isinstance(one.error, Unavailable):
+            if isinstance(one.command, ReportImpact) and not isinstance(one.error, Unavailable):
                 self._impacts.forget(one.command.impact)
             self._decided += 1
             self._refused += one.error is not None
         failpoints.hit("ack.after")
 
-    def _check_time(self, elapsed: Sequence[Waiting], work: Work) -> None:
+    def _check_time(self, elapsed: Sequence[PendingCommand], work: CommandBatch) -> None:
         """What is due must change; unless somebody else has seen to it meanwhile."""
         if any(isinstance(one.error, Unavailable) for one in elapsed):
             return  # a store that cannot be reached is no reason to think that time stands still
         stuck = [one for one in elapsed if self._is_due(target(one.command), work)]
         if stuck:
-            self._stop_writing(Broken("Stuck", f"{stuck[0].command} is due but changes nothing"))
+            self._stop_writing(
+                InvariantViolated("Stuck", f"{stuck[0].command} is due but changes nothing")
+            )
             return
         self._timers.ring()
 
-    def _is_due(self, ref: Ref, work: Work) -> bool:
+    def _is_due(self, ref: Ref, work: CommandBatch) -> bool:
         entity = work.loaded.get(ref)
         moment = cascade.due(entity) if entity else None
         # What nobody else can have changed is what the store has said is due.
         return not self._shared or (moment is not None and moment <= self.clock.now())
 
-    async def _elapsed(self) -> list[Waiting]:
+    async def _elapsed(self) -> list[PendingCommand]:
         """The commands that time itself gives."""
         self._timers.due = False
         try:
-            refs = await self.store.due(self.clock.now(), BATCH_COMMANDS)
+            refs = await self.store.due_entities(self.clock.now(), BATCH_COMMANDS)
             if not refs:
                 self._arm(await self.store.next_due())
         except Unavailable:
             self.retry_later(self._timers.ring)
             return []
-        return [Waiting(command, None) for ref in refs for command in self._elapse(*ref)]
+        return [PendingCommand(command, None) for ref in refs for command in self._elapse(*ref)]
 
     def _arm(self, moment: float | None) -> None:
         """Nothing was due for us. If it seems so all the same, somebody is about to write it."""
@@ -336,13 +359,13 @@ class Fleet(Rounds):
             return [RetryLane(lane=name)]
         last = self.polls.last(name)
         if not last:
-            return [Elapse(scope=name)]
+            return [AdvanceTime(scope=name)]
         # Whoever asked since that was last written keeps the feature on (M14).
-        return [Poll(scope=name, at=last, actor="machine"), Elapse(scope=name)]
+        return [Poll(scope=name, at=last, actor="machine"), AdvanceTime(scope=name)]
 
     # --- A round's end ---
 
-    def _make_visible(self, work: Work) -> None:
+    def _make_visible(self, work: CommandBatch) -> None:
         for name, scope in work.scopes():
             self._publish(name, scope)
         self._tell_watchers()
@@ -350,7 +373,7 @@ class Fleet(Rounds):
             self._tell_readers()
         failpoints.hit("publish.after")
 
-    def _show_newer(self, work: Work) -> None:
+    def _show_newer(self, work: CommandBatch) -> None:
         """What was decided on may be newer than what is shown: its news is still on the way."""
         for (_, name), entity in work.loaded.items():
             published = self.documents.get(name) if isinstance(entity, Scope) else None
@@ -374,28 +397,28 @@ class Fleet(Rounds):
         for reader in tuple(self.readers):
             reader()
 
-    def _carry_out(self, work: Work) -> None:
+    def _carry_out(self, work: CommandBatch) -> None:
         for impact in work.impacts:
             self._impacts.hand_over(impact)
         for settled in work.settled:
             self._impacts.forget(settled)
 
-    def _refuse(self, one: Waiting, error: FairwarningError) -> None:
-        if isinstance(error, Broken):
+    def _refuse(self, one: PendingCommand, error: FairwarningError) -> None:
+        if isinstance(error, InvariantViolated):
             self._stop_writing(error)
-        elif one.future is None and isinstance(error, Unavailable) and not self.broken:
+        elif one.future is None and isinstance(error, Unavailable) and not self._committer.broken:
             self.retry_later(lambda: self._again(one.command))
 
     def _again(self, command: Command) -> None:
-        if isinstance(command, Elapse | RetryLane):
+        if isinstance(command, AdvanceTime | RetryLane):
             self._timers.ring()
         else:
             self.post(command)
 
-    def _stop_writing(self, error: Broken) -> None:
+    def _stop_writing(self, error: InvariantViolated) -> None:
         """IS4: an invariant failed. Nothing is written any more; reads go on."""
         log.critical("writes stop: %s", error)
-        self.broken = error
+        self._committer.broken = error
         self._timers.disarm()
         if self._shared:
             self._tasks.append(asyncio.create_task(self._shared.retire(), name="fleet retires"))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Ref, Scope
-from fairwarning.service.documents import Documents
-from fairwarning.store.store import Beat, Shared, Store
+from fairwarning.service.documents import DocumentCache
+from fairwarning.store.store import Heartbeat, SharedStore, Store
 
 log = logging.getLogger(__name__)
 
@@ -18,14 +18,14 @@ _PAGE = 256  # changes read at once
 Publish = Callable[[str, Scope | None], None]
 
 
-class Following:
+class ChangeFollower:
     """Hears of changes, and brings them in when the fleet's writer says so.
 
     The writer is the one who publishes: what was loaded is then never older than what is shown.
     """
 
     def __init__(
-        self, store: Store, shared: Shared, documents: Documents, wake: Callable[[], None]
+        self, store: Store, shared: SharedStore, documents: DocumentCache, wake: Callable[[], None]
     ) -> None:
         self.staleness_seconds = STALENESS_SECONDS
         self.all_scopes = False  # else only those are loaded that somebody reads
@@ -34,7 +34,7 @@ class Following:
         self._shared = shared
         self._documents = documents
         self._wake = wake
-        self._news: Beat | None = None
+        self._news: Heartbeat | None = None
         self._position = -1
         self._line = -1
 
@@ -48,7 +48,7 @@ class Following:
         away = False
         while True:
             try:
-                async for beat in self._shared.beats():
+                async for beat in self._shared.heartbeats():
                     if away:
                         log.warning("the database is back")
                         away = False
@@ -62,7 +62,7 @@ class Following:
                 log.exception("what others do was not heard; it is tried again")
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def catch_up(self, publish: Publish) -> Beat | None:
+    async def catch_up(self, publish: Publish) -> Heartbeat | None:
         """Publish what others have changed; None where there is nothing new, or no telling."""
         beat, self._news = self._news, None
         if beat is None:
@@ -75,7 +75,7 @@ class Following:
         self.begun.set()
         return beat
 
-    def has_lines(self, beat: Beat) -> bool:
+    def has_lines(self, beat: Heartbeat) -> bool:
         """Whether the journal is longer than it was when this was last asked."""
         longer, self._line = beat.line != self._line, beat.line
         return longer
@@ -88,7 +88,7 @@ class Following:
                 await self._publish(shown[first : first + _PAGE], publish)
             self._position = position
         while self._position < position:
-            changes = await self._store.changed(self._position, _PAGE)
+            changes = await self._store.changes_since(self._position, _PAGE)
             await self._publish([change.scope for change in changes], publish)
             self._position = changes[-1].position if len(changes) == _PAGE else position
 

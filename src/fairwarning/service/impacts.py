@@ -3,16 +3,16 @@
 from collections.abc import Callable
 
 from fairwarning.core import limits
-from fairwarning.core.commands import Finish
+from fairwarning.core.commands import ReportImpact
 from fairwarning.core.model import Impact
 from fairwarning.machines.driver import Driver
 from fairwarning.service import failpoints
 
 
-class Impacts:
+class ImpactDispatcher:
     """What is being carried out by this process."""
 
-    def __init__(self, driver: Driver, finish: Callable[[Finish], None]) -> None:
+    def __init__(self, driver: Driver, finish: Callable[[ReportImpact], None]) -> None:
         self._driver = driver
         self._finish = finish
         self._under_way: set[str] = set()
@@ -36,7 +36,7 @@ class Impacts:
     def _report(self, impact: Impact, error: str) -> None:
         failpoints.hit("report.before")
         self._finish(
-            Finish(
+            ReportImpact(
                 scope=impact.scope,
                 machine=impact.machine,
                 impact=impact.id,

@@ -2,17 +2,18 @@
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.service.fleet import Fleet
-from fairwarning.store.store import Place
+from fairwarning.store.store import MachineLocation
 
-__all__ = ["Place", "machine_called"]
+__all__ = ["MachineLocation", "machine_called"]
 
 
-async def machine_called(fleet: Fleet, name: str) -> Place:
+async def machine_called(fleet: Fleet, name: str) -> MachineLocation:
     """The machine of this name, or of this scope and name (`web/0/web_3`) where several have it."""
-    places = await fleet.find(name=name)
+    places = await fleet.reader.find_machines(name=name)
     if not places and "/" in name:
         scope, _, machine = name.rpartition("/")
-        places = [place for place in await fleet.find(name=machine) if place.scope == scope]
+        places = await fleet.reader.find_machines(name=machine)
+        places = [place for place in places if place.scope == scope]
     if not places:
         raise NotFound("UnknownMachine", f"there is no machine {name[:60]!r}")
     if len(places) > 1:

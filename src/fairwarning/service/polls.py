@@ -8,7 +8,7 @@ from fairwarning.core.commands import Poll
 from fairwarning.core.model import Scope
 
 
-class Polls:
+class PollLog:
     """The last poll of each scope, where it is later than what is on record.
 
     Several processes may be asked for one scope. Any of them writes it, and the others see that.

@@ -40,21 +40,21 @@ def differences(ref: Ref, before: Entity | None, after: Entity | None) -> Differ
     )
 
 
-def left(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
+def leaving(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
     """Machines that are no more what they were, with their scopes."""
     for move in moves:
         yield from ((move.scope, machine) for machine in move.gone)
         yield from ((move.scope, before) for before, _ in move.changed)
 
 
-def came(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
+def arriving(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
     """Machines as they are now, with their scopes."""
     for move in moves:
         yield from ((move.scope, after) for _, after in move.changed)
         yield from ((move.scope, machine) for machine in move.fresh)
 
 
-def stale(ref: Ref) -> Conflict:
+def stale_version(ref: Ref) -> Conflict:
     """Somebody else changed the entity (IK1)."""
     return Conflict("Stale", f"{ref[0].__name__} {ref[1]!r} changed meanwhile; load it again")
 

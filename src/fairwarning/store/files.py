@@ -14,7 +14,7 @@ _FOLDER_OWNER_ONLY = 0o700
 _STATEMENTS = 256  # prepared ones that are kept; more than there are
 
 
-class Cursor(Protocol):
+class SqliteCursor(Protocol):
     """What a statement yields."""
 
     def fetchone(self) -> Any: ...  # noqa: ANN401  (each query knows what it selects)
@@ -22,7 +22,7 @@ class Cursor(Protocol):
     def fetchall(self) -> list[Any]: ...
 
 
-class Connection(Protocol):
+class SqliteConnection(Protocol):
     """As much of `sqlite3.Connection` as we use, so that a test can put another library under it.
 
     Its errors are those of `sqlite3` too.
@@ -36,12 +36,12 @@ class Connection(Protocol):
 
     def execute(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ..., /
-    ) -> Cursor: ...
+    ) -> SqliteCursor: ...
 
     def close(self) -> None: ...
 
 
-def connect(path: Path) -> Connection:
+def connect(path: Path) -> SqliteConnection:
     """A connection that begins no transactions of its own and waits for nobody."""
     return sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=_STATEMENTS)
 
@@ -74,7 +74,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-class Ballast:
+class ReservedSpace:
     """Space held in reserve, to be given up when the disk is full.
 
     SQLite cannot free itself then: to shorten its log it must first write to its file.

@@ -10,18 +10,18 @@ from itertools import islice
 from operator import attrgetter
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store.differences import (
     Differences,
     address_taken,
-    came,
+    arriving,
     differences,
-    left,
-    stale,
+    leaving,
+    stale_version,
 )
-from fairwarning.store.store import Batch, Change, Entry, Place
+from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
 _SLACK = 256  # dead entries allowed beyond as many as live ones, before a sweep
 
@@ -36,9 +36,9 @@ class MemoryStore:
         self._entities: dict[Ref, Entity] = {}
         self._busy: set[str] = set()  # scopes that have events
         self._sorted: dict[type[Entity], list[str]] = {}  # ids by kind, where asked for
-        self._agenda = _Agenda()
-        self._places = _Places()
-        self._feed = _Feed()
+        self._agenda = _DueTimes()
+        self._places = _MachineIndex()
+        self._feed = _ChangeFeed()
         self._journal = _Journal()
         self._impacts: dict[str, Impact] = {}
         self._notes: dict[str, str] = {}
@@ -80,7 +80,7 @@ class MemoryStore:
             if stored is not before and (
                 stored is None or before is None or stored.version != before.version
             ):
-                raise stale(ref)
+                raise stale_version(ref)
             if ref[0] is Scope and (move := differences(ref, before, after)):
                 moves.append(move)
         if moves:
@@ -104,7 +104,7 @@ class MemoryStore:
             if isinstance(entity, Scope) and entity.events:
                 self._busy.add(ref[1])
 
-    async def due(self, now: float, limit: int) -> list[Ref]:
+    async def due_entities(self, now: float, limit: int) -> list[Ref]:
         self._ready()
         return self._agenda.until(now, limit)
 
@@ -112,9 +112,9 @@ class MemoryStore:
         self._ready()
         return self._agenda.first()
 
-    async def find(
+    async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[Place]:
+    ) -> list[MachineLocation]:
         self._ready()
         if scope and not name and not address:
             numbers = self._places.of_scope(self._entities.get((Scope, scope)))
@@ -122,17 +122,17 @@ class MemoryStore:
             numbers = self._places.find(name, address, number)
         return [self._place(one) for one in numbers]
 
-    async def places(self, after: int, limit: int) -> list[Place]:
+    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         self._ready()
         return [self._place(one) for one in self._places.past(after, limit)]
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> MachineLocation:
         scope, name = self._places.by_number[number]
         entity = self._entities[Scope, scope]
         assert isinstance(entity, Scope)
-        return Place(number, scope, entity.machines[name])
+        return MachineLocation(number, scope, entity.machines[name])
 
-    async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
+    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         self._ready()
         if kind not in self._sorted:
             self._sorted[kind] = sorted(name for k, name in self._entities if k is kind)
@@ -140,47 +140,49 @@ class MemoryStore:
         first = bisect_right(names, after)
         return names[first : first + limit]
 
-    async def busy(self, after: str, limit: int) -> list[str]:
+    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
         self._ready()
         return sorted(name for name in self._busy if name > after)[:limit]
 
-    async def unfinished(self, after: str, limit: int) -> list[Impact]:
+    async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         self._ready()
         later = (impact for impact in self._impacts.values() if impact.id > after)
         return sorted(later, key=attrgetter("id"))[:limit]
 
-    async def changed(self, after: int, limit: int) -> list[Change]:
+    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
         self._ready()
         return self._feed.past(after, limit)
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         self._ready()
         return self._journal.past(after, limit, entity, event)
 
-    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+    async def operation_lines(
+        self, operation: str, *, after: int, before: int, limit: int
+    ) -> list[JournalEntry]:
         self._ready()
         return self._journal.between(operation, after, before, limit)
 
-    async def latest(
+    async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         self._ready()
         return self._journal.newest(limit, before, entity)
 
-    async def forget(self, before: float) -> int:  # noqa: ARG002  (its end is the store's own)
+    async def drop_old_lines(self, before: float) -> int:  # noqa: ARG002  (its end is the store's own)
         return 0
 
-    async def note(self, name: str) -> str | None:
+    async def get_note(self, name: str) -> str | None:
         self._ready()
         return self._notes.get(name)
 
-    async def keep_first(self, name: str, value: str) -> str:
+    async def add_note_if_absent(self, name: str, value: str) -> str:
         self._ready()
         return self._notes.setdefault(name, value)
 
-    async def own(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
         return True
 
     def _ready(self) -> None:
@@ -188,7 +190,7 @@ class MemoryStore:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
 
 
-class _Agenda:
+class _DueTimes:
     """Due times: a heap in which an entry that no longer holds stays until it comes up.
 
     What is due at the same time comes in order of creation, as in a database.
@@ -227,7 +229,7 @@ class _Agenda:
         return list(found)
 
 
-class _Places:
+class _MachineIndex:
     """Where machines are, by number, by name and by address."""
 
     def __init__(self) -> None:
@@ -238,9 +240,9 @@ class _Places:
 
     def check(self, moves: Sequence[Differences]) -> None:
         """Refuse an address that another machine has, and keeps."""
-        freed = {machine.address for _, machine in left(moves)}
+        freed = {machine.address for _, machine in leaving(moves)}
         claimed: set[str] = set()
-        for _, machine in came(moves):
+        for _, machine in arriving(moves):
             address = machine.address
             if address and (
                 address in claimed or (address in self._addresses and address not in freed)
@@ -249,7 +251,7 @@ class _Places:
             claimed.add(address)
 
     def apply(self, moves: Sequence[Differences]) -> None:
-        for _, machine in left(moves):
+        for _, machine in leaving(moves):
             self._addresses.pop(machine.address, None)
         for move in moves:
             for machine in move.gone:
@@ -258,7 +260,7 @@ class _Places:
                 self._last += 1
                 self.by_number[self._last] = (move.scope, machine.name)
                 self._names.setdefault(machine.name, {})[move.scope] = self._last
-        for scope, machine in came(moves):
+        for scope, machine in arriving(moves):
             if machine.address:
                 self._addresses[machine.address] = self._names[machine.name][scope]
 
@@ -283,7 +285,7 @@ class _Places:
         return list(islice((number for number in self.by_number if number > after), limit))
 
 
-class _Feed:
+class _ChangeFeed:
     """Scopes in order of their newest change. An entry that a newer one replaced is passed over."""
 
     def __init__(self) -> None:
@@ -306,14 +308,14 @@ class _Feed:
         """Every batch moves the position, as in a database."""
         self._last = self._batch_began = max(self._last, self._batch_began + 1)
 
-    def past(self, after: int, limit: int) -> list[Change]:
-        found: list[Change] = []
+    def past(self, after: int, limit: int) -> list[ScopeChange]:
+        found: list[ScopeChange] = []
         for at in range(bisect_right(self._positions, after), len(self._positions)):
             if len(found) == limit:
                 break
             position, scope = self._positions[at], self._scopes[at]
             if self._newest[scope] == position:
-                found.append(Change(position, scope))
+                found.append(ScopeChange(position, scope))
         return found
 
 
@@ -321,31 +323,33 @@ class _Journal:
     """Lines by number, which is their place. The index is made when somebody asks for it."""
 
     def __init__(self) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[JournalLine] = []
         self._indexed = 0
         self._numbers: dict[Ref | str, list[int]] = {}  # by entity, by event
 
-    def past(self, after: int, limit: int, entity: Ref | None, event: str) -> list[Entry]:
+    def past(self, after: int, limit: int, entity: Ref | None, event: str) -> list[JournalEntry]:
         first = max(after, 0)
         if entity is None and not event:
             lines = self.lines[first : first + limit]
-            return [Entry(number, line) for number, line in enumerate(lines, first + 1)]
+            return [JournalEntry(number, line) for number, line in enumerate(lines, first + 1)]
         self._index()
         numbers = self._numbers.get(event or entity or "", [])
-        found: list[Entry] = []
+        found: list[JournalEntry] = []
         for number in numbers[bisect_right(numbers, after) :]:
             line = self.lines[number - 1]
             if len(found) < limit and entity in {None, line.entity}:
-                found.append(Entry(number, line))
+                found.append(JournalEntry(number, line))
         return found
 
-    def between(self, operation: str, after: int, before: int, limit: int) -> list[Entry]:
+    def between(self, operation: str, after: int, before: int, limit: int) -> list[JournalEntry]:
         first = max(after, 0)
         lines = enumerate(self.lines[first : max(before - 1, first)], first + 1)
-        found = (Entry(number, line) for number, line in lines if line.fact.operation == operation)
+        found = (
+            JournalEntry(number, line) for number, line in lines if line.fact.operation == operation
+        )
         return list(islice(found, limit))
 
-    def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[Entry]:
+    def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[JournalEntry]:
         if entity is None:
             last = len(self.lines) if before is None else min(before - 1, len(self.lines))
             numbers: Sequence[int] = range(last, max(last - limit, 0), -1)
@@ -354,7 +358,7 @@ class _Journal:
             own = self._numbers.get(entity, [])
             past = len(own) if before is None else bisect_left(own, before)
             numbers = own[max(past - limit, 0) : past][::-1]
-        return [Entry(number, self.lines[number - 1]) for number in numbers]
+        return [JournalEntry(number, self.lines[number - 1]) for number in numbers]
 
     def _index(self) -> None:
         for number in range(self._indexed + 1, len(self.lines) + 1):

@@ -6,7 +6,7 @@ from time import time
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.store import scripts
-from fairwarning.store.files import Connection
+from fairwarning.store.files import SqliteConnection
 from fairwarning.store.scripts import Migration
 
 _KNOWN = """
@@ -26,7 +26,7 @@ def migrations() -> list[Migration]:
     return scripts.migrations(__package__)
 
 
-def migrate(connection: Connection, steps: list[Migration]) -> None:
+def migrate(connection: SqliteConnection, steps: list[Migration]) -> None:
     """Bring the database to the newest step, inside the caller's transaction.
 
     Raises and changes nothing when the database is not ours, newer than this program, or was made
@@ -44,7 +44,7 @@ def migrate(connection: Connection, steps: list[Migration]) -> None:
         )
 
 
-def _done(connection: Connection) -> list[tuple[int, str, str]]:
+def _done(connection: SqliteConnection) -> list[tuple[int, str, str]]:
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     if tables and ("migration",) not in tables:
         raise Unavailable("NotAStore", "the database belongs to another program; use another file")

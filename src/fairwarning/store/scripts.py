@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 
-from fairwarning.core.errors import Broken, Unavailable
+from fairwarning.core.errors import InvariantViolated, Unavailable
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
@@ -60,7 +60,7 @@ def check(done: Iterable[tuple[int, str, str, int]], steps: Sequence[Migration])
                 "install that version, or use another database",
             )
         if number in known and known[number].checksum != checksum:
-            raise Broken(
+            raise InvariantViolated(
                 "StoreChanged",
                 f"the database was made with another text of step {name} than this version has; "
                 "install the version that made it",

@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from fairwarning.core.errors import Broken, Conflict, FairwarningError, Unavailable
+from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import files, schema, tables
-from fairwarning.store.files import Ballast, Connection
+from fairwarning.store.files import ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import Batch, Change, Entry, Place
-from fairwarning.store.worker import Worker
+from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
+from fairwarning.store.worker import StoreThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,16 +45,18 @@ class SQLiteStore:
         path: Path | str,
         *,
         ballast_bytes: int = BALLAST_BYTES,
-        connect: Callable[[Path], Connection] = files.connect,
+        connect: Callable[[Path], SqliteConnection] = files.connect,
         migrations: list[Migration] | None = None,
     ) -> None:
         self.path = Path(path)
         self._connect = connect
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._ballast = Ballast(self.path.with_name(self.path.name + ".ballast"), ballast_bytes)
-        self._worker: Worker | None = None
+        self._ballast = ReservedSpace(
+            self.path.with_name(self.path.name + ".ballast"), ballast_bytes
+        )
+        self._worker: StoreThread | None = None
         # What follows belongs to the thread.
-        self._connection: Connection | None = None
+        self._connection: SqliteConnection | None = None
         self._head: tables.Head = (0, 0, 0)
         self._moved = 0  # of the connection's changes; the rest is in the log
         self._full = False  # the ballast was given up, and could not be taken again yet
@@ -64,7 +66,7 @@ class SQLiteStore:
     async def open(self) -> None:
         if self._worker is not None:
             return
-        self._worker = Worker("store")
+        self._worker = StoreThread("store")
         try:
             await self._worker.do(self._open)
         except BaseException:
@@ -77,13 +79,16 @@ class SQLiteStore:
             await worker.do(self._drop)
             await worker.stop()
 
-    def _thread(self) -> Worker:
+    def _thread(self) -> StoreThread:
         if self._worker is None:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
         return self._worker
 
     async def _read(
-        self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self,
+        query: Callable[Concatenate[SqliteConnection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         def job() -> T:
             try:
@@ -100,7 +105,7 @@ class SQLiteStore:
         self._ready()
         self._full = not self._ballast.fill()
 
-    def _ready(self) -> Connection:
+    def _ready(self) -> SqliteConnection:
         """The connection; a new one if the last had to be dropped."""
         if self._connection is None:
             try:
@@ -109,7 +114,7 @@ class SQLiteStore:
                 raise self._failed(error) from error
         return self._connection
 
-    def _new_connection(self) -> Connection:
+    def _new_connection(self) -> SqliteConnection:
         connection = self._connect(self.path)
         try:
             self._prepare(connection)
@@ -119,7 +124,7 @@ class SQLiteStore:
             raise
         return connection
 
-    def _prepare(self, connection: Connection) -> None:
+    def _prepare(self, connection: SqliteConnection) -> None:
         """Take the lock, look whether the database is ours, and only then touch it."""
         for setting in _SETTINGS:
             connection.execute(setting)
@@ -147,7 +152,7 @@ class SQLiteStore:
             case sqlite3.SQLITE_NOTADB:
                 return Unavailable("NotAStore", f"{self.path} is not a database; name another file")
             case sqlite3.SQLITE_CORRUPT:
-                return Broken(
+                return InvariantViolated(
                     "StoreCorrupt", f"{self.path} is damaged ({error}); restore a copy of it"
                 )
             case sqlite3.SQLITE_FULL:
@@ -168,7 +173,7 @@ class SQLiteStore:
             raise self._no_space()
         self._full = False
         try:
-            rows = tables.Rows(batch, self._head)
+            rows = tables.SqliteRows(batch, self._head)
             return self._attempt(rows)
         except UnicodeEncodeError as error:
             raise Conflict("BadText", "a text holds half a character; send it whole") from error
@@ -177,14 +182,14 @@ class SQLiteStore:
                 return self._clear_up(rows, error)
         return self._last_attempt(rows)
 
-    def _attempt(self, rows: tables.Rows) -> float | None:
+    def _attempt(self, rows: tables.SqliteRows) -> float | None:
         """One transaction: all of the batch, or nothing of it and no transaction left open."""
         connection = self._ready()
         try:
             connection.execute("BEGIN IMMEDIATE")
             due = tables.write(connection, rows)
             connection.execute("COMMIT")
-        except tables.Clash:
+        except tables.VersionConflict:
             self._roll_back()
             raise tables.explain(connection, rows) from None
         except BaseException:
@@ -210,7 +215,7 @@ class SQLiteStore:
         except sqlite3.Error:
             self._drop()
 
-    def _last_attempt(self, rows: tables.Rows) -> float | None:
+    def _last_attempt(self, rows: tables.SqliteRows) -> float | None:
         """The disk is full: with the ballast given up, what is in flight can be finished."""
         self._ballast.free()
         self._full = True
@@ -225,7 +230,7 @@ class SQLiteStore:
             self._full = _code(error) == sqlite3.SQLITE_FULL or not self._ballast.fill()
             raise (self._no_space() if self._full else self._failed(error)) from error
 
-    def _clear_up(self, rows: tables.Rows, error: sqlite3.Error) -> float | None:
+    def _clear_up(self, rows: tables.SqliteRows, error: sqlite3.Error) -> float | None:
         """A commit failed in an unclear way: its last frame may be in the log, synced or not.
 
         What a new connection finds is what counts, once it is in the database file itself. (Only
@@ -246,46 +251,48 @@ class SQLiteStore:
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
         return await self._read(tables.load, list(refs))
 
-    async def due(self, now: float, limit: int) -> list[Ref]:
+    async def due_entities(self, now: float, limit: int) -> list[Ref]:
         return await self._read(tables.due, now, limit)
 
     async def next_due(self) -> float | None:
         return await self._read(tables.next_due)
 
-    async def find(
+    async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[Place]:
+    ) -> list[MachineLocation]:
         return await self._read(tables.find, name, address, number, scope)
 
-    async def places(self, after: int, limit: int) -> list[Place]:
+    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         return await self._read(tables.places, after, limit)
 
-    async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
+    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         return await self._read(tables.names, kind, after, limit)
 
-    async def busy(self, after: str, limit: int) -> list[str]:
+    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
         return await self._read(tables.busy, after, limit)
 
-    async def unfinished(self, after: str, limit: int) -> list[Impact]:
+    async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         return await self._read(tables.unfinished, after, limit)
 
-    async def changed(self, after: int, limit: int) -> list[Change]:
+    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
         return await self._read(tables.changed, after, limit)
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         return await self._read(tables.journal, after, limit, entity, event)
 
-    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+    async def operation_lines(
+        self, operation: str, *, after: int, before: int, limit: int
+    ) -> list[JournalEntry]:
         return await self._read(tables.lines_of_operation, operation, after, before, limit)
 
-    async def latest(
+    async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         return await self._read(tables.latest, limit, before, entity)
 
-    async def forget(self, before: float) -> int:
+    async def drop_old_lines(self, before: float) -> int:
         return await self._thread().do(lambda: self._forget(before), self._shorten_log)
 
     def _forget(self, before: float) -> int:
@@ -295,13 +302,13 @@ class SQLiteStore:
             self._roll_back()
             raise self._failed(error) from error
 
-    async def note(self, name: str) -> str | None:
+    async def get_note(self, name: str) -> str | None:
         return await self._read(tables.note, name)
 
-    async def keep_first(self, name: str, value: str) -> str:
+    async def add_note_if_absent(self, name: str, value: str) -> str:
         return await self._read(tables.keep_first, name, value)
 
-    async def own(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
         return True
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import Entity, Impact, Machine, Ref
 
 
@@ -19,7 +19,7 @@ class Batch:
 
     at: float
     changes: Mapping[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
-    lines: Sequence[Line] = ()
+    lines: Sequence[JournalLine] = ()
     impacts: Sequence[Impact] = ()  # begun
     settled: Sequence[str] = ()  # ids of impacts that are over
     notes: Mapping[str, str] = field(default_factory=dict)  # small values kept beside, by name
@@ -28,7 +28,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MachineLocation:
     """Where a machine is, and the number it was given when it came: its alone for ever."""
 
     number: int
@@ -37,7 +37,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ScopeChange:
     """A scope's newest change. Positions only grow; a scope appears once, at its newest."""
 
     position: int
@@ -45,15 +45,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """A journal line with its number."""
 
     number: int
-    line: Line
+    line: JournalLine
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """How far a store is that several processes share."""
 
     asked: float  # when, by `time.monotonic`: nothing older than that was told
@@ -63,10 +63,10 @@ class Beat:
     loose: bool  # whether `unfinished` has something for us
 
 
-class Shared(Protocol):
+class SharedStore(Protocol):
     """What a store can do that several processes use at once."""
 
-    def beats(self) -> AsyncIterator[Beat]:
+    def heartbeats(self) -> AsyncIterator[Heartbeat]:
         """Beats for ever: one at once when somebody commits, and one a second or so.
 
         Raises `Unavailable` when the store cannot be reached; then begin again.
@@ -83,7 +83,7 @@ class Store(Protocol):
     """Where a fleet is kept. Methods raise `Unavailable` when they cannot be served just now."""
 
     @property
-    def shared(self) -> Shared | None:
+    def shared(self) -> SharedStore | None:
         """Whether other processes may have the store open too: then what is loaded may be old."""
 
     async def open(self) -> None:
@@ -102,7 +102,7 @@ class Store(Protocol):
         (IK1), `Conflict("AddressTaken")` when a machine's address is another's; nothing is changed.
         """
 
-    async def due(self, now: float, limit: int) -> list[Ref]:
+    async def due_entities(self, now: float, limit: int) -> list[Ref]:
         """Entities whose due time is `now` or earlier, the longest due first.
 
         A shared store gives each to one process only, until it is written or that process is gone.
@@ -111,56 +111,58 @@ class Store(Protocol):
     async def next_due(self) -> float | None:
         """The earliest due time of all entities, but for those that another process was given."""
 
-    async def find(
+    async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[Place]:
+    ) -> list[MachineLocation]:
         """Machines of this name (several scopes may have one), address, number or scope."""
 
-    async def places(self, after: int, limit: int) -> list[Place]:
+    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         """Machines in order of their numbers, from the first past `after`."""
 
-    async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
+    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         """Ids of entities of a kind, in order, from the first past `after`."""
 
-    async def busy(self, after: str, limit: int) -> list[str]:
+    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
         """Ids of scopes that have events, in order, from the first past `after`."""
 
-    async def unfinished(self, after: str, limit: int) -> list[Impact]:
+    async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         """Impacts begun and not settled, in order of id, from the first past `after`.
 
         A shared store gives those of this process, and from now on those that nobody has any more.
         """
 
-    async def changed(self, after: int, limit: int) -> list[Change]:
+    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
         """The change feed: scopes that changed past a position, in order."""
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         """Journal lines in order, from the first past `after`; of one entity or event if given."""
 
-    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+    async def operation_lines(
+        self, operation: str, *, after: int, before: int, limit: int
+    ) -> list[JournalEntry]:
         """Journal lines of an operation between two numbers, in order."""
 
-    async def latest(
+    async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         """The newest lines, the newest first; of one entity if given.
 
         From the first before a number, if given: with an entity, that of one of its lines.
         """
 
-    async def forget(self, before: float) -> int:
+    async def drop_old_lines(self, before: float) -> int:
         """Drop some of the journal's oldest lines, if they are older than that; how many.
 
         Ask again until it is 0. A store may drop a part of the journal only when all of it is old.
         """
 
-    async def note(self, name: str) -> str | None:
+    async def get_note(self, name: str) -> str | None:
         """A small value kept beside the fleet."""
 
-    async def keep_first(self, name: str, value: str) -> str:
+    async def add_note_if_absent(self, name: str, value: str) -> str:
         """The note of this name; this value if there was none yet."""
 
-    async def own(self, duty: str) -> bool:
+    async def claim_duty(self, duty: str) -> bool:
         """Whether it falls to this process; once it does, for as long as the process is alive."""

@@ -11,15 +11,21 @@ from itertools import chain
 from typing import cast
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store import codec, schema
 from fairwarning.store.codec import KINDS
-from fairwarning.store.differences import Differences, address_taken, came, differences, stale
-from fairwarning.store.files import Connection
-from fairwarning.store.store import Batch, Change, Entry, Place
+from fairwarning.store.differences import (
+    Differences,
+    address_taken,
+    arriving,
+    differences,
+    stale_version,
+)
+from fairwarning.store.files import SqliteConnection
+from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
 Row = tuple[object, ...]
 Head = tuple[int, int, int]
@@ -39,7 +45,7 @@ def _repeated(sql: str, times: int) -> str:
 _MANY = {(name, size): _repeated(sql, size) for name, sql in _SQL.items() for size in _SIZES}
 
 
-class Rows:
+class SqliteRows:
     """A batch as rows, encoded before its transaction begins."""
 
     def __init__(self, batch: Batch, head: Head) -> None:
@@ -62,7 +68,7 @@ class Rows:
         self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
         self.head: Head = (max(self._position, head[0] + 1), self._line, self._machine)
 
-    def _add_line(self, line: Line) -> None:
+    def _add_line(self, line: JournalLine) -> None:
         self._line += 1
         fact, kind, name = line.fact, line.entity[0].__name__, line.entity[1]
         row = (
@@ -109,19 +115,19 @@ class Rows:
 # --- Writing --------------------------------------------------------------------------------------
 
 
-class Clash(Exception):
+class VersionConflict(Exception):
     """The batch does not fit what is stored. After the rollback `explain` says why."""
 
 
-def write(connection: Connection, rows: Rows) -> float | None:
-    """Write a batch; the earliest due time after it. Raises `Clash` in the middle of it."""
+def write(connection: SqliteConnection, rows: SqliteRows) -> float | None:
+    """Write a batch and return the earliest due time. May raise `VersionConflict` halfway."""
     try:
         found = _many(connection, "put_entities", rows.entities)
         if found < len(rows.entities) or connection.execute(_SQL["stray"]).fetchone():
-            raise Clash
+            raise VersionConflict
         _move_machines(connection, rows)
     except sqlite3.IntegrityError as error:  # an address of another machine, or two strays
-        raise Clash from error
+        raise VersionConflict from error
     _many(connection, "tell_of_entities", rows.told)
     _many(connection, "add_events", rows.events)
     _many(connection, "add_first_lines", rows.first_lines)
@@ -133,7 +139,7 @@ def write(connection: Connection, rows: Rows) -> float | None:
     return next_due(connection)
 
 
-def _move_machines(connection: Connection, rows: Rows) -> None:
+def _move_machines(connection: SqliteConnection, rows: SqliteRows) -> None:
     gone = [(move.scope, machine.name) for move in rows.moves for machine in move.gone]
     freed = [
         (move.scope, before.name)
@@ -146,7 +152,7 @@ def _move_machines(connection: Connection, rows: Rows) -> None:
     _many(connection, "put_machines", rows.machines)
 
 
-def _many(connection: Connection, name: str, rows: Sequence[Row]) -> int:
+def _many(connection: SqliteConnection, name: str, rows: Sequence[Row]) -> int:
     """Run a writing statement over all rows; how many it changed."""
     if not rows:
         return 0
@@ -160,13 +166,13 @@ def _many(connection: Connection, name: str, rows: Sequence[Row]) -> int:
     return connection.total_changes - changes
 
 
-def explain(connection: Connection, rows: Rows) -> Conflict:
+def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
     """Why a batch did not fit."""
     for ref, (before, _) in rows.batch.changes.items():
         row = connection.execute(_SQL["version"], (ref[0].__name__, ref[1])).fetchone()
         if (row[0] if row else None) != (before.version if before else None):
-            return stale(ref)
-    claims = [(scope, one.name, one.address) for scope, one in came(rows.moves) if one.address]
+            return stale_version(ref)
+    claims = [(scope, one.name, one.address) for scope, one in arriving(rows.moves) if one.address]
     for scope, name, address in claims:
         for place in find(connection, "", address, 0):
             if (place.scope, place.machine.name) != (scope, name):
@@ -177,17 +183,17 @@ def explain(connection: Connection, rows: Rows) -> Conflict:
 # --- Reading --------------------------------------------------------------------------------------
 
 
-def head(connection: Connection) -> Head:
+def head(connection: SqliteConnection) -> Head:
     """How far the database is."""
     return cast("Head", connection.execute(_SQL["head"]).fetchone())
 
 
-def load(connection: Connection, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
+def load(connection: SqliteConnection, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
     """Entities, whole."""
     return {ref: _load(connection, ref) for ref in refs}
 
 
-def _load(connection: Connection, ref: Ref) -> Entity | None:
+def _load(connection: SqliteConnection, ref: Ref) -> Entity | None:
     kind, name = ref[0].__name__, ref[1]
     row = connection.execute(_SQL["entity"], (kind, name)).fetchone()
     if row is None:
@@ -199,20 +205,20 @@ def _load(connection: Connection, ref: Ref) -> Entity | None:
     return codec.whole(entity, codec.machines(body for (body,) in bodies))
 
 
-def due(connection: Connection, now: float, limit: int) -> list[Ref]:
+def due(connection: SqliteConnection, now: float, limit: int) -> list[Ref]:
     """Entities that are due, the longest due first."""
     rows = connection.execute(_SQL["due"], (now, limit)).fetchall()
     return [(KINDS[kind], name) for kind, name in rows]
 
 
-def next_due(connection: Connection) -> float | None:
+def next_due(connection: SqliteConnection) -> float | None:
     """The earliest due time."""
     return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
 
 
 def find(
-    connection: Connection, name: str, address: str, number: int, scope: str = ""
-) -> list[Place]:
+    connection: SqliteConnection, name: str, address: str, number: int, scope: str = ""
+) -> list[MachineLocation]:
     """Machines by name, else by address, else by scope, else by number."""
     if name:
         return _places(connection, "machines_named", name)
@@ -223,42 +229,42 @@ def find(
     return _places(connection, "machine_numbered", number)
 
 
-def places(connection: Connection, after: int, limit: int) -> list[Place]:
+def places(connection: SqliteConnection, after: int, limit: int) -> list[MachineLocation]:
     """Machines in order of their numbers."""
     return _places(connection, "places", after, limit)
 
 
-def _places(connection: Connection, query: str, *values: object) -> list[Place]:
+def _places(connection: SqliteConnection, query: str, *values: object) -> list[MachineLocation]:
     rows = connection.execute(_SQL[query], values).fetchall()
-    return [Place(number, scope, codec.machine(body)) for number, scope, body in rows]
+    return [MachineLocation(number, scope, codec.machine(body)) for number, scope, body in rows]
 
 
-def names(connection: Connection, kind: type[Entity], after: str, limit: int) -> list[str]:
+def names(connection: SqliteConnection, kind: type[Entity], after: str, limit: int) -> list[str]:
     """Ids of a kind, in order."""
     rows = connection.execute(_SQL["names"], (kind.__name__, after, limit)).fetchall()
     return [name for (name,) in rows]
 
 
-def busy(connection: Connection, after: str, limit: int) -> list[str]:
+def busy(connection: SqliteConnection, after: str, limit: int) -> list[str]:
     """Ids of scopes that have events, in order."""
     return [name for (name,) in connection.execute(_SQL["busy"], (after, limit)).fetchall()]
 
 
-def unfinished(connection: Connection, after: str, limit: int) -> list[Impact]:
+def unfinished(connection: SqliteConnection, after: str, limit: int) -> list[Impact]:
     """Impacts begun and not settled."""
     rows = connection.execute(_SQL["impacts"], (after, limit)).fetchall()
     return [codec.impact(body) for (body,) in rows]
 
 
-def changed(connection: Connection, after: int, limit: int) -> list[Change]:
+def changed(connection: SqliteConnection, after: int, limit: int) -> list[ScopeChange]:
     """The change feed."""
     rows = connection.execute(_SQL["changed"], (after, limit)).fetchall()
-    return [Change(position, scope) for position, scope in rows]
+    return [ScopeChange(position, scope) for position, scope in rows]
 
 
 def journal(
-    connection: Connection, after: int, limit: int, entity: Ref | None, event: str
-) -> list[Entry]:
+    connection: SqliteConnection, after: int, limit: int, entity: Ref | None, event: str
+) -> list[JournalEntry]:
     """Lines in order. Those of an entity cost a step for each newer one of it."""
     values: dict[str, object] = {"after": max(after, 0), "limit": limit, "event": event}
     if entity is not None:
@@ -270,8 +276,8 @@ def journal(
 
 
 def lines_of_operation(
-    connection: Connection, operation: str, after: int, before: int, limit: int
-) -> list[Entry]:
+    connection: SqliteConnection, operation: str, after: int, before: int, limit: int
+) -> list[JournalEntry]:
     """Lines of an operation between two numbers. Costs a step for each line between them."""
     values = {"operation": operation, "after": after, "before": before, "limit": limit}
     rows = connection.execute(_SQL["lines_of_operation"], values).fetchall()
@@ -279,8 +285,8 @@ def lines_of_operation(
 
 
 def latest(
-    connection: Connection, limit: int, before: int | None, entity: Ref | None
-) -> list[Entry]:
+    connection: SqliteConnection, limit: int, before: int | None, entity: Ref | None
+) -> list[JournalEntry]:
     """The newest lines, the newest first."""
     past = _LAST_NUMBER if before is None else before
     values: dict[str, object] = {"limit": limit, "before": past}
@@ -291,13 +297,13 @@ def latest(
     return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
 
 
-def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> Entry:
+def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
     did, event, machine, operation, why = fact
-    told = Fact(Did(did), event, machine, operation, why)
-    return Entry(number, Line(at, actor, (KINDS[kind], name), told))
+    told = Fact(FactType(did), event, machine, operation, why)
+    return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), told))
 
 
-def forget(connection: Connection, before: float) -> int:
+def forget(connection: SqliteConnection, before: float) -> int:
     """Drop the oldest lines, few enough to keep nobody waiting. Chains of lines end there then."""
     oldest = connection.execute(_SQL["oldest"]).fetchall()
     old = [number for number, at in oldest if at < before]
@@ -309,13 +315,13 @@ def forget(connection: Connection, before: float) -> int:
     return len(old)
 
 
-def note(connection: Connection, name: str) -> str | None:
+def note(connection: SqliteConnection, name: str) -> str | None:
     """A small value."""
     row = connection.execute(_SQL["note"], (name,)).fetchone()
     return row[0] if row else None
 
 
-def keep_first(connection: Connection, name: str, value: str) -> str:
+def keep_first(connection: SqliteConnection, name: str, value: str) -> str:
     """The note, made if it is not there."""
     connection.execute(_SQL["keep_first"], (name, value))
     return cast("str", connection.execute(_SQL["note"], (name,)).fetchone()[0])

@@ -12,7 +12,7 @@ T = TypeVar("T")
 Job = tuple["asyncio.Future[Any]", Callable[[], Any], Callable[[], None] | None]
 
 
-class Worker:
+class StoreThread:
     """What `ThreadPoolExecutor(1)` is, at half the price a job, and able to clean up afterwards."""
 
     def __init__(self, name: str) -> None:

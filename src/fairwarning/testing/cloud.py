@@ -20,20 +20,26 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.times import iso
 from fairwarning.guest.events import Event
-from fairwarning.service import fleetfile
-from fairwarning.service.faults import Fault, FaultKind
-from fairwarning.service.fleetfile import Create, FleetFile
-from fairwarning.service.fleetvalues import MACHINE
+from fairwarning.service.config import fleet_file
+from fairwarning.service.config.fleet_file import Create, FleetFile
+from fairwarning.service.config.settings import CloudSettings, MetadataSettings
+from fairwarning.service.config.values import MACHINE
+from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.lookup import machine_called
-from fairwarning.service.settings import Cloud as CloudSettings
-from fairwarning.service.settings import Settings
-from fairwarning.store.store import Entry
-from fairwarning.testing.handles import Machine, Operation, Rollout, ScaleSet, impact, with_notice
-from fairwarning.testing.service import Service, addresses
+from fairwarning.store.store import JournalEntry
+from fairwarning.testing.handles import (
+    MachineHandle,
+    OperationHandle,
+    RolloutHandle,
+    ScaleSetHandle,
+    impact,
+    with_notice,
+)
+from fairwarning.testing.service import ServiceThread, addresses
 
-__all__ = ["Cloud", "Machine", "Operation", "Rollout", "ScaleSet"]
+__all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
 
-Target = Machine | ScaleSet | Iterable[Machine]
+Target = MachineHandle | ScaleSetHandle | Iterable[MachineHandle]
 
 _LOOK_SECONDS = 0.005  # between two looks at a condition
 
@@ -52,10 +58,10 @@ class Cloud:
         `sockets`: whether machines ask at Unix sockets; by default only where there is no
         address for each of them.
         """
-        file = fleetfile.read(fleet) if fleet else FleetFile()
+        file = fleet_file.read(fleet) if fleet else FleetFile()
         began = int(start.timestamp() if start else time.time())  # as whole as NotBefore
         use_sockets = not addresses() if sockets is None else sockets
-        self._service = Service(file, float(began), sockets=use_sockets)
+        self._service = ServiceThread(file, float(began), sockets=use_sockets)
         self._service.open()
         try:
             self._create(file.commands)
@@ -85,7 +91,7 @@ class Cloud:
 
     # --- What there is ---
 
-    def machine(self, name: str, *, enabled: bool = True, **settings: Any) -> Machine:  # noqa: ANN401  (as the fleet file has them)
+    def machine(self, name: str, *, enabled: bool = True, **settings: Any) -> MachineHandle:  # noqa: ANN401  (as the fleet file has them)
         """A machine by itself, set up as a `[[machine]]` of the fleet file.
 
         If `enabled`, it has asked for its events once, so that it gets notice.
@@ -102,7 +108,7 @@ class Cloud:
         *,
         enabled: bool = True,
         **settings: Any,  # noqa: ANN401  (as the fleet file has them)
-    ) -> list[Machine]:
+    ) -> list[MachineHandle]:
         """An availability set of machines `{name}_0`, `{name}_1` and so on."""
         own = with_notice({key: value for key, value in settings.items() if key in MACHINE})
         rest = {key: value for key, value in settings.items() if key not in MACHINE}
@@ -117,43 +123,43 @@ class Cloud:
         *,
         enabled: bool = True,
         **settings: Any,  # noqa: ANN401  (as the fleet file has them)
-    ) -> ScaleSet:
+    ) -> ScaleSetHandle:
         """A scale set, set up as a `[[scale_set]]`; `terminate_notice` may be in seconds."""
         self._make("scale_set", {"name": name, "capacity": capacity, **settings}, enabled=enabled)
-        return ScaleSet(self._service, name)
+        return ScaleSetHandle(self._service, name)
 
-    def load(self, fleet: str, *, enabled: bool = True) -> list[Machine]:
+    def load(self, fleet: str, *, enabled: bool = True) -> list[MachineHandle]:
         """All that a fleet file's text says; its machines, in order."""
-        file = fleetfile.read(fleet)
-        if file.cloud != CloudSettings() or file.endpoint != Settings():
+        file = fleet_file.read(fleet)
+        if file.cloud != CloudSettings() or file.endpoint != MetadataSettings():
             text = "[cloud] and [metadata] hold from the beginning: give them to the fixture's mark"
             raise Refused("BadFleetFile", text)
         return self._create(file.commands, enabled=enabled)
 
-    def find(self, name: str) -> Machine:
+    def find(self, name: str) -> MachineHandle:
         """The machine of this name (`web_3`, or `web/0/web_3` where several have it)."""
         place = self._service.run(machine_called(self._service.fleet, name))
-        return Machine(self._service, place)
+        return MachineHandle(self._service, place)
 
-    def find_set(self, name: str) -> ScaleSet:
+    def find_set(self, name: str) -> ScaleSetHandle:
         """The scale set of this name."""
-        if self._service.run(self._service.fleet.read(SetState, name)) is None:
+        if self._service.run(self._service.fleet.reader.read(SetState, name)) is None:
             raise NotFound("UnknownSet", f"there is no scale set {name!r}")
-        return ScaleSet(self._service, name)
+        return ScaleSetHandle(self._service, name)
 
-    def _make(self, kind: str, entry: Mapping[str, Any], *, enabled: bool) -> list[Machine]:
+    def _make(self, kind: str, entry: Mapping[str, Any], *, enabled: bool) -> list[MachineHandle]:
         lines = [f"{key} = {toml(value)}" for key, value in with_notice(entry).items()]
         text = "\n".join([f"[[{kind}]]", *lines])
-        return self._create(fleetfile.read(text, "settings").commands, enabled=enabled)
+        return self._create(fleet_file.read(text, "settings").commands, enabled=enabled)
 
-    def _create(self, wanted: Iterable[Create], *, enabled: bool = True) -> list[Machine]:
+    def _create(self, wanted: Iterable[Create], *, enabled: bool = True) -> list[MachineHandle]:
         places = self._service.create(wanted, enabled=enabled)
-        return [Machine(self._service, place) for place in places]
+        return [MachineHandle(self._service, place) for place in places]
 
     # --- Being inside ---
 
     @contextmanager
-    def inside(self, machine: Machine) -> Iterator[Machine]:
+    def inside(self, machine: MachineHandle) -> Iterator[MachineHandle]:
         """Let this process be the machine: clients that ask the environment find its endpoint."""
         before = dict(os.environ)
         inside = machine.env
@@ -205,7 +211,7 @@ class Cloud:
         seconds: int | None = None,
         batch: int = limits.ROLLOUT_BATCH,
         by_host: bool = False,
-    ) -> Rollout:
+    ) -> RolloutHandle:
         """Work through all machines of these machines' sets, an update domain after the other.
 
         Without any, through the whole cloud.
@@ -220,14 +226,14 @@ class Cloud:
             duration_seconds=lasts,
         )
         self._service.submit(command)
-        return Rollout(self._service, name)
+        return RolloutHandle(self._service, name)
 
     def _scopes(self, targets: Iterable[Target]) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for target in targets:
-            if isinstance(target, ScaleSet):
+            if isinstance(target, ScaleSetHandle):
                 found |= dict.fromkeys(target.state.groups)
-            elif isinstance(target, Machine):
+            elif isinstance(target, MachineHandle):
                 found[target.scope] = None
             else:
                 found |= dict.fromkeys(self._scopes(target))
@@ -248,7 +254,7 @@ class Cloud:
         self,
         kind: str,
         *,
-        machine: Machine | None = None,
+        machine: MachineHandle | None = None,
         scope: str = "",
         count: int = 0,
         seconds: float = 0.0,
@@ -258,7 +264,7 @@ class Cloud:
 
         Kinds: `delay`, `empty`, `control`, `truncated`, `404`, `410`, `429`, `500`, `reset`.
         """
-        fault = Fault(
+        fault = FaultRule(
             kind=_fault(kind),
             scope=machine.scope if machine else scope,
             machine=machine.name if machine else "",
@@ -272,7 +278,7 @@ class Cloud:
         """All is well again."""
         self._service.run(self._put(None))
 
-    async def _put(self, fault: Fault | None) -> None:
+    async def _put(self, fault: FaultRule | None) -> None:
         faults = self._service.fleet.faults
         if fault:
             faults.put(fault)
@@ -313,7 +319,7 @@ def toml(value: object) -> str:
     raise Refused("BadSetting", f"a setting is text, a number, a list or a table, not {value!r}")
 
 
-def _told(entry: Entry) -> str:
+def _told(entry: JournalEntry) -> str:
     line, fact = entry.line, entry.line.fact
     about = [fact.machine, fact.why, fact.event and f"event {fact.event[:8]}", fact.operation]
     shown = ", ".join(part for part in about if part)

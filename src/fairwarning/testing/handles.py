@@ -8,7 +8,7 @@ from typing import Any
 
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Operate
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.errors import NotFound, Refused, Unavailable
 from fairwarning.core.model import ImpactKind, Rules, Scope
 from fairwarning.core.model import Machine as MachineState
@@ -18,9 +18,9 @@ from fairwarning.core.model import ScaleSet as SetState
 from fairwarning.core.times import format_duration
 from fairwarning.guest.endpoint import VARIABLE
 from fairwarning.guest.events import Event
-from fairwarning.service.fleetvalues import ENTRY, MODEL, table
-from fairwarning.store.store import Place
-from fairwarning.testing.service import Service, ask
+from fairwarning.service.config.values import ENTRY, MODEL, table
+from fairwarning.store.store import MachineLocation
+from fairwarning.testing.service import ServiceThread, ask
 
 NEWEST = "2020-07-01"
 _DAY_SECONDS = 24 * 3600
@@ -47,10 +47,10 @@ def impact(kind: str) -> ImpactKind:
     raise Refused("BadKind", f"kind must be one of {', '.join(known)}, not {kind!r}")
 
 
-class Operation:
+class OperationHandle:
     """What was asked for, from acceptance to its end."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: ServiceThread, name: str) -> None:
         self._service = service
         self.id = name
 
@@ -59,7 +59,7 @@ class Operation:
 
     @property
     def _state(self) -> OperationState:
-        found = self._service.run(self._service.fleet.read(OperationState, self.id))
+        found = self._service.run(self._service.fleet.reader.read(OperationState, self.id))
         assert found is not None
         return found
 
@@ -91,10 +91,10 @@ class Operation:
         return next(iter(self.events), None)
 
 
-class Machine:
+class MachineHandle:
     """One machine: what it sees, what happens to it."""
 
-    def __init__(self, service: Service, place: Place) -> None:
+    def __init__(self, service: ServiceThread, place: MachineLocation) -> None:
         self._service = service
         self._place = place
         self.name = place.machine.name
@@ -106,7 +106,7 @@ class Machine:
         return f"<machine {self.name} at {self.url}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Machine) and self.url == other.url
+        return isinstance(other, MachineHandle) and self.url == other.url
 
     def __hash__(self) -> int:
         return hash(self.url)
@@ -158,7 +158,7 @@ class Machine:
         return [
             str(line.fact.why)
             for line in lines
-            if line.fact.did is Did.BEGUN
+            if line.fact.did is FactType.BEGUN
             and line.fact.machine == self.name
             and line.entity == (Scope, self.scope)
         ]
@@ -181,73 +181,74 @@ class Machine:
             raise NotFound("UnknownMachine", f"the machine {self.name!r} is gone")
         return found.machine
 
-    def _found(self) -> Place | None:
+    def _found(self) -> MachineLocation | None:
         fleet = self._service.fleet
-        return next(iter(self._service.run(fleet.find(number=self._place.number))), None)
+        found = self._service.run(fleet.reader.find_machines(number=self._place.number))
+        return found[0] if found else None
 
     # --- What happens to it ---
 
-    def restart(self) -> Operation:
+    def restart(self) -> OperationHandle:
         """The user restarts it: Reboot, 15 minutes' notice."""
         return self._operate(commands.Restart)
 
-    def redeploy(self) -> Operation:
+    def redeploy(self) -> OperationHandle:
         """The user moves it to another host: Redeploy, 10 minutes' notice."""
         return self._operate(commands.Redeploy)
 
-    def freeze(self, seconds: int | None = None) -> Operation:
+    def freeze(self, seconds: int | None = None) -> OperationHandle:
         """The platform freezes it for some seconds: Freeze, 15 minutes' notice."""
         return self.maintain("freeze", seconds)
 
     def maintain(
         self, kind: str = "freeze", seconds: int | None = None, *, migration: bool = False
-    ) -> Operation:
+    ) -> OperationHandle:
         """The platform works on its host: `freeze`, `reboot` or `redeploy`."""
         lasts = limits.UNKNOWN_DURATION if seconds is None else seconds
         return self._operate(
             commands.Maintain, kind=impact(kind), duration_seconds=lasts, migration=migration
         )
 
-    def evict(self) -> Operation:
+    def evict(self) -> OperationHandle:
         """The platform takes it back, if it is Spot: Preempt, 30 seconds' notice."""
         return self._operate(commands.Evict)
 
-    def recommend(self) -> Operation:
+    def recommend(self) -> OperationHandle:
         """The platform advises to leave it, if it is Spot; nothing follows."""
         return self._operate(commands.Recommend)
 
-    def fail(self) -> Operation:
+    def fail(self) -> OperationHandle:
         """Its hardware fails: Redeploy, started at once."""
         return self._operate(commands.Fail)
 
-    def degrade(self, days: float | None = None) -> Operation:
+    def degrade(self, days: float | None = None) -> OperationHandle:
         """Its hardware is going to fail, so many days from now: Redeploy."""
         at = None if days is None else int(self._service.clock.now() + days * _DAY_SECONDS)
         return self._operate(commands.Degrade, not_before=at)
 
-    def delete(self) -> Operation:
+    def delete(self) -> OperationHandle:
         """The user deletes it: Terminate, where it has a terminate notice."""
         return self._operate(commands.Delete)
 
-    def stop(self) -> Operation:
+    def stop(self) -> OperationHandle:
         """The user powers it off, without notice."""
         return self._operate(commands.Stop)
 
-    def deallocate(self) -> Operation:
+    def deallocate(self) -> OperationHandle:
         """The user gives its hardware back, without notice."""
         return self._operate(commands.Deallocate)
 
-    def start(self) -> Operation:
+    def start(self) -> OperationHandle:
         """The user powers it on."""
         return self._operate(commands.Start)
 
-    def reimage(self) -> Operation:
+    def reimage(self) -> OperationHandle:
         """The user puts its image back, without notice."""
         return self._operate(commands.Reimage)
 
-    def _operate(self, action: type[Operate], **how: Any) -> Operation:  # noqa: ANN401  (fields)
+    def _operate(self, action: type[Operate], **how: Any) -> OperationHandle:  # noqa: ANN401  (fields)
         state, name = self.state, self._service.name()
-        scope = self._service.run(self._service.fleet.read(Scope, self.scope))
+        scope = self._service.run(self._service.fleet.reader.read(Scope, self.scope))
         if scope and scope.owner and action in commands.OF_A_SET:
             command: commands.Command = commands.OperateInstances(
                 set=scope.owner, operation=name, action=action, instances=(state.instance,)
@@ -255,13 +256,13 @@ class Machine:
         else:
             command = action(scope=self.scope, operation=name, machines=(self.name,), **how)
         self._service.submit(command)
-        return Operation(self._service, name)
+        return OperationHandle(self._service, name)
 
 
-class ScaleSet:
+class ScaleSetHandle:
     """A scale set and its instances."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: ServiceThread, name: str) -> None:
         self._service = service
         self.name = name
 
@@ -277,7 +278,7 @@ class ScaleSet:
         return found
 
     def _found(self) -> SetState | None:
-        return self._service.run(self._service.fleet.read(SetState, self.name))
+        return self._service.run(self._service.fleet.reader.read(SetState, self.name))
 
     @property
     def exists(self) -> bool:
@@ -285,17 +286,17 @@ class ScaleSet:
         return self._found() is not None
 
     @property
-    def machines(self) -> list[Machine]:
+    def machines(self) -> list[MachineHandle]:
         """Its instances, in order of their ids."""
         places = self._service.run(self._service.machines_of(self.state.groups))
         places.sort(key=lambda place: place.machine.instance)
-        return [Machine(self._service, place) for place in places]
+        return [MachineHandle(self._service, place) for place in places]
 
-    def scale(self, capacity: int) -> Operation:
+    def scale(self, capacity: int) -> OperationHandle:
         """So many instances from now on; those that leave get their notice."""
         return self._submit(commands.Scale, capacity=capacity)
 
-    def delete(self, *instances: Machine | int) -> Operation:
+    def delete(self, *instances: MachineHandle | int) -> OperationHandle:
         """Delete these, by id or as machines; without any, the whole set. Each gets its notice."""
         if not instances:
             return self._submit(commands.DeleteSet)
@@ -310,12 +311,12 @@ class ScaleSet:
             given["rules"] = Rules(**given["rules"])
         self._service.submit(commands.UpdateSet(set=self.name, terminate_seconds=notice, **given))
 
-    def upgrade(self, *instances: Machine | int) -> None:
+    def upgrade(self, *instances: MachineHandle | int) -> None:
         """Bring these to the present model; without any, all."""
         ids = self._ids(instances) if instances else None
         self._service.submit(commands.UpgradeInstances(set=self.name, instances=ids))
 
-    def protect(self, *instances: Machine | int, protected: bool = True) -> None:
+    def protect(self, *instances: MachineHandle | int, protected: bool = True) -> None:
         """Keep these from being chosen when the set shrinks, or no longer."""
         self._service.submit(
             commands.ProtectInstances(
@@ -323,20 +324,22 @@ class ScaleSet:
             )
         )
 
-    def _ids(self, instances: tuple[Machine | int, ...]) -> tuple[int, ...]:
-        return tuple(one.state.instance if isinstance(one, Machine) else one for one in instances)
+    def _ids(self, instances: tuple[MachineHandle | int, ...]) -> tuple[int, ...]:
+        return tuple(
+            one.state.instance if isinstance(one, MachineHandle) else one for one in instances
+        )
 
-    def _submit(self, kind: type[commands.SetOperation], **how: Any) -> Operation:  # noqa: ANN401  (fields)
+    def _submit(self, kind: type[commands.SetOperation], **how: Any) -> OperationHandle:  # noqa: ANN401  (fields)
         name = self._service.name()
         self._service.submit(kind(set=self.name, operation=name, **how))
         self._service.run(self._service.enable_set(self.name))
-        return Operation(self._service, name)
+        return OperationHandle(self._service, name)
 
 
-class Rollout:
+class RolloutHandle:
     """A host rollout, and how far it is."""
 
-    def __init__(self, service: Service, name: str) -> None:
+    def __init__(self, service: ServiceThread, name: str) -> None:
         self._service = service
         self.id = name
 
@@ -347,7 +350,7 @@ class Rollout:
     @property
     def state(self) -> RolloutState:
         """Its progress: `machines`, `done`, `failed`, `skipped`."""
-        found = self._service.run(self._service.fleet.read(RolloutState, self.id))
+        found = self._service.run(self._service.fleet.reader.read(RolloutState, self.id))
         assert found is not None
         return found
 

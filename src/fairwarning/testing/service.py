@@ -25,14 +25,14 @@ from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.core.model import Operation, Rollout, RolloutStatus, ScaleSet, Scope
 from fairwarning.guest import events as guest
 from fairwarning.machines.simulated import SimulatedDriver
-from fairwarning.metadata.identity import always, by_local_address, loopback_address
+from fairwarning.metadata.callers import by_local_address, for_machine, loopback_address
 from fairwarning.metadata.listeners import open_tcp, open_unix
-from fairwarning.metadata.server import Server
+from fairwarning.metadata.server import MetadataServer
 from fairwarning.service.clock import VirtualClock
+from fairwarning.service.config.fleet_file import Create, FleetFile
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.fleetfile import Create, FleetFile
 from fairwarning.store.memory import MemoryStore
-from fairwarning.store.store import Entry, Place
+from fairwarning.store.store import JournalEntry, MachineLocation
 
 LONGEST_SECONDS = 60.0  # real ones; nothing takes as long, so a hang is told as such
 _FULLEST = "2024-07-09"  # the api-version that shows every type of event
@@ -41,7 +41,7 @@ _PAGE = 1000  # entities read at once
 T = TypeVar("T")
 
 
-class Service:
+class ServiceThread:
     """Runs from `open` to `close`. Any thread may call it; what it does is done on its own."""
 
     fleet: Fleet
@@ -84,7 +84,7 @@ class Service:
         self.fleet = Fleet(MemoryStore(), self.clock, SimulatedDriver(self._later))
         await self.fleet.start()
         stack.push_async_callback(self.fleet.stop)
-        self._server = Server(self.fleet, self.file.cloud, self.file.endpoint)
+        self._server = MetadataServer(self.fleet, self.file.cloud, self.file.endpoint)
         stack.push_async_callback(self._server.stop)
         if not self._sockets:
             listener = open_tcp("127.0.0.1", 0)
@@ -137,12 +137,12 @@ class Service:
         await self.fleet.settled()
         return operation
 
-    def create(self, commands: Iterable[Create], *, enabled: bool) -> list[Place]:
+    def create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
         """Create these; their machines, in order. If `enabled`, each scope has asked once."""
         return self.run(self._create(commands, enabled=enabled))
 
-    async def _create(self, commands: Iterable[Create], *, enabled: bool) -> list[Place]:
-        made: list[Place] = []
+    async def _create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
+        made: list[MachineLocation] = []
         for command in commands:
             await self.fleet.submit(command)
             if isinstance(command, CreateScope):
@@ -156,12 +156,12 @@ class Service:
         return made
 
     async def _groups(self, scale_set: str) -> tuple[str, ...]:
-        found = await self.fleet.read(ScaleSet, scale_set)
+        found = await self.fleet.reader.read(ScaleSet, scale_set)
         return found.groups if found else ()
 
     async def _enable(self, scopes: Iterable[str]) -> None:
         for name in scopes:
-            scope = await self.fleet.read(Scope, name)
+            scope = await self.fleet.reader.read(Scope, name)
             if scope and not scope.enabled:
                 await self.fleet.submit(Poll(scope=name, actor="machine"))
 
@@ -189,8 +189,8 @@ class Service:
     async def _busy(self) -> bool:
         if any(scope.events or scope.impacts for scope in await self.scopes()):
             return True
-        for name in await self.fleet.store.names(Rollout, "", _PAGE):
-            rollout = await self.fleet.read(Rollout, name)
+        for name in await self.fleet.store.list_ids(Rollout, "", _PAGE):
+            rollout = await self.fleet.reader.read(Rollout, name)
             if rollout and rollout.status is RolloutStatus.RUNNING:
                 return True
         return False
@@ -201,47 +201,47 @@ class Service:
         """Every scope."""
         found: list[Scope] = []
         last = ""
-        while names := await self.fleet.store.names(Scope, last, _PAGE):
-            read = [await self.fleet.read(Scope, name) for name in names]
+        while names := await self.fleet.store.list_ids(Scope, last, _PAGE):
+            read = [await self.fleet.reader.read(Scope, name) for name in names]
             found += [scope for scope in read if scope]
             last = names[-1]
         return found
 
-    async def machines_of(self, scopes: Iterable[str]) -> list[Place]:
+    async def machines_of(self, scopes: Iterable[str]) -> list[MachineLocation]:
         """The machines of these, in order."""
-        found: list[Place] = []
+        found: list[MachineLocation] = []
         for name in scopes:
-            scope = await self.fleet.read(Scope, name)
+            scope = await self.fleet.reader.read(Scope, name)
             for machine in scope.machines if scope else ():
-                places = await self.fleet.find(name=machine)
+                places = await self.fleet.reader.find_machines(name=machine)
                 found += [place for place in places if place.scope == name]
         return found
 
     async def announced(self, scope: str) -> list[guest.Event]:
         """The events of a scope, as its machines would read them; nobody has asked thereby."""
-        found = await self.fleet.read(Scope, scope)
+        found = await self.fleet.reader.read(Scope, scope)
         return list(guest.read(document(found, _FULLEST)).events) if found else []
 
-    async def journal(self) -> list[Entry]:
+    async def journal(self) -> list[JournalEntry]:
         """All of it."""
-        found: list[Entry] = []
+        found: list[JournalEntry] = []
         while lines := await self.fleet.store.journal(after=len(found), limit=_PAGE):
             found += lines
         return found
 
     # --- Machines' own way in ---
 
-    def url(self, place: Place) -> str:
+    def url(self, place: MachineLocation) -> str:
         """Where this machine asks: an address of its own, or a Unix socket."""
         if not self._sockets:
             return f"http://{loopback_address(place.number)}:{self.port}"
         return f"unix:{self._doors.get(place.number) or self.run(self._open_door(place))}"
 
-    async def _open_door(self, place: Place) -> str:
+    async def _open_door(self, place: MachineLocation) -> str:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: a path has 100 characters
         path = self._folder / f"{place.number}.sock"
-        await self._server.listen(open_unix(path), always(place.scope, place.machine.name))
+        await self._server.listen(open_unix(path), for_machine(place.scope, place.machine.name))
         self._doors[place.number] = str(path)
         return str(path)
 

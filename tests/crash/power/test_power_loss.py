@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairwarning.core.errors import Broken
+from fairwarning.core.errors import InvariantViolated
 from fairwarning.store import sqlite
 from tests.campaigns import split
 from tests.crash.power.images import check_all
@@ -28,5 +28,5 @@ def test_a_store_that_does_not_sync_is_found_out(
     """The images are worth something: where syncs are left out, a batch is missing in one."""
     monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     monkeypatch.setattr(sqlite, "_SETTINGS", (*sqlite._SETTINGS, setting))
-    with pytest.raises((AssertionError, Broken)):
+    with pytest.raises((AssertionError, InvariantViolated)):
         check_all(seed=1, batches=4)

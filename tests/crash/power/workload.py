@@ -6,10 +6,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Line
+from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store import sqlite
-from fairwarning.store.files import Connection
+from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.crash.power.library import Adapter
@@ -22,7 +22,7 @@ class State:
 
     number: int
     entities: dict[Ref, Entity]
-    lines: list[Line]
+    lines: list[JournalLine]
     impacts: dict[str, Impact]
 
     def incarnation(self, ref: Ref) -> int:
@@ -64,7 +64,7 @@ class Day:
 
 async def number_of(store: Store) -> int:
     """Which batch was the last."""
-    return int(await store.note("batch") or 0)
+    return int(await store.get_note("batch") or 0)
 
 
 async def differs(store: Store, state: State, others: set[Ref]) -> str:
@@ -75,7 +75,7 @@ async def differs(store: Store, state: State, others: set[Ref]) -> str:
         return f"entities {wrong}"
     if [entry.line for entry in await store.journal(limit=100_000)] != state.lines:
         return "journal"
-    if {one.id: one for one in await store.unfinished("", 100_000)} != state.impacts:
+    if {one.id: one for one in await store.unfinished_impacts("", 100_000)} != state.impacts:
         return "impacts"
     times = [due for entity in state.entities.values() if (due := cascade.due(entity)) is not None]
     if await store.next_due() != min(times, default=None):
@@ -83,7 +83,7 @@ async def differs(store: Store, state: State, others: set[Ref]) -> str:
     return "" if await store._read(_sound) else "integrity"  # type: ignore[attr-defined]
 
 
-def _sound(connection: Connection) -> bool:
+def _sound(connection: SqliteConnection) -> bool:
     return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 

@@ -7,7 +7,7 @@ from fairwarning.core.limits import (
     TERMINATE_MIN_SECONDS,
 )
 from fairwarning.core.model import EventType, Rules
-from fairwarning.core.origins import _NOTICES, ORIGINS, Origin
+from fairwarning.core.operation_rules import _NOTICES, OPERATION_RULES, OperationRule
 from fairwarning.machines.simulated import DURATIONS_SECONDS
 from tests.docs.chapters.page import code, page, seconds, table
 
@@ -48,7 +48,10 @@ def write() -> str:
                 "then, simulated",
                 "`Description`",
             ],
-            [_origin(command.__name__, kind, one) for (command, kind), one in ORIGINS.items()],
+            [
+                _origin(command.__name__, kind, one)
+                for (command, kind), one in OPERATION_RULES.items()
+            ],
         ),
         "`migrate` is a freeze of 5 seconds with a description of its own. A Spot machine gets no "
         "Terminate.",
@@ -78,7 +81,7 @@ def _type(kind: EventType) -> list[str]:
     return [code(kind), _MEANINGS[kind], notice, f"`{setting}`", first]
 
 
-def _origin(command: str, kind: object, origin: Origin) -> list[str]:
+def _origin(command: str, kind: object, origin: OperationRule) -> list[str]:
     name = command.lower() + (f" ({kind})" if kind else "")
     takes = seconds(DURATIONS_SECONDS[origin.impact]) if origin.impact else "nothing"
     event = code(origin.event) if origin.event else "none"
@@ -86,7 +89,7 @@ def _origin(command: str, kind: object, origin: Origin) -> list[str]:
     return [name, event, source, _notice(command, origin), takes, origin.text]
 
 
-def _notice(command: str, origin: Origin) -> str:
+def _notice(command: str, origin: OperationRule) -> str:
     if origin.event is None:
         return "none"
     if origin.sudden:

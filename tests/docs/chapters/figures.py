@@ -5,12 +5,12 @@ import tempfile
 from pathlib import Path
 
 from fairwarning.cli import options
-from fairwarning.cli.local import Local, Options
 from fairwarning.guest.agent import agent
-from fairwarning.service.fleetfile import FleetFile
+from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.service.config.fleet_file import FleetFile
 from fairwarning.service.metrics import Metric
-from fairwarning.service.webhooks.targets import Targets
-from fairwarning.service.webhooks.webhooks import Webhooks
+from fairwarning.service.webhooks.targets import AllowedTargets
+from fairwarning.service.webhooks.webhooks import WebhookService
 from tests.docs.chapters.cli import helps
 from tests.docs.chapters.page import page, table
 
@@ -50,8 +50,8 @@ def exit_codes() -> str:
 def metrics() -> str:
     """The page of what Prometheus reads."""
     with tempfile.TemporaryDirectory() as folder:
-        local = Local(Options(data=Path(folder), fleet=FleetFile(), memory=True))
-        figures = [*local._figures(), *Webhooks(local.fleet, Targets()).metrics()]
+        local = ServerProcess(ServerOptions(data=Path(folder), fleet=FleetFile(), memory=True))
+        figures = [*local._figures(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
     return page(
         "Metrics",
         "What `/metrics` on the console's address (`--console`, 127.0.0.1:8170) gives Prometheus. "

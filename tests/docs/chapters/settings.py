@@ -12,8 +12,13 @@ from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Machine, Rules
 from fairwarning.guest.agent import config
-from fairwarning.service import fleetvalues as values
-from fairwarning.service.settings import Cloud, Console, ControlPlane, Settings
+from fairwarning.service.config import values
+from fairwarning.service.config.settings import (
+    ArmSettings,
+    CloudSettings,
+    ConsoleSettings,
+    MetadataSettings,
+)
 from tests.docs.chapters.page import page, seconds, table
 from tests.docs.pages import ROOT
 
@@ -80,10 +85,10 @@ def write() -> str:
 def _fleet() -> Iterator[str]:
     own: Mapping[str, object] = _defaults(Machine)
     ours: list[tuple[str, Mapping[str, Read], Mapping[str, object]]] = [
-        ("[cloud]", values.CLOUD, _defaults(Cloud)),
-        ("[metadata]", values.ENDPOINT, _defaults(Settings)),
-        ("[arm]", values.CONTROL_PLANE, _defaults(ControlPlane)),
-        ("[console]", values.CONSOLE, _defaults(Console)),
+        ("[cloud]", values.CLOUD, _defaults(CloudSettings)),
+        ("[metadata]", values.ENDPOINT, _defaults(MetadataSettings)),
+        ("[arm]", values.CONTROL_PLANE, _defaults(ArmSettings)),
+        ("[console]", values.CONSOLE, _defaults(ConsoleSettings)),
         ("[rules]", values._RULES, _defaults(Rules)),
         ("[[machine]]", {**values.ENTRY, **values.MACHINE, **values.COUNT}, own),
         ("[[availability_set]]", _entry(values.DOMAINS, machines=values.members), own),
@@ -112,9 +117,9 @@ def _entry(more: Mapping[str, Read], **own: Read) -> dict[str, Read]:
 
 def _agent() -> Iterator[str]:
     parts: list[tuple[str, dict[str, tuple[str, config.Read]], type, set[str]]] = [
-        ("The file", config._CONFIG, config.Config, set()),
-        ("`[[hook]]`", config._HOOK, config.Hook, {"name", "phase"}),
-        ("`[group]`", config._GROUP, config.Group, set()),
+        ("The file", config._CONFIG, config.AgentConfig, set()),
+        ("`[[hook]]`", config._HOOK, config.HookSettings, {"name", "phase"}),
+        ("`[group]`", config._GROUP, config.GroupSettings, set()),
     ]
     for heading, keys, kind, needed in parts:
         rows = []

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from fairwarning.arm.templates.functions import EXPRESSION_CHARACTERS, Call, Functions, Node
+from fairwarning.arm.templates.functions import EXPRESSION_CHARACTERS, FunctionCall, Functions, Node
 from fairwarning.arm.templates.values import (
     DEPTH,
+    TemplateError,
     Value,
-    Wrong,
     at,
     kind_of,
     plain,
@@ -32,7 +32,7 @@ def read(value: object, functions: Functions, depth: int = 1) -> Node:
         return [read_at(f"[{n}]", one, functions, depth) for n, one in enumerate(value)]
     if isinstance(value, dict):
         if isinstance(value.get("copy"), list):
-            raise Wrong("copy is not supported: write out what it would repeat")
+            raise TemplateError("copy is not supported: write out what it would repeat")
         return {key: read_at(str(key)[:60], value[key], functions, depth) for key in value}
     return plain(value)
 
@@ -49,7 +49,9 @@ def _read_text(text: str, functions: Functions, depth: int) -> Node:
     if not (text.startswith("[") and text.endswith("]")):
         return text
     if len(text) > EXPRESSION_CHARACTERS:
-        raise Wrong(f"an expression may have {EXPRESSION_CHARACTERS} characters, not {len(text)}")
+        raise TemplateError(
+            f"an expression may have {EXPRESSION_CHARACTERS} characters, not {len(text)}"
+        )
     return _Reader(text[1:-1].rstrip(), functions).whole(depth)
 
 
@@ -65,7 +67,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
-            raise Wrong(
+            raise TemplateError(
                 f"the expression cannot be read from its character {position + 2} on; texts stand "
                 "in single quotes, and a quote within them is doubled"
             )
@@ -90,7 +92,9 @@ class _Reader:
 
     def _take(self, kind: str, expected: str) -> str:
         if kind != self._kind:
-            raise Wrong(f"the expression needs {expected} at its character {self._position + 2}")
+            raise TemplateError(
+                f"the expression needs {expected} at its character {self._position + 2}"
+            )
         text = self._text
         if kind != "end":
             self._kind, self._text, self._position = next(self._tokens)
@@ -106,11 +110,15 @@ class _Reader:
         name = self._take("name", "a function, a text in single quotes or a whole number")
         function = self._functions.get(name.lower())
         if self._kind == ".":
-            raise Wrong(f"user functions are not supported: {shown(name)} may not have a dot")
+            raise TemplateError(
+                f"user functions are not supported: {shown(name)} may not have a dot"
+            )
         if function is None:
             known = ", ".join(sorted(self._functions))
-            raise Wrong(f"the function {shown(name)} is not supported; supported are {known}")
-        return function.count(Call(name, self._arguments(depth), self._path(depth)))
+            raise TemplateError(
+                f"the function {shown(name)} is not supported; supported are {known}"
+            )
+        return function.count(FunctionCall(name, self._arguments(depth), self._path(depth)))
 
     def _arguments(self, depth: int) -> tuple[Node, ...]:
         self._take("(", "a '('")
@@ -152,7 +160,7 @@ class Evaluation:
         try:
             if self._depth > DEPTH:
                 raise too_deep()
-            if isinstance(node, Call):
+            if isinstance(node, FunctionCall):
                 return self._call(node)
             if isinstance(node, list):
                 return [self._part(f"[{number}]", one) for number, one in enumerate(node)]
@@ -166,7 +174,9 @@ class Evaluation:
         """A copy that shares nothing with the value, which must be small enough to be made."""
         self._left -= 1 + (len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0)
         if self._left < 0:
-            raise Wrong(f"the expressions make more than {WORK} values: repeat less in variables")
+            raise TemplateError(
+                f"the expressions make more than {WORK} values: repeat less in variables"
+            )
         if depth > DEPTH:
             raise too_deep()
         if isinstance(value, list | tuple):
@@ -179,7 +189,7 @@ class Evaluation:
         with at(place):
             return self.value(node)
 
-    def _call(self, call: Call) -> Value:
+    def _call(self, call: FunctionCall) -> Value:
         if call.name.lower() == "if":
             found = self._chosen(call)
         else:
@@ -189,20 +199,20 @@ class Evaluation:
             found = self._member(call, found, step)
         return found
 
-    def _made(self, call: Call, arguments: list[Value]) -> Value:
+    def _made(self, call: FunctionCall, arguments: list[Value]) -> Value:
         try:
             return self._functions[call.name.lower()].given(arguments)
-        except Wrong as wrong:
+        except TemplateError as wrong:
             if wrong.whole:  # in a variable, say: it has its own place
                 raise
-            raise Wrong(f"{call} {wrong.what}") from None
+            raise TemplateError(f"{call} {wrong.what}") from None
 
-    def _chosen(self, call: Call) -> Value:
+    def _chosen(self, call: FunctionCall) -> Value:
         """What if() gives; the other branch may well ask for a resource that is left out."""
         condition = self.value(call.arguments[0])
         return self.value(self._made(call, [condition, *call.arguments[1:]]))
 
-    def _member(self, call: Call, value: Value, step: Node) -> Value:
+    def _member(self, call: FunctionCall, value: Value, step: Node) -> Value:
         key = self.value(step)
         if isinstance(value, dict) and isinstance(key, str):
             if key in value:
@@ -212,5 +222,7 @@ class Evaluation:
                     return value[name]
         elif isinstance(value, list) and kind_of(key) == "int" and 0 <= key < len(value):
             return value[key]
-        part = kind_of(key) if isinstance(step, Call) else shown(step)
-        raise Wrong(f"{call} leads to a value of kind {kind_of(value)}, which has no {part} in it")
+        part = kind_of(key) if isinstance(step, FunctionCall) else shown(step)
+        raise TemplateError(
+            f"{call} leads to a value of kind {kind_of(value)}, which has no {part} in it"
+        )

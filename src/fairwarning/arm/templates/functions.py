@@ -9,7 +9,14 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from fairwarning.arm.templates.values import Value, Wrong, canonical, kind_of, shown, text_of
+from fairwarning.arm.templates.values import (
+    TemplateError,
+    Value,
+    canonical,
+    kind_of,
+    shown,
+    text_of,
+)
 from fairwarning.core.record import short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
@@ -21,7 +28,7 @@ Node = Any
 
 
 @short_record
-class Call:
+class FunctionCall:
     """A function with its arguments, and which part of what it gives is meant."""
 
     name: str
@@ -34,7 +41,7 @@ class Call:
 
 
 @short_record
-class Function:
+class TemplateFunction:
     """What a name stands for: the kinds of its arguments, of which the last may repeat."""
 
     call: Callable[..., Value]
@@ -42,7 +49,7 @@ class Function:
     least: int | None = None
     most: int | None = None
 
-    def count(self, call: Call) -> Call:
+    def count(self, call: FunctionCall) -> FunctionCall:
         """The call, if it has as many arguments as it must."""
         least = len(self.takes) if self.least is None else self.least
         most = len(self.takes) if self.most is None else self.most
@@ -50,7 +57,7 @@ class Function:
             return call
         bounds = f"at least {least}" if most == MANY else f"{least} to {most}"
         number = least if least == most else bounds
-        raise Wrong(f"{call} takes {number} arguments, not {len(call.arguments)}")
+        raise TemplateError(f"{call} takes {number} arguments, not {len(call.arguments)}")
 
     def given(self, arguments: list[Value]) -> Value:
         """What it makes of these arguments."""
@@ -58,11 +65,11 @@ class Function:
             kinds = self.takes[min(number, len(self.takes) - 1)]
             if kinds != "any" and kind_of(argument) not in kinds.split(" or "):
                 found = kind_of(argument)
-                raise Wrong(f"takes {kinds} as its argument {number + 1}, not {found}")
+                raise TemplateError(f"takes {kinds} as its argument {number + 1}, not {found}")
         return self.call(*arguments)
 
 
-Functions = Mapping[str, Function]
+Functions = Mapping[str, TemplateFunction]
 """By name, in lower case."""
 
 
@@ -73,7 +80,7 @@ def _concat(*parts: Value) -> Value:
     if all(isinstance(one, list) for one in parts):
         return [one for part in parts for one in part]
     if any(isinstance(one, list) for one in parts):
-        raise Wrong("takes only arrays or no array at all")
+        raise TemplateError("takes only arrays or no array at all")
     return "".join(map(text_of, parts))
 
 
@@ -83,11 +90,11 @@ def _format(pattern: str, *values: Value) -> str:
     written = 0
     for piece in re.findall(r"\{\{|\}\}|\{[0-9]{1,3}\}|[{}]|[^{}]+", pattern):
         if piece in {"{", "}"}:
-            raise Wrong("fills in {0}, {1} and so on; a brace itself is doubled")
+            raise TemplateError("fills in {0}, {1} and so on; a brace itself is doubled")
         pieces.append(_filled(piece, values))
         written += len(pieces[-1])
         if written > TEXT_CHARACTERS:
-            raise Wrong(f"may not write more than {TEXT_CHARACTERS} characters")
+            raise TemplateError(f"may not write more than {TEXT_CHARACTERS} characters")
     return "".join(pieces)
 
 
@@ -98,20 +105,20 @@ def _filled(piece: str, values: tuple[Value, ...]) -> str:
         return piece[0]
     number = int(piece[1:-1])
     if number >= len(values):
-        raise Wrong(f"has no value for {piece}; the first value is {{0}}")
+        raise TemplateError(f"has no value for {piece}; the first value is {{0}}")
     return text_of(values[number])
 
 
 def _int(value: Value) -> int:
     if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
-        raise Wrong("takes a string only if it is a whole number, such as '4'")
+        raise TemplateError("takes a string only if it is a whole number, such as '4'")
     return int(value)
 
 
 def _bool(value: Value) -> bool:
     word = value.lower() if isinstance(value, str) else str(bool(value)).lower()
     if word not in {"true", "false"}:
-        raise Wrong("takes a string only if it is 'true' or 'false'")
+        raise TemplateError("takes a string only if it is 'true' or 'false'")
     return word == "true"
 
 
@@ -123,9 +130,9 @@ def _unique(*texts: str) -> str:
 def _split(text: str, delimiters: Value) -> list[str]:
     some = [delimiters] if isinstance(delimiters, str) else delimiters
     if not all(isinstance(one, str) for one in some):
-        raise Wrong("takes strings as delimiters")
+        raise TemplateError("takes strings as delimiters")
     if len(text) * sum(map(len, some)) > TEXT_CHARACTERS:  # each is tried everywhere
-        raise Wrong("has too long a text or too many delimiters")
+        raise TemplateError("has too long a text or too many delimiters")
     pattern = "|".join(re.escape(one) for one in some if one)
     return re.split(pattern, text) if pattern else [text]
 
@@ -142,26 +149,28 @@ def _end(index: int) -> Callable[[Value], Value]:
 _SCALAR = "string or int or bool"
 
 FUNCTIONS: Functions = {
-    "and": Function(lambda *flags: all(flags), ("bool",), 2, MANY),
-    "bool": Function(_bool, (_SCALAR,)),
-    "concat": Function(_concat, (f"{_SCALAR} or array",), 1, MANY),
-    "createarray": Function(lambda *values: list(values), ("any",), 0, MANY),
-    "empty": Function(lambda value: not value, ("string or array or object or null",)),
-    "equals": Function(lambda one, other: canonical(one) == canonical(other), ("any", "any")),
-    "false": Function(lambda: False),
-    "first": Function(_end(0), ("string or array",)),
-    "format": Function(_format, ("string", "any"), 1, MANY),
-    "if": Function(lambda flag, one, other: one if flag else other, ("bool", "any", "any")),
-    "int": Function(_int, ("string or int",)),
-    "last": Function(_end(-1), ("string or array",)),
-    "length": Function(len, ("string or array or object",)),
-    "not": Function(lambda flag: not flag, ("bool",)),
-    "null": Function(lambda: None),
-    "or": Function(lambda *flags: any(flags), ("bool",), 2, MANY),
-    "split": Function(_split, ("string", "string or array")),
-    "string": Function(text_of, ("any",)),
-    "tolower": Function(str.lower, ("string",)),
-    "toupper": Function(str.upper, ("string",)),
-    "true": Function(lambda: True),
-    "uniquestring": Function(_unique, ("string",), 1, MANY),
+    "and": TemplateFunction(lambda *flags: all(flags), ("bool",), 2, MANY),
+    "bool": TemplateFunction(_bool, (_SCALAR,)),
+    "concat": TemplateFunction(_concat, (f"{_SCALAR} or array",), 1, MANY),
+    "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, MANY),
+    "empty": TemplateFunction(lambda value: not value, ("string or array or object or null",)),
+    "equals": TemplateFunction(
+        lambda one, other: canonical(one) == canonical(other), ("any", "any")
+    ),
+    "false": TemplateFunction(lambda: False),
+    "first": TemplateFunction(_end(0), ("string or array",)),
+    "format": TemplateFunction(_format, ("string", "any"), 1, MANY),
+    "if": TemplateFunction(lambda flag, one, other: one if flag else other, ("bool", "any", "any")),
+    "int": TemplateFunction(_int, ("string or int",)),
+    "last": TemplateFunction(_end(-1), ("string or array",)),
+    "length": TemplateFunction(len, ("string or array or object",)),
+    "not": TemplateFunction(lambda flag: not flag, ("bool",)),
+    "null": TemplateFunction(lambda: None),
+    "or": TemplateFunction(lambda *flags: any(flags), ("bool",), 2, MANY),
+    "split": TemplateFunction(_split, ("string", "string or array")),
+    "string": TemplateFunction(text_of, ("any",)),
+    "tolower": TemplateFunction(str.lower, ("string",)),
+    "toupper": TemplateFunction(str.upper, ("string",)),
+    "true": TemplateFunction(lambda: True),
+    "uniquestring": TemplateFunction(_unique, ("string",), 1, MANY),
 }

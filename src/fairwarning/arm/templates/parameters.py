@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from fairwarning.arm.templates.expressions import Evaluation, read
 from fairwarning.arm.templates.functions import Functions
-from fairwarning.arm.templates.values import Value, Wrong, at, canonical, kind_of, shown
+from fairwarning.arm.templates.values import TemplateError, Value, at, canonical, kind_of, shown
 
 KINDS = {  # what a type of a parameter or output admits
     "string": "string",
@@ -23,7 +23,7 @@ LISTED_CHARACTERS = 500
 S = TypeVar("S", list[Any], dict[str, Any])
 
 
-class Named:
+class LazyValues:
     """Parameters or variables: each is made when it is first asked for, from others perhaps."""
 
     def __init__(self, section: str) -> None:
@@ -46,7 +46,7 @@ class Named:
         key = name.lower()
         if key not in self._makers:
             known = ", ".join(name for name, _ in self._makers.values()) or "none"
-            raise Wrong(f"is not declared; declared are: {known[:LISTED_CHARACTERS]}")
+            raise TemplateError(f"is not declared; declared are: {known[:LISTED_CHARACTERS]}")
         if key not in self._values:
             self._values[key] = self._made(key)
         return self._values[key]
@@ -55,7 +55,7 @@ class Named:
         name, make = self._makers[key]
         with at(f"{self._section}.{name[:60]}", whole=True):
             if key in self._busy:
-                raise Wrong("this is made of itself")
+                raise TemplateError("this is made of itself")
             self._busy.add(key)
             return make()
 
@@ -66,7 +66,7 @@ def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise Wrong(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
+        raise TemplateError(f"{key} must be {kind_of(kind())}, not {kind_of(value)}")
     return value
 
 
@@ -74,11 +74,11 @@ def parameter(rules: object, given: object, early: Evaluation, functions: Functi
     """What a parameter is: what was given, or what it is by default."""
     rules = early.copied(rules)
     if not isinstance(rules, dict) or type_of(rules) not in KINDS:
-        raise Wrong(f"a parameter needs a type, which is one of {', '.join(KINDS)}")
+        raise TemplateError(f"a parameter needs a type, which is one of {', '.join(KINDS)}")
     if isinstance(given, dict) and "reference" in given:
-        raise Wrong("secrets from a key vault are not supported: send the value itself")
+        raise TemplateError("secrets from a key vault are not supported: send the value itself")
     if given is not None and not isinstance(given, dict):
-        raise Wrong('the value must be given as {"value": ...}')
+        raise TemplateError('the value must be given as {"value": ...}')
     value = (given or {}).get("value")
     if value is None:
         value = _default(rules, early, functions)
@@ -90,12 +90,14 @@ def parameter(rules: object, given: object, early: Evaluation, functions: Functi
 
 def _default(rules: Mapping[str, Any], early: Evaluation, functions: Functions) -> Value:
     if rules.get("defaultValue") is None:
-        raise Wrong("it has no default value, so a value must be given")
+        raise TemplateError("it has no default value, so a value must be given")
     try:
         return early.value(read(rules["defaultValue"], functions))
-    except Wrong:
+    except TemplateError:
         if type_of(rules) in SECURE:
-            raise Wrong("its default value cannot be worked out (and is not shown)") from None
+            raise TemplateError(
+                "its default value cannot be worked out (and is not shown)"
+            ) from None
         raise
 
 
@@ -109,7 +111,7 @@ def must_be(declared: str, value: Value) -> None:
     """Refuse a value that is not of the declared type."""
     kind = KINDS[declared.lower()]
     if kind_of(value) != kind:
-        raise Wrong(f"its type is {declared}, so it must be {kind}, not {kind_of(value)}")
+        raise TemplateError(f"its type is {declared}, so it must be {kind}, not {kind_of(value)}")
 
 
 def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
@@ -117,7 +119,7 @@ def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
     some = value if isinstance(value, list) else [value]
     if allowed and not set(map(canonical, some)) <= set(map(canonical, allowed)):
         listed = "" if type_of(rules) in SECURE else f": {', '.join(map(shown, allowed[:LISTED]))}"
-        raise Wrong(f"it must be one of its allowedValues{listed}")
+        raise TemplateError(f"it must be one of its allowedValues{listed}")
     size = value if kind_of(value) == "int" else None
     length = len(value) if isinstance(value, str | list) else None
     for key, measure in (("Value", size), ("Length", length)):
@@ -126,6 +128,6 @@ def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
             if bound is None or measure is None:
                 continue
             if kind_of(bound) != "int":
-                raise Wrong(f"{end}{key} must be int, not {kind_of(bound)}")
+                raise TemplateError(f"{end}{key} must be int, not {kind_of(bound)}")
             if sign * measure < sign * bound:
-                raise Wrong(f"its {end}{key} is {bound}")
+                raise TemplateError(f"its {end}{key} is {bound}")

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 
 from fairwarning.arm.templates.functions import Node
 from fairwarning.arm.templates.parameters import LISTED
-from fairwarning.arm.templates.values import Wrong, at
+from fairwarning.arm.templates.values import TemplateError, at
 from fairwarning.core.record import record
 
 Resolve = Callable[[str], str | None]
@@ -14,7 +14,7 @@ Resolve = Callable[[str], str | None]
 
 
 @record
-class Step:
+class TemplateStep:
     """A resource to deploy; its id, type and name are spelled as in the template."""
 
     id: str
@@ -33,14 +33,14 @@ class Step:
         return self.id.lower()
 
 
-def ordered(steps: Sequence[Step], resolved: Resolve) -> Iterator[Step]:
+def ordered(steps: Sequence[TemplateStep], resolved: Resolve) -> Iterator[TemplateStep]:
     """In the template's order, as far as everything comes after what it depends on."""
     numbers: dict[str | None, int | None] = dict.fromkeys(step.key for step in steps)
     wanted = {number: step for number, step in enumerate(steps) if step.wanted}
     for number, step in wanted.items():
         other = numbers[step.key]
         if other is not None:
-            raise Wrong(f"this is the same resource as {wanted[other].label}", step.place)
+            raise TemplateError(f"this is the same resource as {wanted[other].label}", step.place)
         numbers[step.key] = number
     sorter = TopologicalSorter({n: _before(wanted[n], numbers, resolved) for n in wanted})
     try:
@@ -49,7 +49,7 @@ def ordered(steps: Sequence[Step], resolved: Resolve) -> Iterator[Step]:
         labels = [wanted[number].label for number in error.args[1][1:]]
         more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
         circle = f"{', '.join(labels[:LISTED])}{more}"
-        raise Wrong(f"these resources depend on each other in a circle: {circle}") from None
+        raise TemplateError(f"these resources depend on each other in a circle: {circle}") from None
     ready = sorted(sorter.get_ready())
     while ready:
         first = heappop(ready)
@@ -59,14 +59,18 @@ def ordered(steps: Sequence[Step], resolved: Resolve) -> Iterator[Step]:
             heappush(ready, number)
 
 
-def _before(step: Step, numbers: Mapping[str | None, int | None], resolved: Resolve) -> set[int]:
+def _before(
+    step: TemplateStep, numbers: Mapping[str | None, int | None], resolved: Resolve
+) -> set[int]:
     """What this step comes after; what is left out has no number and does not count."""
     before = set()
     for text, name in step.after:
         with at(f"{step.place}.dependsOn"):
             target = resolved(name)
             if target not in numbers:
-                raise Wrong(f"{text} is no resource of this template, or the name of several")
+                raise TemplateError(
+                    f"{text} is no resource of this template, or the name of several"
+                )
         if (number := numbers[target]) is not None:
             before.add(number)
     return before

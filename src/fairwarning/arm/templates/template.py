@@ -10,19 +10,19 @@ from functools import partial
 from typing import Any, NoReturn
 
 from fairwarning.arm.templates.expressions import Evaluation, read, read_at
-from fairwarning.arm.templates.functions import FUNCTIONS, MANY, Function, Functions, Node
+from fairwarning.arm.templates.functions import FUNCTIONS, MANY, Functions, Node, TemplateFunction
 from fairwarning.arm.templates.parameters import (
     KINDS,
     LISTED_CHARACTERS,
     SECURE,
-    Named,
+    LazyValues,
     must_be,
     parameter,
     section,
     type_of,
 )
-from fairwarning.arm.templates.steps import Step, ordered
-from fairwarning.arm.templates.values import DEPTH, Value, Wrong, at, kind_of, shown
+from fairwarning.arm.templates.steps import TemplateStep, ordered
+from fairwarning.arm.templates.values import DEPTH, TemplateError, Value, at, kind_of, shown
 from fairwarning.core.record import record
 
 RESOURCES = 800  # of one template: Azure's own limit
@@ -47,7 +47,7 @@ Found = Mapping[str, Mapping[str, Any]]
 
 
 @record
-class Home:
+class DeploymentScope:
     """Where a deployment takes place; the location is the resource group's."""
 
     subscription: str
@@ -56,7 +56,7 @@ class Home:
     name: str
 
 
-class Needs(Exception):
+class ReferenceNeeded(Exception):
     """The caller must look this resource up (its id is in lower case) and ask again."""
 
     def __init__(self, resource: str) -> None:
@@ -70,24 +70,24 @@ class Template:
     def __init__(
         self,
         properties: Mapping[str, Any],
-        home: Home,
+        home: DeploymentScope,
         versions: Callable[[str, str], Sequence[str]],
     ) -> None:
         template = _template(properties)
         self._home = home
         self._versions = versions
-        self._parameters = Named("parameters")
-        self._variables = Named("variables")
+        self._parameters = LazyValues("parameters")
+        self._variables = LazyValues("variables")
         self._functions = self._known(_forbidden_reference)
         self._early = Evaluation(self._functions)
         self._declare(template, section(properties, "parameters", dict))
-        self._steps: list[Step] = []
+        self._steps: list[TemplateStep] = []
         self._names: dict[str, set[str]] = {}
         self._collect(section(template, "resources", list), "resources")
         self.resources = tuple(ordered(self._steps, self._resolved))
         self._outputs = self._read_outputs(section(template, "outputs", dict))
 
-    def resource(self, step: Step, found: Found) -> dict[str, Any]:
+    def resource(self, step: TemplateStep, found: Found) -> dict[str, Any]:
         """The resource's body: everything but its type, name, version and dependencies."""
         evaluation = Evaluation(self._known(partial(self._reference, found)))
         with at(step.place, whole=True):
@@ -127,20 +127,20 @@ class Template:
         }
         return {
             **FUNCTIONS,
-            "deployment": Function(lambda: {"name": home.name}),
-            "parameters": Function(self._parameters.value, ("string",)),
-            "providers": Function(self._provider, ("string", "string")),
-            "reference": Function(reference, ("string", "string", "string"), least=1),
-            "resourcegroup": Function(lambda: group),
-            "resourceid": Function(self._resource_id, ("string",), least=2, most=MANY),
-            "subscription": Function(lambda: account),
-            "variables": Function(self._variables.value, ("string",)),
+            "deployment": TemplateFunction(lambda: {"name": home.name}),
+            "parameters": TemplateFunction(self._parameters.value, ("string",)),
+            "providers": TemplateFunction(self._provider, ("string", "string")),
+            "reference": TemplateFunction(reference, ("string", "string", "string"), least=1),
+            "resourcegroup": TemplateFunction(lambda: group),
+            "resourceid": TemplateFunction(self._resource_id, ("string",), least=2, most=MANY),
+            "subscription": TemplateFunction(lambda: account),
+            "variables": TemplateFunction(self._variables.value, ("string",)),
         }
 
     def _provider(self, namespace: str, kind: str) -> Value:
         versions = list(self._versions(namespace, kind))
         if not versions:
-            raise Wrong("names a type of resource that does not exist here")
+            raise TemplateError("names a type of resource that does not exist here")
         return {"resourceType": kind, "locations": [self._home.location], "apiVersions": versions}
 
     def _resource_id(self, *parts: str) -> str:
@@ -153,18 +153,20 @@ class Template:
         elif where:
             subscription, group = (subscription, *where)[-2:]
         if any("/" in name for name in names):
-            raise Wrong("takes each part of a name by itself, without a '/'")
+            raise TemplateError("takes each part of a name by itself, without a '/'")
         return _id(subscription, group, kind, "/".join(names))
 
     def _reference(self, found: Found, name: str, version: str = "", full: str = "") -> Value:
         del version  # documents are kept in one shape
         if full and full.lower() != "full":
-            raise Wrong("takes 'Full' or nothing as its argument 3")
+            raise TemplateError("takes 'Full' or nothing as its argument 3")
         wanted = self._resolved(name)
         if wanted is None:
-            raise Wrong("takes a resource id, or the name of just one resource of this template")
+            raise TemplateError(
+                "takes a resource id, or the name of just one resource of this template"
+            )
         if wanted not in found:
-            raise Needs(wanted)
+            raise ReferenceNeeded(wanted)
         document = dict(found[wanted])
         return document if full else document.get("properties", {})
 
@@ -192,7 +194,7 @@ class Template:
             )
         if values:
             unknown = ", ".join(values)[:LISTED_CHARACTERS]
-            raise Wrong(f"the template declares no parameters of these names: {unknown}")
+            raise TemplateError(f"the template declares no parameters of these names: {unknown}")
         with at("variables"):
             variables = read(section(template, "variables", dict), self._functions)
         for name, node in variables.items():
@@ -205,7 +207,9 @@ class Template:
         for name, raw in declared.items():
             with at(f"outputs.{name[:60]}"):
                 if not isinstance(raw, dict) or type_of(raw) not in KINDS or "value" not in raw:
-                    raise Wrong(f"an output needs a value, and a type of {', '.join(KINDS)}")
+                    raise TemplateError(
+                        f"an output needs a value, and a type of {', '.join(KINDS)}"
+                    )
                 parts = {key: raw[key] for key in ("type", "value", "condition") if key in raw}
                 outputs[name] = {k: read_at(k, v, self._functions) for k, v in parts.items()}
         return outputs
@@ -213,32 +217,34 @@ class Template:
     # --- Resources
 
     def _collect(
-        self, resources: list[Any], place: str, above: Step | None = None, depth: int = 1
+        self, resources: list[Any], place: str, above: TemplateStep | None = None, depth: int = 1
     ) -> None:
         """The resources, each followed by those that stand within it."""
         for number, raw in enumerate(resources):
             where = f"{place}[{number}]"
             with at(where, whole=True):
                 if len(self._steps) >= RESOURCES or depth > DEPTH:
-                    raise Wrong(f"a template may have {RESOURCES} resources, {DEPTH} levels deep")
+                    raise TemplateError(
+                        f"a template may have {RESOURCES} resources, {DEPTH} levels deep"
+                    )
                 step = self._step(_resource(raw), where, above)
                 within = section(raw, "resources", list)
             self._steps.append(step)
             self._names.setdefault(step.name.lower(), set()).add(step.key)
             self._collect(within, f"{where}.resources", step, depth + 1)
 
-    def _step(self, raw: Mapping[str, Any], place: str, above: Step | None) -> Step:
+    def _step(self, raw: Mapping[str, Any], place: str, above: TemplateStep | None) -> TemplateStep:
         kind, name, version = (self._text(raw, key) for key in ("type", "name", "apiVersion"))
         if kind.lower() == "microsoft.resources/deployments":
-            raise Wrong("nested deployments are not supported: list their resources here")
+            raise TemplateError("nested deployments are not supported: list their resources here")
         if not _VERSION.fullmatch(version):
-            raise Wrong("apiVersion must be a date such as 2024-11-01")
+            raise TemplateError("apiVersion must be a date such as 2024-11-01")
         after = self._after(raw)
         if above is not None:
             kind, name = f"{above.type}/{kind}", f"{above.name}/{name}"
             after.append((above.label, above.id))
         body = {key: raw[key] for key in raw if key not in _NOT_PART_OF_A_BODY}
-        return Step(
+        return TemplateStep(
             id=_id(self._home.subscription, self._home.group, kind, name),
             type=kind,
             name=name,
@@ -255,7 +261,7 @@ class Template:
         names = self._worked_out({"dependsOn": given}, "dependsOn")
         for name in names:
             if not isinstance(name, str):
-                raise Wrong(f"dependsOn holds ids and names, not {kind_of(name)}")
+                raise TemplateError(f"dependsOn holds ids and names, not {kind_of(name)}")
         return [*zip(map(shown, given), names, strict=True)]
 
     def _worked_out(self, raw: Mapping[str, Any], key: str, *, default: object = None) -> Value:
@@ -265,7 +271,9 @@ class Template:
     def _text(self, raw: Mapping[str, Any], key: str) -> str:
         value = self._worked_out(raw, key)
         if not isinstance(value, str) or not value:
-            raise Wrong(f"a resource needs a {key}, which must be a string that is not empty")
+            raise TemplateError(
+                f"a resource needs a {key}, which must be a string that is not empty"
+            )
         return value
 
 
@@ -274,35 +282,39 @@ class Template:
 
 def _template(properties: object) -> Mapping[str, Any]:
     if not isinstance(properties, Mapping):
-        raise Wrong("a deployment needs properties: mode, template and parameters")
+        raise TemplateError("a deployment needs properties: mode, template and parameters")
     for key in ("templateLink", "parametersLink"):
         if properties.get(key) is not None:
-            raise Wrong(f"{key} is not supported: send the {key[:-4]} itself")
+            raise TemplateError(f"{key} is not supported: send the {key[:-4]} itself")
     mode = properties.get("mode")
     if not isinstance(mode, str) or mode.lower() != "incremental":
-        raise Wrong("mode must be 'Incremental'; others are not supported")
+        raise TemplateError("mode must be 'Incremental'; others are not supported")
     template = properties.get("template")
     if not isinstance(template, dict):
-        raise Wrong(f"template must be an object, not {kind_of(template)}")
+        raise TemplateError(f"template must be an object, not {kind_of(template)}")
     for key in template:
         if key not in _KEYS:
-            raise Wrong(f"{shown(key)} is not supported; supported are {', '.join(sorted(_KEYS))}")
+            raise TemplateError(
+                f"{shown(key)} is not supported; supported are {', '.join(sorted(_KEYS))}"
+            )
     if template.get("functions"):
-        raise Wrong("user functions are not supported: put their expressions where they are used")
+        raise TemplateError(
+            "user functions are not supported: put their expressions where they are used"
+        )
     return template
 
 
 def _resource(raw: object) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
-        raise Wrong(f"a resource must be an object, not {kind_of(raw)}")
+        raise TemplateError(f"a resource must be an object, not {kind_of(raw)}")
     for key, instead in _UNSUPPORTED.items():
         if key in raw:
-            raise Wrong(f"{key} is not supported: {instead}")
+            raise TemplateError(f"{key} is not supported: {instead}")
     return raw
 
 
 def _forbidden_reference(*_: str) -> NoReturn:
-    raise Wrong("may stand only in the properties of resources and in outputs")
+    raise TemplateError("may stand only in the properties of resources and in outputs")
 
 
 def _id(subscription: str, group: str, kind: str, name: str) -> str:
@@ -310,7 +322,7 @@ def _id(subscription: str, group: str, kind: str, name: str) -> str:
     namespace, *kinds = kind.split("/")
     names = name.split("/")
     if not kinds or len(kinds) != len(names) or not all((namespace, *kinds, *names)):
-        raise Wrong(
+        raise TemplateError(
             "a type such as Microsoft.Network/loadBalancers/inboundNatRules needs a name with as "
             "many parts as follow the namespace, none of them empty"
         )
@@ -320,5 +332,5 @@ def _id(subscription: str, group: str, kind: str, name: str) -> str:
 
 def _flag(value: Value) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(f"condition must be true or false, not {kind_of(value)}")
+        raise TemplateError(f"condition must be true or false, not {kind_of(value)}")
     return value

@@ -22,7 +22,7 @@ Value = Any
 # --- Refusing -----------------------------------------------------------------------------------
 
 
-class Wrong(Refused):
+class TemplateError(Refused):
     """Something in the template is wrong, at a place that is known from the outside in."""
 
     def __init__(self, what: str, where: str = "", *, whole: bool = False) -> None:
@@ -37,11 +37,11 @@ def at(place: str, *, whole: bool = False) -> Iterator[None]:
     """Whatever is wrong inside is wrong at this place; a whole place stands in no other."""
     try:
         yield
-    except Wrong as wrong:
+    except TemplateError as wrong:
         if wrong.whole:
             raise
         dot = "." if wrong.where and not wrong.where.startswith("[") else ""
-        raise Wrong(wrong.what, f"{place}{dot}{wrong.where}", whole=whole) from None
+        raise TemplateError(wrong.what, f"{place}{dot}{wrong.where}", whole=whole) from None
 
 
 def shown(value: object) -> str:
@@ -52,9 +52,9 @@ def shown(value: object) -> str:
     return str(value).lower() if kind in {"int", "bool"} else kind
 
 
-def too_deep() -> Wrong:
+def too_deep() -> TemplateError:
     """There is more in each other than anybody needs."""
-    return Wrong(f"this goes more than {DEPTH} levels deep")
+    return TemplateError(f"this goes more than {DEPTH} levels deep")
 
 
 # --- Values -------------------------------------------------------------------------------------
@@ -80,7 +80,9 @@ def kind_of(value: object) -> str:
 def plain(value: Value) -> Value:
     """The value, if it is JSON and no number is too large."""
     if kind_of(value) == "unknown":
-        raise Wrong(f"a value must be JSON, and a whole number must fit into {INT_BITS} bits")
+        raise TemplateError(
+            f"a value must be JSON, and a whole number must fit into {INT_BITS} bits"
+        )
     return value
 
 

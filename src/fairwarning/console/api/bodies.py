@@ -13,7 +13,7 @@ class Body(Struct, forbid_unknown_fields=True):
     """What a request brings."""
 
 
-class Nothing(Body):
+class NoSettings(Body):
     """No settings."""
 
 

@@ -1,24 +1,24 @@
 """The conditions a fleet lives under: its time (O5), and faults on demand (M21)."""
 
-from fairwarning.console.api import bodies, shapes, views
-from fairwarning.console.api.part import Part, Settings, read
+from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.part import ApiSection, Settings, read
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
-from fairwarning.service.faults import Fault, FaultKind
+from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.lookup import machine_called
 
 
-class Conditions(Part):
+class ClockAndFaultsApi(ApiSection):
     """Time and faults."""
 
-    def clock(self) -> shapes.Clock:
+    def clock(self) -> responses.ClockInfo:
         """What time it is."""
         clock = self.fleet.clock
         rate = clock.rate if isinstance(clock, VirtualClock) else 1.0
         virtual = isinstance(clock, VirtualClock)
-        return shapes.Clock(now=views.time(clock.now()), virtual=virtual, rate=rate)
+        return responses.ClockInfo(now=views.time(clock.now()), virtual=virtual, rate=rate)
 
-    async def set_clock(self, settings: Settings) -> shapes.Clock:
+    async def set_clock(self, settings: Settings) -> responses.ClockInfo:
         """Let virtual time pass, or run."""
         given = bodies.given(read(bodies.ClockChange, settings))
         if len(given) != 1:
@@ -29,11 +29,11 @@ class Conditions(Part):
             await self.fleet.run_clock(given["rate"])
         return self.clock()
 
-    def faults(self) -> shapes.Faults:
+    def faults(self) -> responses.FaultList:
         """The faults in force."""
-        return shapes.Faults(
+        return responses.FaultList(
             faults=[
-                shapes.Fault(
+                responses.FaultInfo(
                     kind=fault.kind.value,
                     scope=fault.scope,
                     machine=fault.machine,
@@ -53,7 +53,7 @@ class Conditions(Part):
             given |= {"scope": place.scope, "machine": place.machine.name}
         elif name := given.get("scope", ""):
             await self._scope(name)
-        self.fleet.faults.put(Fault(**given | {"kind": _kind(given["kind"])}))
+        self.fleet.faults.put(FaultRule(**given | {"kind": _kind(given["kind"])}))
 
     async def clear_faults(self) -> None:
         """All is well again."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from fairwarning.console.api import Api, bodies, shapes
+from fairwarning.console.api import Api, bodies, responses
 from fairwarning.console.api.machines import ACTIONS, OF_A_SET
 from fairwarning.console.api.part import MOST, PAGE
 from fairwarning.console.api.rollouts import STEERING
@@ -18,7 +18,7 @@ _DAY_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
-class Ask:
+class ApiRequest:
     """A request, as far as an endpoint wants to know it."""
 
     request: Request
@@ -51,11 +51,11 @@ class Ask:
         return self.number("limit", PAGE, 1, MOST)
 
 
-Call = Callable[[Api, Ask], Awaitable[Any]]
+Call = Callable[[Api, ApiRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class ApiEndpoint:
     """A method and a path, what they do, and in which shapes."""
 
     method: str
@@ -69,20 +69,22 @@ class Endpoint:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a path's part is one of
 
 
-async def _clock(api: Api, _: Ask) -> shapes.Clock:
+async def _clock(api: Api, _: ApiRequest) -> responses.ClockInfo:
     return api.clock()
 
 
-async def _faults(api: Api, _: Ask) -> shapes.Faults:
+async def _faults(api: Api, _: ApiRequest) -> responses.FaultList:
     return api.faults()
 
 
-async def _journal(api: Api, ask: Ask) -> shapes.Lines:
-    if ask.text("newest") == "true":
-        return await api.newest(ask.number("before") or None, ask.limit, ask.text("scope"))
-    if ask.text("scope"):
+async def _journal(api: Api, request: ApiRequest) -> responses.JournalPage:
+    if request.text("newest") == "true":
+        return await api.newest(
+            request.number("before") or None, request.limit, request.text("scope")
+        )
+    if request.text("scope"):
         raise Refused("BadQuery", "the lines of a scope come the newest first: say newest=true")
-    return await api.journal(ask.number("after"), ask.limit, ask.text("event"))
+    return await api.journal(request.number("after"), request.limit, request.text("event"))
 
 
 _LIMIT = {"limit": f"How many at most, 1 to {MOST}."}
@@ -91,160 +93,162 @@ _ACT = {"action": tuple(ACTIONS)}
 
 ENDPOINTS = (
     # --- Machines and scopes ---
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/machines", "Machines, in order of their numbers.",
-        lambda api, ask: api.machines(
-            ask.number("after"), ask.limit, ask.text("scope"), ask.text("set")
+        lambda api, req: api.machines(
+            req.number("after"), req.limit, req.text("scope"), req.text("set")
         ),
-        shapes.Machines,
+        responses.MachineList,
         query={**_NEXT, "scope": "All of this scope.", "set": "All of this scale set."},
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/machines", "Create a machine by itself, or several.",
-        lambda api, ask: api.create_machines(ask.settings, ask.key, ask.actor),
-        shapes.Machines, bodies.NewMachine, 201,
+        lambda api, req: api.create_machines(req.settings, req.key, req.actor),
+        responses.MachineList, bodies.NewMachine, 201,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/machines/{name:path}/explain", "What happened to a machine lately.",
-        lambda api, ask: api.explain_machine(ask.named("name")), shapes.Story,
+        lambda api, req: api.explain_machine(req.named("name")), responses.ExplanationInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/machines/{name:path}", "One machine.",
-        lambda api, ask: api.machine(ask.named("name")), shapes.Machine,
+        lambda api, req: api.machine(req.named("name")), responses.MachineInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/machines/{name:path}/{action}", "Let something happen to a machine.",
-        lambda api, ask: api.act(
-            ask.named("name"), ask.named("action"), ask.settings, ask.key, ask.actor
+        lambda api, req: api.act(
+            req.named("name"), req.named("action"), req.settings, req.key, req.actor
         ),
-        shapes.Accepted, bodies.ActSettings, 202, words=_ACT,
+        responses.AcceptedOperation, bodies.ActSettings, 202, words=_ACT,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/scopes", "Scopes with their machines, in order of their ids.",
-        lambda api, ask: api.scopes(ask.text("after"), ask.limit), shapes.Scopes, query=_NEXT,
+        lambda api, req: api.scopes(req.text("after"), req.limit), responses.ScopeList, query=_NEXT,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/scopes/{id:path}", "One scope.",
-        lambda api, ask: api.scope(ask.named("id")), shapes.Scope,
+        lambda api, req: api.scope(req.named("id")), responses.ScopeInfo,
     ),
     # --- Scale sets ---
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/sets", "Scale sets, in order of their names.",
-        lambda api, ask: api.sets(ask.text("after"), ask.limit), shapes.Sets, query=_NEXT,
+        lambda api, req: api.sets(req.text("after"), req.limit),
+        responses.ScaleSetList, query=_NEXT,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/sets", "Create a scale set.",
-        lambda api, ask: api.create_set(ask.settings, ask.key, ask.actor),
-        shapes.Set, bodies.NewSet, 201,
+        lambda api, req: api.create_set(req.settings, req.key, req.actor),
+        responses.ScaleSetInfo, bodies.NewSet, 201,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/sets/{name}", "One scale set.",
-        lambda api, ask: api.set(ask.named("name")), shapes.Set,
+        lambda api, req: api.set(req.named("name")), responses.ScaleSetInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "PATCH", "/api/sets/{name}", "Change a scale set's model.",
-        lambda api, ask: api.update_set(ask.named("name"), ask.settings, ask.actor),
-        shapes.Set, bodies.SetChanges,
+        lambda api, req: api.update_set(req.named("name"), req.settings, req.actor),
+        responses.ScaleSetInfo, bodies.SetChanges,
     ),
-    Endpoint(
+    ApiEndpoint(
         "DELETE", "/api/sets/{name}", "Delete a scale set, each instance with its notice.",
-        lambda api, ask: api.delete_set(ask.named("name"), ask.key, ask.actor),
-        shapes.Accepted, status=202,
+        lambda api, req: api.delete_set(req.named("name"), req.key, req.actor),
+        responses.AcceptedOperation, status=202,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/sets/{name}/scale", "So many instances from now on.",
-        lambda api, ask: api.scale_set(ask.named("name"), ask.settings, ask.key, ask.actor),
-        shapes.Accepted, bodies.Capacity, 202,
+        lambda api, req: api.scale_set(req.named("name"), req.settings, req.key, req.actor),
+        responses.AcceptedOperation, bodies.Capacity, 202,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/sets/{name}/upgrade", "Bring instances to the present model.",
-        lambda api, ask: api.upgrade_set(ask.named("name"), ask.settings, ask.actor),
-        shapes.Set, bodies.Instances,
+        lambda api, req: api.upgrade_set(req.named("name"), req.settings, req.actor),
+        responses.ScaleSetInfo, bodies.Instances,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/sets/{name}/{action}", "Let something happen to instances of a set.",
-        lambda api, ask: api.act_on_set(
-            ask.named("name"), ask.named("action"), ask.settings, ask.key, ask.actor
+        lambda api, req: api.act_on_set(
+            req.named("name"), req.named("action"), req.settings, req.key, req.actor
         ),
-        shapes.Accepted, bodies.Instances, 202, words={"action": OF_A_SET},
+        responses.AcceptedOperation, bodies.Instances, 202, words={"action": OF_A_SET},
     ),
     # --- Events and operations ---
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/events", "Events that are there, scope by scope.",
-        lambda api, ask: api.events(
-            ask.text("after"), ask.limit, ask.text("scope"), ask.text("machine")
+        lambda api, req: api.events(
+            req.text("after"), req.limit, req.text("scope"), req.text("machine")
         ),
-        shapes.Events,
+        responses.EventList,
         query={**_NEXT, "scope": "Only of this scope.", "machine": "Only of this machine."},
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/events/{id}", "One event, also when it is over.",
-        lambda api, ask: api.event(ask.named("id")), shapes.Event,
+        lambda api, req: api.event(req.named("id")), responses.EventInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/events/{id}/explain", "Who was told, who approved, what is awaited, and why.",
-        lambda api, ask: api.explain_event(ask.named("id")), shapes.Story,
+        lambda api, req: api.explain_event(req.named("id")), responses.ExplanationInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/events/{id}/approve", "Start an event now.",
-        lambda api, ask: api.approve(ask.named("id"), ask.actor), shapes.Event,
-        bodies.Nothing,
+        lambda api, req: api.approve(req.named("id"), req.actor), responses.EventInfo,
+        bodies.NoSettings,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/events/{id}/cancel", "An event will not happen after all.",
-        lambda api, ask: api.cancel(ask.named("id"), ask.actor), shapes.Event,
-        bodies.Nothing,
+        lambda api, req: api.cancel(req.named("id"), req.actor), responses.EventInfo,
+        bodies.NoSettings,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/operations/{id:path}/explain", "What became of an operation.",
-        lambda api, ask: api.explain_operation(ask.named("id")), shapes.Story,
+        lambda api, req: api.explain_operation(req.named("id")), responses.ExplanationInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/operations/{id:path}", "One operation.",
-        lambda api, ask: api.operation(ask.named("id")), shapes.Operation,
+        lambda api, req: api.operation(req.named("id")), responses.OperationInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/timeline", "What is planned, under way, and lately over.",
-        lambda api, ask: api.timeline(ask.number("seconds", 3600, 1, 7 * _DAY_SECONDS)),
-        shapes.Timeline, query={"seconds": "How far back, up to a week."},
+        lambda api, req: api.timeline(req.number("seconds", 3600, 1, 7 * _DAY_SECONDS)),
+        responses.TimelineInfo, query={"seconds": "How far back, up to a week."},
     ),
     # --- Rollouts ---
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/rollouts", "Rollouts, in order of their ids.",
-        lambda api, ask: api.rollouts(ask.text("after"), ask.limit), shapes.Rollouts, query=_NEXT,
+        lambda api, req: api.rollouts(req.text("after"), req.limit),
+        responses.RolloutList, query=_NEXT,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/rollouts", "Work through machines, an update domain or a host at a time.",
-        lambda api, ask: api.start_rollout(ask.settings, ask.key, ask.actor),
-        shapes.Rollout, bodies.NewRollout, 201,
+        lambda api, req: api.start_rollout(req.settings, req.key, req.actor),
+        responses.RolloutInfo, bodies.NewRollout, 201,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/rollouts/{id}", "One rollout, and how far it is.",
-        lambda api, ask: api.rollout(ask.named("id")), shapes.Rollout,
+        lambda api, req: api.rollout(req.named("id")), responses.RolloutInfo,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/rollouts/{id}/{action}", "Pause a rollout, let it go on, or end it.",
-        lambda api, ask: api.steer_rollout(ask.named("id"), ask.named("action"), ask.actor),
-        shapes.Rollout, bodies.Nothing, words={"action": tuple(STEERING)},
+        lambda api, req: api.steer_rollout(req.named("id"), req.named("action"), req.actor),
+        responses.RolloutInfo, bodies.NoSettings, words={"action": tuple(STEERING)},
     ),
     # --- Time and faults ---
-    Endpoint("GET", "/api/clock", "The fleet's time.", _clock, shapes.Clock),
-    Endpoint(
+    ApiEndpoint("GET", "/api/clock", "The fleet's time.", _clock, responses.ClockInfo),
+    ApiEndpoint(
         "POST", "/api/clock", "Let virtual time pass, or run.",
-        lambda api, ask: api.set_clock(ask.settings), shapes.Clock, bodies.ClockChange,
+        lambda api, req: api.set_clock(req.settings), responses.ClockInfo, bodies.ClockChange,
     ),
-    Endpoint("GET", "/api/faults", "The faults in force.", _faults, shapes.Faults),
-    Endpoint(
+    ApiEndpoint("GET", "/api/faults", "The faults in force.", _faults, responses.FaultList),
+    ApiEndpoint(
         "POST", "/api/faults", "Let the metadata endpoint misbehave.",
-        lambda api, ask: api.put_fault(ask.settings), None, bodies.NewFault, 204,
+        lambda api, req: api.put_fault(req.settings), None, bodies.NewFault, 204,
     ),
-    Endpoint(
+    ApiEndpoint(
         "DELETE", "/api/faults", "All is well again.",
         lambda api, _: api.clear_faults(), status=204,
     ),
     # --- The journal ---
-    Endpoint(
-        "GET", "/api/journal", "Who did what, when and why.", _journal, shapes.Lines,
+    ApiEndpoint(
+        "GET", "/api/journal", "Who did what, when and why.", _journal, responses.JournalPage,
         query={
             **_NEXT,
             "event": "Only of this event.",
@@ -254,29 +258,31 @@ ENDPOINTS = (
         },
     ),
     # --- Scenarios and webhooks ---
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/scenarios", "The scenarios that ship with it.",
-        lambda api, _: api.scenarios(), shapes.Scenarios,
+        lambda api, _: api.scenarios(), responses.ScenarioList,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/scenarios/{name}/run", "Run a scenario in a cloud of its own.",
-        lambda api, ask: api.run_scenario(ask.named("name")), shapes.Verdict, bodies.Nothing,
+        lambda api, req: api.run_scenario(req.named("name")),
+        responses.ScenarioResultInfo, bodies.NoSettings,
     ),
-    Endpoint(
+    ApiEndpoint(
         "GET", "/api/webhooks", "Whom every change of an event is sent to.",
-        lambda api, _: api.webhooks(), shapes.Webhooks,
+        lambda api, _: api.webhooks(), responses.WebhookList,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/webhooks", "Send every change of an event there.",
-        lambda api, ask: api.create_webhook(ask.settings, ask.actor),
-        shapes.CreatedWebhook, bodies.NewWebhook, 201,
+        lambda api, req: api.create_webhook(req.settings, req.actor),
+        responses.CreatedWebhook, bodies.NewWebhook, 201,
     ),
-    Endpoint(
+    ApiEndpoint(
         "DELETE", "/api/webhooks/{name}", "Send nothing more there.",
-        lambda api, ask: api.remove_webhook(ask.named("name"), ask.actor), status=204,
+        lambda api, req: api.remove_webhook(req.named("name"), req.actor), status=204,
     ),
-    Endpoint(
+    ApiEndpoint(
         "POST", "/api/webhooks/{name}/test", "Send a message that is about nothing.",
-        lambda api, ask: api.test_webhook(ask.named("name")), shapes.Sent, bodies.Nothing,
+        lambda api, req: api.test_webhook(req.named("name")),
+        responses.WebhookTestResult, bodies.NoSettings,
     ),
 )  # fmt: skip

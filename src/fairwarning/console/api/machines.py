@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from math import ceil
 
-from fairwarning.console.api import bodies, shapes, views
+from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.api.part import (
     OPERATOR,
     PAGE,
-    Part,
+    ApiSection,
     Settings,
     name_of,
     one_of,
@@ -19,7 +19,9 @@ from fairwarning.core.commands import Command, Operate
 from fairwarning.core.errors import Conflict, NotFound, Refused
 from fairwarning.core.model import ScaleSet, Scope
 from fairwarning.core.record import changed
-from fairwarning.service import explain, fleetfile, resources
+from fairwarning.service import resources
+from fairwarning.service.config import fleet_file
+from fairwarning.service.history import queries
 from fairwarning.service.lookup import machine_called
 
 _DAY_SECONDS = 24 * 3600
@@ -53,59 +55,61 @@ _SETTINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Machines(Part):
+class MachinesApi(ApiSection):
     """Machines and scopes."""
 
     async def machines(
         self, after: int = 0, limit: int = PAGE, scope: str = "", set_: str = ""
-    ) -> shapes.Machines:
+    ) -> responses.MachineList:
         """Machines in order of their numbers; of one scope or set, if given."""
         if scope and set_:
             raise Refused("BadQuery", "say either scope or set")
         if scope or set_:
-            return shapes.Machines(machines=await self._members(scope, set_), next=None)
-        places = await self.fleet.places(after, limit)
+            return responses.MachineList(machines=await self._members(scope, set_), next=None)
+        places = await self.fleet.reader.list_machines(after, limit)
         shown = await self._shown(places)
         last = places[-1].number if len(places) == limit else None
-        return shapes.Machines(machines=shown, next=last)
+        return responses.MachineList(machines=shown, next=last)
 
-    async def _members(self, scope: str, set_: str) -> list[shapes.Machine]:
+    async def _members(self, scope: str, set_: str) -> list[responses.MachineInfo]:
         """All machines of a scope or of a set: there are never many."""
         if set_:
-            found = await self.fleet.read(ScaleSet, set_)
+            found = await self.fleet.reader.read(ScaleSet, set_)
             if found is None:
                 raise NotFound("UnknownSet", f"there is no scale set {set_[:60]!r}")
             scopes = found.groups
         else:
             scopes = ((await self._scope(scope)).id,)
-        places = [place for name in scopes for place in await self.fleet.find(scope=name)]
+        reader = self.fleet.reader
+        places = [place for name in scopes for place in await reader.find_machines(scope=name)]
         return await self._shown(places)
 
-    async def machine(self, name: str) -> shapes.Machine:
+    async def machine(self, name: str) -> responses.MachineInfo:
         """One machine."""
         place = await machine_called(self.fleet, name)
         return views.machine(place, await self._scope(place.scope))
 
-    async def explain_machine(self, name: str) -> shapes.Story:
+    async def explain_machine(self, name: str) -> responses.ExplanationInfo:
         """What happened to a machine lately, and what is awaited."""
-        return views.story(await explain.machine(self.fleet, name))
+        return views.explanation(await queries.explain_machine(self.fleet, name))
 
     async def create_machines(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
-    ) -> shapes.Machines:
+    ) -> responses.MachineList:
         """A machine by itself, or `count` of them, each by itself."""
         entry = bodies.given(read(bodies.NewMachine, settings))
-        wanted = fleetfile.entry("machine", entry)
+        wanted = fleet_file.entry("machine", entry)
         await self._create(wanted, key, actor)
         scopes = [one.scope for one in wanted if isinstance(one, commands.CreateScope)]
-        places = [place for scope in scopes for place in await self.fleet.find(scope=scope)]
-        return shapes.Machines(machines=await self._shown(places), next=None)
+        reader = self.fleet.reader
+        places = [place for scope in scopes for place in await reader.find_machines(scope=scope)]
+        return responses.MachineList(machines=await self._shown(places), next=None)
 
-    async def _create(self, wanted: tuple[fleetfile.Create, ...], key: str, actor: str) -> None:
+    async def _create(self, wanted: tuple[fleet_file.Create, ...], key: str, actor: str) -> None:
         """All of them and, if it is new, their group; or nothing."""
         group = wanted[0].group or self.cloud.group  # one entry, so it is everybody's
         writes = [resources.create(one, group, key, actor) for one in wanted]
-        if await self.fleet.read(resources.Resource, resources.group_id(group)) is None:
+        if await self.fleet.reader.read(resources.Resource, resources.group_id(group)) is None:
             made = resources.create_group(group, self.cloud.location)
             writes.insert(0, changed(made, operation=key, actor=actor))
         first, *rest = writes
@@ -121,7 +125,7 @@ class Machines(Part):
 
     async def act(
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
-    ) -> shapes.Accepted:
+    ) -> responses.AcceptedOperation:
         """Let something happen to a machine; a repeat under the same key has no effect (IC2)."""
         if done := await self._repeat(key):
             return done
@@ -174,17 +178,18 @@ class Machines(Part):
 
     # --- Scopes ---
 
-    async def scopes(self, after: str = "", limit: int = PAGE) -> shapes.Scopes:
+    async def scopes(self, after: str = "", limit: int = PAGE) -> responses.ScopeList:
         """Scopes with their machines, in order of their ids."""
         limit = min(limit, PAGE)  # each has up to 200 machines
-        names = await self.fleet.names(Scope, after, limit)
+        names = await self.fleet.reader.list_ids(Scope, after, limit)
         shown = []
         for name in names:
-            scope = await self.fleet.read(Scope, name)
+            scope = await self.fleet.reader.read(Scope, name)
             if scope:
-                shown.append(views.scope(scope, await self.fleet.find(scope=name)))
-        return shapes.Scopes(scopes=shown, next=names[-1] if len(names) == limit else None)
+                shown.append(views.scope(scope, await self.fleet.reader.find_machines(scope=name)))
+        return responses.ScopeList(scopes=shown, next=names[-1] if len(names) == limit else None)
 
-    async def scope(self, name: str) -> shapes.Scope:
+    async def scope(self, name: str) -> responses.ScopeInfo:
         """One scope."""
-        return views.scope(await self._scope(name), await self.fleet.find(scope=name))
+        machines = await self.fleet.reader.find_machines(scope=name)
+        return views.scope(await self._scope(name), machines)

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from fairwarning.console.api.endpoints import ENDPOINTS, Endpoint
+from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint
 from fairwarning.console.api.part import MOST
-from fairwarning.console.api.shapes import CreatedWebhook
+from fairwarning.console.api.responses import CreatedWebhook
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"
@@ -24,17 +24,17 @@ _NUMBERS = {
 _REF = "#/components/schemas/{name}"
 
 
-class Error(msgspec.Struct):
+class ErrorDetail(msgspec.Struct):
     """Why a request was refused, and what is allowed."""
 
     code: str
     message: str
 
 
-class Refusal(msgspec.Struct):
+class ErrorResponse(msgspec.Struct):
     """What every refused request is answered with."""
 
-    error: Error
+    error: ErrorDetail
 
 
 def document() -> dict[str, Any]:
@@ -44,7 +44,9 @@ def document() -> dict[str, Any]:
         paths.setdefault(_PART.sub(r"{\1}", one.path), {})[one.method.lower()] = _operation(one)
     paths[STREAM] = {"get": _STREAM}
     kinds = [kind for one in ENDPOINTS for kind in (one.answer, one.body) if kind]
-    _, schemas = msgspec.json.schema_components([*dict.fromkeys(kinds), Refusal], ref_template=_REF)
+    _, schemas = msgspec.json.schema_components(
+        [*dict.fromkeys(kinds), ErrorResponse], ref_template=_REF
+    )
     return {
         "openapi": "3.1.0",
         "info": {
@@ -58,12 +60,12 @@ def document() -> dict[str, Any]:
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": schemas,
-            "responses": {"Refused": _content("It was refused.", _ref(Refusal))},
+            "responses": {"Refused": _content("It was refused.", _ref(ErrorResponse))},
         },
     }
 
 
-def _operation(one: Endpoint) -> dict[str, Any]:
+def _operation(one: ApiEndpoint) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "summary": one.about,
         "operationId": _name(one),
@@ -82,12 +84,12 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     return shown
 
 
-def _name(one: Endpoint) -> str:
+def _name(one: ApiEndpoint) -> str:
     words = re.findall(r"\w+", _PART.sub(r"by_\1", one.path.removeprefix("/api/")))
     return "_".join([one.method.lower(), *words])
 
 
-def _in_path(one: Endpoint) -> list[dict[str, Any]]:
+def _in_path(one: ApiEndpoint) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -101,7 +103,7 @@ def _in_path(one: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _in_query(one: Endpoint) -> list[dict[str, Any]]:
+def _in_query(one: ApiEndpoint) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -113,7 +115,7 @@ def _in_query(one: Endpoint) -> list[dict[str, Any]]:
     ]
 
 
-def _in_headers(one: Endpoint) -> list[dict[str, Any]]:
+def _in_headers(one: ApiEndpoint) -> list[dict[str, Any]]:
     if one.method != "POST" or one.status not in {201, 202} or one.answer is CreatedWebhook:
         return []
     about = "A repeat under the same key has no further effect."

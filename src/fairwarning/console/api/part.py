@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fairwarning.console.api import bodies, shapes, views
+from fairwarning.console.api import bodies, responses, views
 from fairwarning.core.commands import Command
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ImpactKind, Operation, Scope
-from fairwarning.service import explain
+from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.lookup import Place
-from fairwarning.service.settings import Cloud
+from fairwarning.service.history import queries
+from fairwarning.service.lookup import MachineLocation
 
 Settings = Mapping[str, Any]
 """What somebody wants, as JSON or as a form has it."""
@@ -25,48 +25,52 @@ MOST = 1000
 B = TypeVar("B", bound=bodies.Body)
 
 
-class Part:
+class ApiSection:
     """Speaks to the fleet for somebody, whom the journal calls `actor`."""
 
-    def __init__(self, fleet: Fleet, cloud: Cloud) -> None:
+    def __init__(self, fleet: Fleet, cloud: CloudSettings) -> None:
         self.fleet = fleet
         self.cloud = cloud
 
     async def _scope(self, name: str) -> Scope:
-        scope = await self.fleet.read(Scope, name)
+        scope = await self.fleet.reader.read(Scope, name)
         if scope is None:
             raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
         return scope
 
-    async def _shown(self, places: Iterable[Place]) -> list[shapes.Machine]:
+    async def _shown(self, places: Iterable[MachineLocation]) -> list[responses.MachineInfo]:
         """Those that are still there: a machine may go at any moment."""
-        shown = [(one, await self.fleet.read(Scope, one.scope)) for one in places]
+        shown = [(one, await self.fleet.reader.read(Scope, one.scope)) for one in places]
         return [views.machine(one, scope) for one, scope in shown if scope]
 
-    async def _repeat(self, key: str, groups: tuple[str, ...] = ()) -> shapes.Accepted | None:
+    async def _repeat(
+        self, key: str, groups: tuple[str, ...] = ()
+    ) -> responses.AcceptedOperation | None:
         """What was answered to this key before, as it is now; None if it is new (IC2).
 
         It may be about these groups of a set, although nothing was done to their machines.
         """
-        known = await self.fleet.read(Operation, key) if key else None
+        known = await self.fleet.reader.read(Operation, key) if key else None
         if known is None:
             return None
-        scopes = {scope.id: scope for scope in await explain.operation_scopes(self.fleet, key)}
+        scopes = {scope.id: scope for scope in await queries.operation_scopes(self.fleet, key)}
         for name in groups:
-            if scope := await self.fleet.read(Scope, name):
+            if scope := await self.fleet.reader.read(Scope, name):
                 scopes[name] = scope
         return _accepted(known, scopes.values())
 
-    async def _accept(self, command: Command, scopes: tuple[str, ...]) -> shapes.Accepted:
+    async def _accept(
+        self, command: Command, scopes: tuple[str, ...]
+    ) -> responses.AcceptedOperation:
         """Have it decided; what it announced is in these scopes."""
         operation = await self.fleet.submit(command)
         assert operation is not None
-        read = [await self.fleet.read(Scope, name) for name in scopes]
-        newest = await self.fleet.read(Operation, operation.id)
+        read = [await self.fleet.reader.read(Scope, name) for name in scopes]
+        newest = await self.fleet.reader.read(Operation, operation.id)
         return _accepted(newest or operation, [scope for scope in read if scope])
 
 
-def _accepted(operation: Operation, scopes: Iterable[Scope]) -> shapes.Accepted:
+def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.AcceptedOperation:
     scopes = list(scopes)
     events = [
         views.event(event, scope.id)
@@ -75,7 +79,9 @@ def _accepted(operation: Operation, scopes: Iterable[Scope]) -> shapes.Accepted:
         if event.operation == operation.id
     ]
     polled = any(scope.enabled for scope in scopes)
-    return shapes.Accepted(operation=views.operation(operation), events=events, polled=polled)
+    return responses.AcceptedOperation(
+        operation=views.operation(operation), events=events, polled=polled
+    )
 
 
 def name_of(key: str) -> str:

@@ -2,8 +2,17 @@
 
 from collections.abc import Mapping
 
-from fairwarning.console.api import bodies, shapes, views
-from fairwarning.console.api.part import OPERATOR, PAGE, Part, Settings, name_of, one_of, read, work
+from fairwarning.console.api import bodies, responses, views
+from fairwarning.console.api.part import (
+    OPERATOR,
+    PAGE,
+    ApiSection,
+    Settings,
+    name_of,
+    one_of,
+    read,
+    work,
+)
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import NotFound, Refused
@@ -16,33 +25,35 @@ STEERING: Mapping[str, type[RolloutCommand]] = {
 }
 
 
-class Rollouts(Part):
+class RolloutsApi(ApiSection):
     """Host rollouts, started and steered."""
 
-    async def rollouts(self, after: str = "", limit: int = PAGE) -> shapes.Rollouts:
+    async def rollouts(self, after: str = "", limit: int = PAGE) -> responses.RolloutList:
         """Rollouts in order of their ids."""
-        names = await self.fleet.names(Rollout, after, limit)
+        names = await self.fleet.reader.list_ids(Rollout, after, limit)
         shown = [
             views.rollout(found)
             for name in names
-            if (found := await self.fleet.read(Rollout, name))
+            if (found := await self.fleet.reader.read(Rollout, name))
         ]
-        return shapes.Rollouts(rollouts=shown, next=names[-1] if len(names) == limit else None)
+        return responses.RolloutList(
+            rollouts=shown, next=names[-1] if len(names) == limit else None
+        )
 
-    async def rollout(self, name: str) -> shapes.Rollout:
+    async def rollout(self, name: str) -> responses.RolloutInfo:
         """One rollout, and how far it is."""
-        found = await self.fleet.read(Rollout, name)
+        found = await self.fleet.reader.read(Rollout, name)
         if found is None:
             raise NotFound("UnknownRollout", f"there is no rollout {name[:60]!r}")
         return views.rollout(found)
 
     async def start_rollout(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
-    ) -> shapes.Rollout:
+    ) -> responses.RolloutInfo:
         """Work through machines, an update domain or a host at a time."""
         given = bodies.given(read(bodies.NewRollout, settings))
         name = given.pop("id", "") or name_of(key)
-        if key and await self.fleet.read(Rollout, name):  # a repeat (IC2)
+        if key and await self.fleet.reader.read(Rollout, name):  # a repeat (IC2)
             return await self.rollout(name)
         given["scopes"] = await self._scopes(given.pop("scopes", []), given.pop("sets", []))
         if "kind" in given:
@@ -56,12 +67,12 @@ class Rollouts(Part):
         """Those named, and those of the sets named; without any, all there are."""
         wanted = dict.fromkeys(scopes)
         for name in sets:
-            found = await self.fleet.read(ScaleSet, name)
+            found = await self.fleet.reader.read(ScaleSet, name)
             if found is None:
                 raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
             wanted |= dict.fromkeys(found.groups)
         if not scopes and not sets:
-            all_of_them = await self.fleet.names(Scope, "", limits.ROLLOUT_SCOPES + 1)
+            all_of_them = await self.fleet.reader.list_ids(Scope, "", limits.ROLLOUT_SCOPES + 1)
             wanted = dict.fromkeys(all_of_them)
         if len(wanted) > limits.ROLLOUT_SCOPES:
             most = f"a rollout goes over at most {limits.ROLLOUT_SCOPES} scopes; name them"
@@ -70,7 +81,9 @@ class Rollouts(Part):
             raise Refused("NothingToDo", "there is no machine to work on")
         return tuple(wanted)
 
-    async def steer_rollout(self, name: str, action: str, actor: str = OPERATOR) -> shapes.Rollout:
+    async def steer_rollout(
+        self, name: str, action: str, actor: str = OPERATOR
+    ) -> responses.RolloutInfo:
         """Pause it, let it go on, or end it."""
         kind = one_of(action, STEERING, "action")
         await self.fleet.submit(kind(rollout=name, actor=actor))

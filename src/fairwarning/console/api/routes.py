@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api, bodies, openapi
-from fairwarning.console.api.endpoints import ENDPOINTS, Ask, Endpoint
+from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint, ApiRequest
 from fairwarning.console.api.part import read
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
@@ -49,12 +49,12 @@ class Routes:
 
         return Route(path, guarded, methods=[method])
 
-    def _handler(self, one: Endpoint) -> Handler:
+    def _handler(self, one: ApiEndpoint) -> Handler:
         async def handle(request: Request, principal: Principal) -> Response:
             settings = await _settings(request) if one.body else {}
-            if one.body is bodies.Nothing:
+            if one.body is bodies.NoSettings:
                 read(one.body, settings)
-            answer = await one.call(self._api, Ask(request, settings, principal.name))
+            answer = await one.call(self._api, ApiRequest(request, settings, principal.name))
             if one.answer is None:
                 return Response(status_code=one.status, headers=NO_STORE)
             return Response(_json(answer), one.status, NO_STORE, "application/json")
@@ -65,7 +65,7 @@ class Routes:
         return JSONResponse(openapi.document(), headers=NO_STORE)
 
     async def _stream(self, request: Request, principal: Principal) -> Response:
-        ask = Ask(request, {}, principal.name)
+        ask = ApiRequest(request, {}, principal.name)
         last = request.headers.get("last-event-id", "")
         known = re.fullmatch("[0-9]{1,18}", last, re.ASCII)
         after = int(last) if known else ask.number("after") if ask.text("after") else None

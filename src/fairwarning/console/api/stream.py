@@ -23,14 +23,14 @@ async def stream(api: Api, after: int | None, closing: Callable[[], bool]) -> As
     woken = asyncio.Event()
     fleet.readers.append(woken.set)
     try:
-        newest = await fleet.latest(1)
+        newest = await fleet.reader.latest_lines(1)
         end = newest[0].number if newest else 0
         after = end if after is None else min(after, end)  # of a journal that is no more
         clock = _Clock(fleet)
         yield f"retry: 1000\nid: {after}\n\n".encode()
         while not closing():
             woken.clear()
-            entries = await fleet.journal(after=after, limit=_PAGE)
+            entries = await fleet.reader.journal(after=after, limit=_PAGE)
             for entry in entries:
                 after = entry.number
                 yield b"id: %d\nevent: line\ndata: %b\n\n" % (after, _json(views.line(entry)))

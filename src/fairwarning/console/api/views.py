@@ -1,14 +1,14 @@
 """Entities as the API shows them."""
 
-from fairwarning.console.api import shapes
+from fairwarning.console.api import responses
 from fairwarning.core import rollout as rollouts
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollout, ScaleSet, Scope
 from fairwarning.core.times import format_duration, iso
-from fairwarning.service.lives import Entry, Life
-from fairwarning.service.lookup import Place
-from fairwarning.service.stories import Story
+from fairwarning.service.history.events import EventHistory, JournalEntry
+from fairwarning.service.history.explanations import Explanation
+from fairwarning.service.lookup import MachineLocation
 
 
 def time(moment: float) -> str:
@@ -25,9 +25,9 @@ def _notice(seconds: int) -> str | None:
     return format_duration(seconds) if seconds else None
 
 
-def event(one: Event, scope: str) -> shapes.Event:
+def event(one: Event, scope: str) -> responses.EventInfo:
     """An event that is there."""
-    return shapes.Event(
+    return responses.EventInfo(
         id=one.id,
         type=one.type.value,
         status=one.status.value,
@@ -45,9 +45,9 @@ def event(one: Event, scope: str) -> shapes.Event:
     )
 
 
-def past_event(life: Life) -> shapes.Event:
+def past_event(life: EventHistory) -> responses.EventInfo:
     """An event that is over, as far as the journal tells."""
-    return shapes.Event(
+    return responses.EventInfo(
         id=life.id,
         type=life.type.value if life.type else "",
         status="Over",
@@ -65,23 +65,23 @@ def past_event(life: Life) -> shapes.Event:
     )
 
 
-def moment(life: Life, live: Event | None) -> shapes.Moment:
+def event_history(life: EventHistory, live: Event | None) -> responses.EventHistoryInfo:
     """An event on the timeline."""
     shown = event(live, life.scope) if live else past_event(life)
-    return shapes.Moment(
+    return responses.EventHistoryInfo(
         **{name: getattr(shown, name) for name in shown.__struct_fields__},
         approved_at=time_or_none(life.approved_at),
         started_at=time_or_none(life.started_at),
         ended_at=time_or_none(life.ended_at),
-        cancelled=life.ended is Did.CANCELLED,
+        cancelled=life.ended is FactType.CANCELLED,
     )
 
 
-def machine(place: Place, scope: Scope) -> shapes.Machine:
+def machine(place: MachineLocation, scope: Scope) -> responses.MachineInfo:
     """A machine of a scope."""
     one: Machine = scope.machines.get(place.machine.name, place.machine)
     impact = scope.impacts.get(one.name)
-    return shapes.Machine(
+    return responses.MachineInfo(
         name=one.name,
         scope=scope.id,
         set=scope.owner,
@@ -107,9 +107,9 @@ def machine(place: Place, scope: Scope) -> shapes.Machine:
     )
 
 
-def scope(one: Scope, places: list[Place]) -> shapes.Scope:
+def scope(one: Scope, places: list[MachineLocation]) -> responses.ScopeInfo:
     """A scope with its machines."""
-    return shapes.Scope(
+    return responses.ScopeInfo(
         id=one.id,
         kind=one.kind.value,
         set=one.owner,
@@ -122,9 +122,9 @@ def scope(one: Scope, places: list[Place]) -> shapes.Scope:
     )
 
 
-def operation(one: Operation) -> shapes.Operation:
+def operation(one: Operation) -> responses.OperationInfo:
     """An operation."""
-    return shapes.Operation(
+    return responses.OperationInfo(
         id=one.id,
         kind=one.kind,
         actor=one.actor,
@@ -139,12 +139,12 @@ def operation(one: Operation) -> shapes.Operation:
     )
 
 
-def scale_set(one: ScaleSet, groups: list[Scope]) -> shapes.Set:
+def scale_set(one: ScaleSet, groups: list[Scope]) -> responses.ScaleSetInfo:
     """A scale set with what its placement groups hold."""
     machines = [machine for group in groups for machine in group.machines.values()]
     impacts = [impact for group in groups for impact in group.impacts.values()]
     leaving = sum(impact.kind is ImpactKind.DELETE for impact in impacts)
-    return shapes.Set(
+    return responses.ScaleSetInfo(
         name=one.id,
         group=one.group,
         capacity=len(machines) - leaving,
@@ -164,9 +164,9 @@ def scale_set(one: ScaleSet, groups: list[Scope]) -> shapes.Set:
     )
 
 
-def rollout(one: Rollout) -> shapes.Rollout:
+def rollout(one: Rollout) -> responses.RolloutInfo:
     """A rollout."""
-    return shapes.Rollout(
+    return responses.RolloutInfo(
         id=one.id,
         kind=one.kind.value,
         actor=one.actor,
@@ -186,11 +186,11 @@ def rollout(one: Rollout) -> shapes.Rollout:
     )
 
 
-def line(entry: Entry) -> shapes.Line:
+def line(entry: JournalEntry) -> responses.JournalLineInfo:
     """A line of the journal."""
-    told: Line = entry.line
+    told: JournalLine = entry.line
     kind, name = told.entity
-    return shapes.Line(
+    return responses.JournalLineInfo(
         number=entry.number,
         at=time(told.at),
         actor=told.actor,
@@ -203,20 +203,20 @@ def line(entry: Entry) -> shapes.Line:
     )
 
 
-def story(one: Story) -> shapes.Story:
+def explanation(one: Explanation) -> responses.ExplanationInfo:
     """A story, and how long its parts took where it is about one event."""
     first = one.steps[0].at if one.steps else 0.0
-    life = one.lives[0] if one.kind == "event" else Life(id="", scope="")
-    approvals = [(each.approved_by, each.approved_at) for each in one.lives]
-    told = {name: at for each in reversed(one.lives) for name, at in each.told.items()}
-    return shapes.Story(
+    life = one.events[0] if one.kind == "event" else EventHistory(id="", scope="")
+    approvals = [(each.approved_by, each.approved_at) for each in one.events]
+    told = {name: at for each in reversed(one.events) for name, at in each.told.items()}
+    return responses.ExplanationInfo(
         kind=one.kind,
         id=one.id,
         title=one.title,
         summary=one.summary,
         awaits=one.awaits,
         steps=[
-            shapes.Step(
+            responses.ExplanationStepInfo(
                 at=time(step.at),
                 after=round(step.at - first, 3),
                 did=step.did.value,
@@ -226,12 +226,14 @@ def story(one: Story) -> shapes.Story:
             )
             for step in one.steps
         ],
-        told=[shapes.Told(machine=name, at=time(at)) for name, at in told.items()],
-        approved=[shapes.Approval(by=by, at=time(at)) for by, at in approvals if at is not None],
+        told=[responses.DeliveryInfo(machine=name, at=time(at)) for name, at in told.items()],
+        approved=[
+            responses.ApprovalInfo(by=by, at=time(at)) for by, at in approvals if at is not None
+        ],
         notice_seconds=_between(life.created_at, life.not_before),
         waited_seconds=_between(life.created_at, life.started_at),
         impact_seconds=_between(life.started_at, life.ended_at),
-        events=[each.id for each in one.lives],
+        events=[each.id for each in one.events],
     )
 
 

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from fairwarning.console.page.forms import Done
+from fairwarning.console.page.forms import FormDone
 from fairwarning.console.page.render import FAULTS
-from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: PageRequest) -> PageContent:
     """The faults in force, and a form for another."""
     page = visit.api.faults()
-    return Shown("faults.html", {"faults": page.faults, "kinds": list(FAULTS.items())})
+    return PageContent("faults.html", {"faults": page.faults, "kinds": list(FAULTS.items())})
 
 
-async def put(visit: Visit) -> Done:
+async def put(visit: PageRequest) -> FormDone:
     """One more, or another in its place."""
     form = visit.form
     given: dict[str, Any] = {
@@ -26,13 +26,13 @@ async def put(visit: Visit) -> Done:
     kept = {name: value for name, value in given.items() if value is not None}
     kind = form.text("kind")
     await visit.api.put_fault({"kind": kind, **kept})
-    return Done(f"From now on: {FAULTS.get(kind, kind)}.", "/faults")
+    return FormDone(f"From now on: {FAULTS.get(kind, kind)}.", "/faults")
 
 
-async def clear(visit: Visit) -> Done:
+async def clear(visit: PageRequest) -> FormDone:
     """All is well again."""
     await visit.api.clear_faults()
-    return Done("No faults any more.", "/faults")
+    return FormDone("No faults any more.", "/faults")
 
 
 VIEWS: Views = [("/faults", show)]

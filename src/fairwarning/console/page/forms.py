@@ -11,7 +11,7 @@ _BODY_BYTES = 64 * 1024
 _FIELDS = 2000  # a set has at most a thousand instances to tick
 
 
-class Form:
+class FormFields:
     """The fields of a submitted form. A field that was left empty counts as not given."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
@@ -56,7 +56,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Done:
+class FormDone:
     """A form was carried out: what to say, and where to go."""
 
     notice: str
@@ -64,7 +64,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FormRefused:
     """A form was refused: which, why, and what stood in it."""
 
     action: str
@@ -73,7 +73,7 @@ class Failed:
     given: dict[str, str] = field(default_factory=dict)
 
 
-async def read(request: Request) -> Form:
+async def read(request: Request) -> FormFields:
     """The fields of a form that was posted as browsers do by default."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -89,7 +89,7 @@ async def read(request: Request) -> Form:
         )
     except ValueError as error:
         raise Refused("BadForm", f"a form has at most {_FIELDS} fields, in UTF-8") from error
-    return Form(pairs)
+    return FormFields(pairs)
 
 
 def inside(path: str, standing: str = "/") -> str:

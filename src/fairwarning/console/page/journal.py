@@ -1,14 +1,14 @@
 """The journal, the newest line first."""
 
-from fairwarning.console.page.visit import Shown, Views, Visit
+from fairwarning.console.page.request import PageContent, PageRequest, Views
 
 _LINES = 100
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: PageRequest) -> PageContent:
     """A page of lines; `before` turns to older ones."""
     page = await visit.api.newest(visit.whole("before"), _LINES)
-    return Shown("journal.html", {"lines": page.lines, "next": page.next})
+    return PageContent("journal.html", {"lines": page.lines, "next": page.next})
 
 
 VIEWS: Views = [("/journal", show)]

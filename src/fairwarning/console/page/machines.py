@@ -1,15 +1,21 @@
 """A machine: all of it, and whatever may be done to it."""
 
-from fairwarning.console.api.shapes import Machine
+from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.foresight import Choice, Foreseen, Input, foresee, fresh
-from fairwarning.console.page.forms import Done
+from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.preview import (
+    OperationPreview,
+    PreviewInput,
+    PreviewText,
+    fresh,
+    preview,
+)
 from fairwarning.console.page.render import link
-from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
 
-_DURATION = Input("duration_seconds", "seconds", "9")
-_KIND = Input(
+_DURATION = PreviewInput("duration_seconds", "seconds", "9")
+_KIND = PreviewInput(
     "kind",
     "as",
     "freeze",
@@ -17,7 +23,7 @@ _KIND = Input(
 )
 _USERS = "What users ask for"
 _PLATFORM = "What the platform does"
-_ACTIONS: tuple[tuple[str, str, str, tuple[Input, ...]], ...] = (
+_ACTIONS: tuple[tuple[str, str, str, tuple[PreviewInput, ...]], ...] = (
     (_USERS, "restart", "Restart", ()),
     (_USERS, "redeploy", "Redeploy", ()),
     (_USERS, "reimage", "Reimage", ()),
@@ -28,7 +34,7 @@ _ACTIONS: tuple[tuple[str, str, str, tuple[Input, ...]], ...] = (
     (_PLATFORM, "freeze", "Freeze", (_DURATION,)),
     (_PLATFORM, "migrate", "Live-migrate", ()),
     (_PLATFORM, "maintain", "Maintain", (_KIND,)),
-    (_PLATFORM, "degrade", "Degrade", (Input("days", "days ahead"),)),
+    (_PLATFORM, "degrade", "Degrade", (PreviewInput("days", "days ahead"),)),
     (_PLATFORM, "evict", "Evict", ()),
     (_PLATFORM, "recommend", "Recommend to leave", ()),
     (_PLATFORM, "fail", "Fail now", ()),
@@ -37,7 +43,7 @@ _GRAVE = frozenset({"delete", "evict", "fail"})
 _LABELS = {action: label for _, action, label, _ in _ACTIONS}
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: PageRequest) -> PageContent:
     """The machine with its events, its story, and what each operation would do to it now."""
     name = visit.named("name")
     machine = await visit.api.machine(name)
@@ -47,24 +53,26 @@ async def show(visit: Visit) -> Shown:
         "story": await visit.api.explain_machine(name),
         "deeds": await _choices(visit, machine) if visit.may else [],
     }
-    return Shown("machine.html", data)
+    return PageContent("machine.html", data)
 
 
-async def _choices(visit: Visit, machine: Machine) -> list[tuple[str, list[Choice]]]:
+async def _choices(
+    visit: PageRequest, machine: MachineInfo
+) -> list[tuple[str, list[OperationPreview]]]:
     name = f"{machine.scope}/{machine.name}"
     nothing = "Nothing changes." if machine.polled else "Nothing: nobody polls in its scope."
-    groups: dict[str, list[Choice]] = {_USERS: [], _PLATFORM: []}
+    groups: dict[str, list[OperationPreview]] = {_USERS: [], _PLATFORM: []}
     for heading, action, label, inputs in _ACTIONS:
         command = await visit.api.machine_command(name, action, fresh(), {})
-        foreseen = await foresee(visit.fleet, command)
+        foreseen = await preview(visit.fleet, command)
         if not foreseen.text:  # advice, and nobody to give it to
-            foreseen = Foreseen(nothing)
+            foreseen = PreviewText(nothing)
         kind = "grave" if action in _GRAVE else ""
-        groups[heading].append(Choice(action, label, foreseen, kind, inputs))
+        groups[heading].append(OperationPreview(action, label, foreseen, kind, inputs))
     return list(groups.items())
 
 
-async def act(visit: Visit) -> Done:
+async def act(visit: PageRequest) -> FormDone:
     """Let something happen to it."""
     name, action, form = visit.named("name"), visit.named("action"), visit.form
     body: dict[str, object] = {}
@@ -79,15 +87,15 @@ async def act(visit: Visit) -> Done:
         to = link(await visit.api.machine(name))
     except NotFound:  # deleted, and at once
         to = "/"
-    return Done(f"{_LABELS.get(action, action)}: {words.accepted(answer)}", to)
+    return FormDone(f"{_LABELS.get(action, action)}: {words.accepted(answer)}", to)
 
 
-async def new(_: Visit) -> Shown:
+async def new(_: PageRequest) -> PageContent:
     """An empty form."""
-    return Shown("machine_new.html", {})
+    return PageContent("machine_new.html", {})
 
 
-async def create(visit: Visit) -> Done:
+async def create(visit: PageRequest) -> FormDone:
     """One machine, or several of a name."""
     form = visit.form
     body: dict[str, object] = {
@@ -98,7 +106,7 @@ async def create(visit: Visit) -> Done:
     if (count := form.whole("count", "how many")) is not None:
         body["count"] = count
     made = (await visit.api.create_machines(body, form.text("key"), visit.actor)).machines
-    return Done(f"{made[0].name} is there.", link(made[0]))
+    return FormDone(f"{made[0].name} is there.", link(made[0]))
 
 
 VIEWS: Views = [("/machines/new", new), ("/machines/{name:path}", show)]

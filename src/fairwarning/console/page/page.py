@@ -22,10 +22,10 @@ from fairwarning.console.page import (
     scenarios,
     sets,
 )
-from fairwarning.console.page.foresight import fresh
-from fairwarning.console.page.forms import Done, Failed
+from fairwarning.console.page.forms import FormDone, FormRefused
+from fairwarning.console.page.preview import fresh
 from fairwarning.console.page.render import environment
-from fairwarning.console.page.visit import Deed, Deeds, Shown, View, Views, Visit
+from fairwarning.console.page.request import Deed, Deeds, PageContent, PageRequest, View, Views
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Principal, Role, Unauthorized
@@ -93,12 +93,12 @@ class Page:
 
         return Route(path, handle, methods=["GET"])
 
-    def _visit(self, request: Request) -> Visit:
+    def _visit(self, request: Request) -> PageRequest:
         principal = self._who(request)
         may = principal.role is Role.OPERATOR
-        return Visit(request, self._api, self._fleet, principal.name, may=may)
+        return PageRequest(request, self._api, self._fleet, principal.name, may=may)
 
-    async def _show(self, visit: Visit, view: View) -> Response:
+    async def _show(self, visit: PageRequest, view: View) -> Response:
         shown = await view(visit)
         # Our script only looks for what is new; the notice is for whoever comes from a form.
         kept = "" if _scripted(visit.request) else visit.request.cookies.get(_NOTICE, "")
@@ -108,7 +108,7 @@ class Page:
             response.delete_cookie(_NOTICE)
         return response
 
-    async def _html(self, visit: Visit, shown: Shown, status: int = 200) -> Response:
+    async def _html(self, visit: PageRequest, shown: PageContent, status: int = 200) -> Response:
         here = _path(visit.request)
         data = {
             "known": True,
@@ -137,12 +137,12 @@ class Page:
 
         return Route(path, handle, methods=["POST"])
 
-    async def _refused(self, visit: Visit, view: View, error: FairwarningError) -> Response:
+    async def _refused(self, visit: PageRequest, view: View, error: FairwarningError) -> Response:
         """Beside the form, with what stood in it."""
         request, message = visit.request, error.message
         if _scripted(request):
             return JSONResponse({"error": message}, error.status, HEADERS)
-        failed = Failed(_path(request), message, error.status, visit.form.given())
+        failed = FormRefused(_path(request), message, error.status, visit.form.given())
         try:
             return await self._show(replace(visit, failed=failed), view)
         except FairwarningError:  # what the form was about is gone
@@ -154,8 +154,10 @@ class Page:
         if isinstance(error, Unauthorized):
             return RedirectResponse("/login", _SEE_OTHER, HEADERS)
         title = "Not found" if isinstance(error, NotFound) else "That did not work"
-        shown = Shown("error.html", {"title": title, "message": error.message, "known": False})
-        return await self._html(Visit(request, self._api, self._fleet), shown, error.status)
+        shown = PageContent(
+            "error.html", {"title": title, "message": error.message, "known": False}
+        )
+        return await self._html(PageRequest(request, self._api, self._fleet), shown, error.status)
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -176,7 +178,7 @@ def _scripted(request: Request) -> bool:
     return "x-page" in request.headers
 
 
-def _done(request: Request, done: Done) -> Response:
+def _done(request: Request, done: FormDone) -> Response:
     """Back to a page, which says what was done: by itself if it is the page that asked."""
     if not _scripted(request):
         response: Response = RedirectResponse(done.to, _SEE_OTHER, HEADERS)

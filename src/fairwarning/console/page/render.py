@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from fairwarning.console.api.shapes import Machine, Step
+from fairwarning.console.api.responses import ExplanationStepInfo, MachineInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.foresight import fresh
+from fairwarning.console.page.preview import fresh
 from fairwarning.core.times import parse_duration
 
 KINDS = {
@@ -60,12 +60,12 @@ def environment() -> Environment:
     return env
 
 
-def link(machine: Machine) -> str:
+def link(machine: MachineInfo) -> str:
     """Where a machine is shown. With its scope, since machines of two groups may share a name."""
     return f"/machines/{quote(machine.scope)}/{quote(machine.name)}"
 
 
-def _mood(machine: Machine) -> str:
+def _mood(machine: MachineInfo) -> str:
     """How a machine is drawn; the words beside it say the same."""
     if machine.doing or any(event.status == "Started" for event in machine.events):
         return "hit"
@@ -78,7 +78,7 @@ def _notice(notice: str | None) -> str:
     return words.span(parse_duration(notice)) if notice else "none, it goes at once"
 
 
-def _sentence(step: Step) -> str:
+def _sentence(step: ExplanationStepInfo) -> str:
     """Its text with a capital, unless it begins with somebody's name."""
     first = step.text.partition(" ")[0].rstrip(",")
     if first in {step.actor, *step.machine.split(",")}:

@@ -3,10 +3,10 @@
 from typing import Any
 from urllib.parse import quote
 
-from fairwarning.console.api.shapes import Event, Rollout
-from fairwarning.console.page.foresight import Choice, Foreseen
-from fairwarning.console.page.forms import Done
-from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+from fairwarning.console.api.responses import EventInfo, RolloutInfo
+from fairwarning.console.page.forms import FormDone
+from fairwarning.console.page.preview import OperationPreview, PreviewText
+from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
 
 _ROLLOUTS = 50
 _EVENTS = 20  # of a rollout, shown
@@ -23,44 +23,44 @@ _ABOUT = {
 _SAID = {"pause": "Paused.", "resume": "It goes on.", "abort": "Aborted."}
 
 
-async def index(visit: Visit) -> Shown:
+async def index(visit: PageRequest) -> PageContent:
     """All rollouts, a page of them at a time."""
     page = await visit.api.rollouts(visit.query("after"), _ROLLOUTS)
-    return Shown("rollouts.html", {"rollouts": page.rollouts, "next": page.next})
+    return PageContent("rollouts.html", {"rollouts": page.rollouts, "next": page.next})
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: PageRequest) -> PageContent:
     """How far one is, and which events it waits for."""
     rollout = await visit.api.rollout(visit.named("id"))
     choices = [
-        Choice(action, label, Foreseen(about), kind)
+        OperationPreview(action, label, PreviewText(about), kind)
         for action in _CHOICES.get(rollout.status, ())
         for label, about, kind in (_ABOUT[action],)
     ]
     data = {"rollout": rollout, "deeds": choices, "events": await _events(visit, rollout)}
-    return Shown("rollout.html", data)
+    return PageContent("rollout.html", data)
 
 
-async def _events(visit: Visit, rollout: Rollout) -> list[Event]:
+async def _events(visit: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
     """Those that are announced or under way for it."""
     page = await visit.api.events(limit=_SEARCHED)
     own = [event for event in page.events if event.operation.startswith(f"{rollout.id}/")]
     return own[:_EVENTS]
 
 
-async def decide(visit: Visit) -> Done:
+async def decide(visit: PageRequest) -> FormDone:
     """Pause, resume or abort."""
     name, action = visit.named("id"), visit.named("action")
     await visit.api.steer_rollout(name, action, visit.actor)
-    return Done(_SAID.get(action, action), f"/rollouts/{quote(name)}")
+    return FormDone(_SAID.get(action, action), f"/rollouts/{quote(name)}")
 
 
-async def new(_: Visit) -> Shown:
+async def new(_: PageRequest) -> PageContent:
     """An empty form."""
-    return Shown("rollout_new.html", {})
+    return PageContent("rollout_new.html", {})
 
 
-async def start(visit: Visit) -> Done:
+async def start(visit: PageRequest) -> FormDone:
     """Over what was named; over the whole fleet if nothing was."""
     form = visit.form
     given: dict[str, Any] = {
@@ -74,7 +74,7 @@ async def start(visit: Visit) -> Done:
     }
     kept = {name: value for name, value in given.items() if value is not None}
     started = await visit.api.start_rollout(kept, form.text("key"), visit.actor)
-    return Done(f"Started over {started.machines} machines.", f"/rollouts/{quote(started.id)}")
+    return FormDone(f"Started over {started.machines} machines.", f"/rollouts/{quote(started.id)}")
 
 
 VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]

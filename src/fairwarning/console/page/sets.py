@@ -3,18 +3,18 @@
 from typing import Any
 from urllib.parse import quote
 
-from fairwarning.console.api.shapes import Machine, Set
+from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.foresight import Foreseen, foresee, fresh
-from fairwarning.console.page.forms import Done, Form
-from fairwarning.console.page.visit import Deeds, Shown, Views, Visit
+from fairwarning.console.page.forms import FormDone, FormFields
+from fairwarning.console.page.preview import PreviewText, fresh, preview
+from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
 from fairwarning.core.commands import DeleteSet, Scale
 from fairwarning.core.errors import Refused
 
 _INSTANCES = 100  # on a page
 
 
-async def show(visit: Visit) -> Shown:
+async def show(visit: PageRequest) -> PageContent:
     """Its model, its instances, and what each change would lead to."""
     name = visit.named("name")
     found = await visit.api.set(name)
@@ -22,40 +22,40 @@ async def show(visit: Visit) -> Shown:
     machines, following = _page(everyone, visit.whole("after"))
     data: dict[str, Any] = {"set": found, "machines": machines, "next": following}
     data |= await _foreseen(visit, found) if visit.may else {}
-    return Shown("set.html", data)
+    return PageContent("set.html", data)
 
 
-def _page(machines: list[Machine], after: int | None) -> tuple[list[Machine], int | None]:
+def _page(machines: list[MachineInfo], after: int | None) -> tuple[list[MachineInfo], int | None]:
     """Some instances, and after which to go on."""
     later = [one for one in machines if after is None or one.instance > after]
     shown = sorted(later, key=lambda one: one.instance)[:_INSTANCES]
     return shown, shown[-1].instance if len(later) > _INSTANCES else None
 
 
-async def _foreseen(visit: Visit, found: Set) -> dict[str, Any]:
+async def _foreseen(visit: PageRequest, found: ScaleSetInfo) -> dict[str, Any]:
     capacity = visit.whole("capacity")
-    preview = None
+    chosen = None
     if capacity is not None:
-        preview = {"capacity": capacity, "foreseen": await _scaled(visit, found, capacity)}
+        chosen = {"capacity": capacity, "foreseen": await _scaled(visit, found, capacity)}
     outdated = words.count(len(found.outdated), "instance")
     return {
-        "preview": preview,
+        "preview": chosen,
         "fewer": await _scaled(visit, found, max(found.capacity - 1, 0)),
-        "upgrade": Foreseen(
+        "upgrade": PreviewText(
             f"{outdated} will follow model {found.model}; nothing restarts."
             if found.outdated
             else f"All instances follow model {found.model} already."
         ),
-        "gone": await foresee(visit.fleet, DeleteSet(set=found.name, operation=fresh())),
+        "gone": await preview(visit.fleet, DeleteSet(set=found.name, operation=fresh())),
     }
 
 
-async def _scaled(visit: Visit, found: Set, capacity: int) -> Foreseen:
+async def _scaled(visit: PageRequest, found: ScaleSetInfo, capacity: int) -> PreviewText:
     command = Scale(set=found.name, operation=fresh(), capacity=capacity)
-    return await foresee(visit.fleet, command)
+    return await preview(visit.fleet, command)
 
 
-async def scale(visit: Visit) -> Done:
+async def scale(visit: PageRequest) -> FormDone:
     """So many instances from now on."""
     name = visit.named("name")
     capacity = visit.form.whole("capacity", "the number of instances")
@@ -64,54 +64,54 @@ async def scale(visit: Visit) -> Done:
     answer = await visit.api.scale_set(
         name, {"capacity": capacity}, visit.form.text("key"), visit.actor
     )
-    return Done(f"Scaled to {capacity}: {words.accepted(answer)}", _at(name))
+    return FormDone(f"Scaled to {capacity}: {words.accepted(answer)}", _at(name))
 
 
-async def notice(visit: Visit) -> Done:
+async def notice(visit: PageRequest) -> FormDone:
     """Termination notification on or off, and its delay: a new model (T3)."""
     name = visit.named("name")
     changed = await visit.api.update_set(
         name, {"terminate_notice": _notice(visit.form)}, visit.actor
     )
-    return Done(f"Model {changed.model}: {_said(changed)}.", _at(name))
+    return FormDone(f"Model {changed.model}: {_said(changed)}.", _at(name))
 
 
-async def upgrade(visit: Visit) -> Done:
+async def upgrade(visit: PageRequest) -> FormDone:
     """All instances to the newest model."""
     name = visit.named("name")
     changed = await visit.api.upgrade_set(name, {}, visit.actor)
-    return Done(f"All instances follow model {changed.model}.", _at(name))
+    return FormDone(f"All instances follow model {changed.model}.", _at(name))
 
 
-async def act(visit: Visit) -> Done:
+async def act(visit: PageRequest) -> FormDone:
     """Something for the instances that are ticked."""
     name, action, chosen = visit.named("name"), visit.form.text("action"), visit.form.instances()
     if not chosen:
         raise Refused("NoInstances", "tick the instances it is for")
     if action == "upgrade":
         changed = await visit.api.upgrade_set(name, {"instances": chosen}, visit.actor)
-        return Done(f"They follow model {changed.model}.", _at(name))
+        return FormDone(f"They follow model {changed.model}.", _at(name))
     answer = await visit.api.act_on_set(
         name, action, {"instances": chosen}, visit.form.text("key"), visit.actor
     )
-    return Done(f"{action.capitalize()}: {words.accepted(answer)}", _at(name))
+    return FormDone(f"{action.capitalize()}: {words.accepted(answer)}", _at(name))
 
 
-async def delete(visit: Visit) -> Done:
+async def delete(visit: PageRequest) -> FormDone:
     """The whole set goes, each instance with its notice."""
     name = visit.named("name")
     answer = await visit.api.delete_set(name, visit.form.text("key"), visit.actor)
     # Without notice it is gone already, and its page with it.
     to = _at(name) if answer.events else "/"
-    return Done(f"{name} is deleted: {words.accepted(answer)}", to)
+    return FormDone(f"{name} is deleted: {words.accepted(answer)}", to)
 
 
-async def new(_: Visit) -> Shown:
+async def new(_: PageRequest) -> PageContent:
     """An empty form."""
-    return Shown("set_new.html", {})
+    return PageContent("set_new.html", {})
 
 
-async def create(visit: Visit) -> Done:
+async def create(visit: PageRequest) -> FormDone:
     """With termination notice where that is on."""
     form = visit.form
     capacity = form.whole("capacity", "the number of instances")
@@ -125,14 +125,14 @@ async def create(visit: Visit) -> Done:
     kept |= {"name": form.text("name"), "capacity": capacity, "terminate_notice": _notice(form)}
     made = await visit.api.create_set(kept, form.text("key"), visit.actor)
     count = words.count(made.capacity, "instance")
-    return Done(f"{made.name} is there: {count}, {_said(made)}.", _at(made.name))
+    return FormDone(f"{made.name} is there: {count}, {_said(made)}.", _at(made.name))
 
 
 def _at(name: str) -> str:
     return f"/sets/{quote(name)}"
 
 
-def _notice(form: Form) -> str | None:
+def _notice(form: FormFields) -> str | None:
     """The delay as the model has it (T1); what it may be is decided further in."""
     if form.text("notify") != "on":
         return None
@@ -142,7 +142,7 @@ def _notice(form: Form) -> str | None:
     return f"PT{minutes}M"
 
 
-def _said(found: Set) -> str:
+def _said(found: ScaleSetInfo) -> str:
     return "with termination notice" if found.terminate_notice else "without termination notice"
 
 

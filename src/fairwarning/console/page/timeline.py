@@ -7,7 +7,7 @@ screen and its text keeps its size.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fairwarning.console.api.shapes import Moment
+from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import words
 
 WINDOWS = {900: "15 min", 3600: "1 h", 21600: "6 h", 86400: "24 h"}
@@ -20,7 +20,7 @@ _SEEN = 0.4  # percent that even the shortest bar is wide
 
 
 @dataclass(frozen=True)
-class Bar:
+class TimelineBar:
     """A part of a row, in percent."""
 
     x: str
@@ -28,13 +28,13 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class TimelineRow:
     """One event."""
 
-    event: Moment
+    event: EventHistoryInfo
     machines: str
-    notice: Bar | None  # from its creation until it started, or was to
-    impact: Bar | None  # from its start to its end
+    notice: TimelineBar | None  # from its creation until it started, or was to
+    impact: TimelineBar | None  # from its start to its end
     approved: str | None
     not_before: str | None
     state: str
@@ -42,7 +42,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Tick:
+class TimelineTick:
     """A mark of the axis."""
 
     x: str
@@ -50,14 +50,14 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Chart:
+class TimelineChart:
     """All that is drawn."""
 
     seconds: int
     now: str
     now_x: str
-    ticks: list[Tick]
-    rows: list[Row]
+    ticks: list[TimelineTick]
+    rows: list[TimelineRow]
     more: int  # events that found no row
 
 
@@ -78,19 +78,19 @@ class _Scale:
             return None
         return _percent(self.at(words.epoch(time)))
 
-    def bar(self, begin: float, end: float) -> Bar | None:
+    def bar(self, begin: float, end: float) -> TimelineBar | None:
         """What of it is in the window."""
         if end < self.begin or begin > self.end:
             return None
         left, right = max(self.at(begin), 0.0), min(self.at(end), 100.0)
-        return Bar(_percent(left), _percent(max(right - left, _SEEN)))
+        return TimelineBar(_percent(left), _percent(max(right - left, _SEEN)))
 
 
-def chart(events: Iterable[Moment], now: str, seconds: int) -> Chart:
+def chart(events: Iterable[EventHistoryInfo], now: str, seconds: int) -> TimelineChart:
     """The window around `now`; what is coming or under way comes first."""
     scale = _Scale(now, seconds)
     drawn = [row for event in sorted(events, key=_order) if (row := _row(event, scale, now))]
-    return Chart(
+    return TimelineChart(
         seconds=seconds,
         now=now,
         now_x=_percent(scale.at(scale.now)),
@@ -100,7 +100,7 @@ def chart(events: Iterable[Moment], now: str, seconds: int) -> Chart:
     )
 
 
-def _order(event: Moment) -> tuple[int, int, str]:
+def _order(event: EventHistoryInfo) -> tuple[int, int, str]:
     """What is under way, what is coming by its NotBefore, what is over from the latest on."""
     if event.ended_at:
         return 2, -words.epoch(event.ended_at), event.id
@@ -109,7 +109,7 @@ def _order(event: Moment) -> tuple[int, int, str]:
     return 1, words.epoch(event.not_before or event.created_at), event.id
 
 
-def _row(event: Moment, scale: _Scale, now: str) -> Row | None:
+def _row(event: EventHistoryInfo, scale: _Scale, now: str) -> TimelineRow | None:
     created = words.epoch(event.created_at)
     due = words.epoch(event.not_before) if event.not_before else created
     started = words.epoch(event.started_at) if event.started_at else None
@@ -122,7 +122,7 @@ def _row(event: Moment, scale: _Scale, now: str) -> Row | None:
         impact = scale.bar(started, ended if ended is not None else scale.now)
     if not notice and not impact:
         return None
-    return Row(
+    return TimelineRow(
         event=event,
         machines=words.names(event.resources),
         notice=notice,
@@ -134,7 +134,7 @@ def _row(event: Moment, scale: _Scale, now: str) -> Row | None:
     )
 
 
-def state(event: Moment) -> str:
+def state(event: EventHistoryInfo) -> str:
     """In a word."""
     if event.cancelled:
         return "cancelled"
@@ -143,7 +143,7 @@ def state(event: Moment) -> str:
     return "under way" if event.started_at or event.status == "Started" else "coming"
 
 
-def _title(event: Moment, now: str) -> str:
+def _title(event: EventHistoryInfo, now: str) -> str:
     """The row in a sentence, for who points at it or has it read aloud."""
     parts = [f"announced {words.moment(event.created_at, now)}"]
     if event.approved_at:
@@ -158,11 +158,11 @@ def _title(event: Moment, now: str) -> str:
     return f"{event.type} of {words.names(event.resources)}: {', '.join(parts)}"
 
 
-def _ticks(scale: _Scale, seconds: int) -> list[Tick]:
+def _ticks(scale: _Scale, seconds: int) -> list[TimelineTick]:
     step = _STEPS[seconds]
     first = -(-scale.begin // step) * step
     return [
-        Tick(_percent(scale.at(time)), f"{time // 3600 % 24:02d}:{time // 60 % 60:02d}")
+        TimelineTick(_percent(scale.at(time)), f"{time // 3600 % 24:02d}:{time // 60 % 60:02d}")
         for time in range(first, scale.end + 1, step)
     ]
 

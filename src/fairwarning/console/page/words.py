@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from fairwarning.console.api.shapes import Accepted
+from fairwarning.console.api.responses import AcceptedOperation
 from fairwarning.core.times import spoken
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -74,7 +74,7 @@ def count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def accepted(answer: Accepted) -> str:
+def accepted(answer: AcceptedOperation) -> str:
     """What an accepted operation has led to, for people."""
     if not answer.events:
         return "done at once." if answer.operation.ended_at else "under way, without notice."

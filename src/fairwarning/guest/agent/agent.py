@@ -14,30 +14,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
-from fairwarning.guest.agent.config import Config
-from fairwarning.guest.agent.group import Company, Peers, company
-from fairwarning.guest.agent.hooks import Hooks
-from fairwarning.guest.agent.journal import Journal
+from fairwarning.guest.agent.config import AgentConfig
+from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, company
+from fairwarning.guest.agent.hooks import HookRunner
+from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import (
     Action,
-    Entry,
-    Members,
-    Note,
-    Plan,
-    Ready,
-    Run,
-    Send,
-    Shorten,
-    Stop,
+    AgentJournalEntry,
+    AgentPlan,
+    GroupMembers,
+    RunHook,
+    SendApproval,
+    ShortenHook,
+    SignalReady,
+    StopHook,
+    WriteNote,
     utc,
 )
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 if TYPE_CHECKING:
-    from fairwarning.guest.agent.health import Health
+    from fairwarning.guest.agent.health import HealthServer
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class _Read:
 @dataclass(frozen=True, slots=True)
 class _Ended:
     event: str
-    phase: Phase
+    phase: EventPhase
     hook: str
     failed: str
 
@@ -69,7 +69,7 @@ class _Approved:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    members: dict[str, Members]
+    members: dict[str, GroupMembers]
 
 
 _Message = _Read | _Ended | _Approved | _Looked
@@ -85,7 +85,7 @@ FIGURES = (
 class Agent:
     """Runs until it is told to stop; starts where the one before it ended."""
 
-    def __init__(self, config: Config, *, dry: bool = False) -> None:
+    def __init__(self, config: AgentConfig, *, dry: bool = False) -> None:
         """With `dry`, it says what it would do and does nothing."""
         self._config = config
         self._dry = dry
@@ -95,13 +95,13 @@ class Agent:
         self._read_at = time.monotonic()
         self._shared: list[Event] = []
         self._approving: set[str] = set()
-        self._company: Company | None = None
+        self._company: PeerDirectory | None = None
 
     # --- Life ---
 
     def run(self) -> None:
         """Until `stop`. Whatever is configured wrongly is refused before anything runs."""
-        self._journal = Journal(self._config.state)
+        self._journal = AgentJournal(self._config.state)
         entries = [] if self._dry else self._journal.open()
         health = self._listen()
         try:
@@ -112,16 +112,16 @@ class Agent:
             if health:
                 health.close()
 
-    def _begin(self, entries: Iterable[Entry]) -> None:
+    def _begin(self, entries: Iterable[AgentJournalEntry]) -> None:
         reader = self._found()
         if reader is None:
             return
         name = self._config.name or reader.me()
-        self._plan = Plan(self._config, name)
+        self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
         if self._config.group is not None and not self._dry:
             self._company = company(self._config.group, name)
-        self._hooks = Hooks(name, self._ended)
+        self._hooks = HookRunner(name, self._ended)
         log.info("watching for %s; hooks: %d", name, len(self._config.hooks))
         self._thread("reader", lambda: self._read(reader))
         if self._company is not None:
@@ -151,12 +151,12 @@ class Agent:
         self._stopped.set()
         self._messages.put(None)
 
-    def _listen(self) -> "Health | None":
+    def _listen(self) -> "HealthServer | None":
         if not self._config.listen or self._dry:
             return None
-        from fairwarning.guest.agent.health import Health  # noqa: PLC0415  (few have it listen)
+        from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few have it listen)
 
-        return Health(self._config.listen, self._is_well, self._told, self._is_ready)
+        return HealthServer(self._config.listen, self._is_well, self._told, self._is_ready)
 
     def _thread(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=name, daemon=True).start()
@@ -199,38 +199,38 @@ class Agent:
                 self._pretend(action)
                 continue
             match action:
-                case Note(entry):
+                case WriteNote(entry):
                     self._journal.write(entry)
                     if entry.step == "seen":
                         self._figures["events_seen"] += 1
                     elif entry.step == "forgotten" and self._company is not None:
                         self._company.forget(entry.event)
-                case Run() | Shorten() | Stop():
+                case RunHook() | ShortenHook() | StopHook():
                     self._hook(action)
-                case Send(event):
+                case SendApproval(event):
                     self._approve(event)
-                case Ready(event):
+                case SignalReady(event):
                     if self._company is not None:
                         self._company.tell(event)
 
     def _pretend(self, action: Action) -> None:
         match action:
-            case Run(hook, phase, event):
+            case RunHook(hook, phase, event):
                 log.info(
                     "would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase
                 )
                 self._messages.put(_Ended(event.id, phase, hook.name, ""))
-            case Send(event):
+            case SendApproval(event):
                 log.info("would approve %s %s", event.type, event.id)
                 self._messages.put(_Approved(event.id, gone=False))
 
-    def _hook(self, action: Run | Shorten | Stop) -> None:
+    def _hook(self, action: RunHook | ShortenHook | StopHook) -> None:
         match action:
-            case Run():
+            case RunHook():
                 self._hooks.run(action)
-            case Shorten():
+            case ShortenHook():
                 self._hooks.shorten(action)
-            case Stop():
+            case StopHook():
                 self._hooks.stop(action)
 
     # --- The threads ---
@@ -248,7 +248,7 @@ class Agent:
             self._read_at = max(self._read_at, reader.read_at)
             self._messages.put(_Read(document))
 
-    def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
+    def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
         self._messages.put(_Ended(event, phase, hook, failed))
 
     def _approve(self, event: Event) -> None:
@@ -279,7 +279,7 @@ class Agent:
     def _look(self) -> None:
         assert self._company is not None
         while not self._stopped.is_set():
-            members: dict[str, Members] = {}
+            members: dict[str, GroupMembers] = {}
             try:
                 self._company.live()
                 for event in self._shared:
@@ -300,4 +300,4 @@ class Agent:
         return {**{name: float(n) for name, n in self._figures.items()}, **waiting}
 
     def _is_ready(self, event: str) -> bool:
-        return isinstance(self._company, Peers) and event.upper() in self._company.ready
+        return isinstance(self._company, HttpPeers) and event.upper() in self._company.ready

@@ -58,7 +58,7 @@ def connect(seconds: float) -> Client:
         raise Refused("NoCluster", text) from error
 
 
-class Cluster:
+class KubernetesClient:
     """The Kubernetes API until a deadline. Trouble that may pass is waited out."""
 
     def __init__(self, deadline: datetime, unwanted: Callable[[], bool] = lambda: False) -> None:

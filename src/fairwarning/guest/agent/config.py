@@ -13,13 +13,13 @@ from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import system
 from fairwarning.guest.endpoint import endpoint
 from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 _LONGEST_SECONDS = 24 * 3600
 _LAST_PORT = 65535
 
 
-class Approve(StrEnum):
+class ApprovalPolicy(StrEnum):
     """When an event is approved."""
 
     WHEN_DONE = "when done"
@@ -28,7 +28,7 @@ class Approve(StrEnum):
     USER_ONLY = "user events only"
 
 
-class Kind(StrEnum):
+class HookKind(StrEnum):
     """What a hook is."""
 
     COMMAND = "command"
@@ -37,12 +37,12 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class HookSettings:
     """Something to be done about events."""
 
     name: str
-    phase: Phase
-    kind: Kind
+    phase: EventPhase
+    kind: HookKind
     command: tuple[str, ...] = ()
     url: str = ""
     call: str = ""  # module:function
@@ -58,7 +58,7 @@ class Hook:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupSettings:
     """How machines that share an event learn of each other (G5): one of these."""
 
     folder: str = ""  # that all of them see
@@ -67,34 +67,40 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class AgentConfig:
     """All that an agent is told."""
 
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HookSettings, ...] = ()
     endpoint: str = ""
     name: str = ""  # of this machine; else it asks
     state: Path = field(default_factory=system.state_folder)  # the folder of its journal
-    approve: Mapping[str, Approve] = field(default_factory=dict)  # by event type; "" is the rest
+    approve: Mapping[str, ApprovalPolicy] = field(
+        default_factory=dict
+    )  # by event type; "" is the rest
     margin: timedelta = timedelta(seconds=5)
     listen: str = ""  # HOST:PORT of /healthz and /metrics
-    group: Group | None = None
+    group: GroupSettings | None = None
 
-    def hook(self, name: str) -> Hook | None:
+    def hook(self, name: str) -> HookSettings | None:
         """The hook of this name."""
         return next((hook for hook in self.hooks if hook.name == name), None)
 
-    def approves(self, event: Event) -> Approve:
+    def approves(self, event: Event) -> ApprovalPolicy:
         """When this event is approved."""
-        rule = self.approve.get(event.type, self.approve.get("", Approve.WHEN_DONE))
-        if rule is Approve.USER_ONLY:
-            return Approve.WHEN_DONE if event.source == EventSource.USER else Approve.NEVER
+        rule = self.approve.get(event.type, self.approve.get("", ApprovalPolicy.WHEN_DONE))
+        if rule is ApprovalPolicy.USER_ONLY:
+            return (
+                ApprovalPolicy.WHEN_DONE
+                if event.source == EventSource.USER
+                else ApprovalPolicy.NEVER
+            )
         return rule
 
 
 # --- Reading --------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> Config:
+def read(path: Path) -> AgentConfig:
     """The configuration in a file; `Refused` with the place where something is wrong."""
     try:
         return parse(path.read_text("utf-8"), str(path))
@@ -102,7 +108,7 @@ def read(path: Path) -> Config:
         raise Refused("BadConfig", f"cannot read {path}: {error}") from error
 
 
-def parse(text: str, source: str = "agent.toml") -> Config:
+def parse(text: str, source: str = "agent.toml") -> AgentConfig:
     """The configuration that a text holds."""
     try:
         raw = tomllib.loads(text)
@@ -110,18 +116,18 @@ def parse(text: str, source: str = "agent.toml") -> Config:
         raise Refused("BadConfig", f"{source}: this is not TOML: {error}") from error
     try:
         return _config(raw)
-    except _Wrong as wrong:
+    except _ConfigError as wrong:
         raise Refused("BadConfig", f"{source}: {wrong}") from None
 
 
-class _Wrong(ValueError):
+class _ConfigError(ValueError):
     """Something in the file is wrong; the text says where and what is allowed."""
 
 
 Read = Callable[[Any, str], Any]
 
 
-def _config(raw: Mapping[str, Any]) -> Config:
+def _config(raw: Mapping[str, Any]) -> AgentConfig:
     given = _table(raw, "", _CONFIG)
     hooks = tuple(
         _hook(one, f"hook {number}") for number, one in enumerate(given.pop("hook", ()), 1)
@@ -129,30 +135,30 @@ def _config(raw: Mapping[str, Any]) -> Config:
     names = [hook.name for hook in hooks]
     for name in names:
         if names.count(name) > 1:
-            raise _Wrong(f"hook {name!r}: two hooks have this name")
-    return Config(hooks=hooks, **given)
+            raise _ConfigError(f"hook {name!r}: two hooks have this name")
+    return AgentConfig(hooks=hooks, **given)
 
 
-def _hook(raw: object, place: str) -> Hook:
+def _hook(raw: object, place: str) -> HookSettings:
     given = _table(raw, place, _HOOK)
     for needed in ("name", "phase"):
         if needed not in given:
-            raise _Wrong(f"{place}: {needed} is missing")
+            raise _ConfigError(f"{place}: {needed} is missing")
     place = f"hook {given['name']!r}"
-    kinds = [kind for kind in Kind if kind.value in given]
+    kinds = [kind for kind in HookKind if kind.value in given]
     if len(kinds) != 1:
-        raise _Wrong(f"{place}: must have one of {', '.join(Kind)}")
-    return Hook(kind=kinds[0], **given)
+        raise _ConfigError(f"{place}: must have one of {', '.join(HookKind)}")
+    return HookSettings(kind=kinds[0], **given)
 
 
 def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dict[str, Any]:
     """The known keys of a table by the names of their fields; there may be no others."""
     where = f"{place}: " if place else ""
     if not isinstance(raw, dict):
-        raise _Wrong(f"{where}must be a table")
+        raise _ConfigError(f"{where}must be a table")
     for key in raw:
         if key not in keys:
-            raise _Wrong(f"{where}there is no key {key[:40]!r}; known are {', '.join(keys)}")
+            raise _ConfigError(f"{where}there is no key {key[:40]!r}; known are {', '.join(keys)}")
     return {
         keys[key][0]: keys[key][1](value, f"{place}, {key}" if place else key)
         for key, value in raw.items()
@@ -161,41 +167,41 @@ def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dic
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise _Wrong(f"{place}: must be a text that is not empty")
+        raise _ConfigError(f"{place}: must be a text that is not empty")
     return value
 
 
 def _flag(value: object, place: str) -> bool:
     if not isinstance(value, bool):
-        raise _Wrong(f"{place}: must be true or false")
+        raise _ConfigError(f"{place}: must be true or false")
     return value
 
 
 def _seconds(value: object, place: str) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Wrong(f"{place}: must be a number of seconds")
+        raise _ConfigError(f"{place}: must be a number of seconds")
     if not 0 <= value <= _LONGEST_SECONDS:
-        raise _Wrong(f"{place}: must be a number of seconds from 0 to {_LONGEST_SECONDS}")
+        raise _ConfigError(f"{place}: must be a number of seconds from 0 to {_LONGEST_SECONDS}")
     return timedelta(seconds=value)
 
 
 def _some_seconds(value: object, place: str) -> timedelta:
     seconds = _seconds(value, place)
     if not seconds:
-        raise _Wrong(f"{place}: must be more than 0 seconds")
+        raise _ConfigError(f"{place}: must be more than 0 seconds")
     return seconds
 
 
 def _words(value: object, place: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise _Wrong(f"{place}: must be a list of words, such as ['./drain.sh', '--now']")
+        raise _ConfigError(f"{place}: must be a list of words, such as ['./drain.sh', '--now']")
     return tuple(_text(word, place) for word in value)
 
 
 def _one_of(*allowed: str) -> Read:
     def take(value: object, place: str) -> str:
         if value not in allowed:
-            raise _Wrong(f"{place}: must be one of {', '.join(allowed)}")
+            raise _ConfigError(f"{place}: must be one of {', '.join(allowed)}")
         return str(value)
 
     return take
@@ -206,25 +212,29 @@ def _types(value: object, place: str) -> frozenset[str]:
     return frozenset(one(name, place) for name in _words(value, place))
 
 
-def _phase(value: object, place: str) -> Phase:
-    return Phase(_one_of(Phase.SCHEDULED, Phase.STARTED, Phase.OVER)(value, place))
+def _phase(value: object, place: str) -> EventPhase:
+    return EventPhase(
+        _one_of(EventPhase.SCHEDULED, EventPhase.STARTED, EventPhase.OVER)(value, place)
+    )
 
 
-def _approve(value: object, place: str) -> dict[str, Approve]:
+def _approve(value: object, place: str) -> dict[str, ApprovalPolicy]:
     """One rule for all, or one for each type of event; `default` is the rest."""
-    rule = _one_of(*Approve)
+    rule = _one_of(*ApprovalPolicy)
     if not isinstance(value, dict):
-        return {"": Approve(rule(value, place))}
+        return {"": ApprovalPolicy(rule(value, place))}
     key = _one_of("default", *EventType)
     return {
-        ("" if key(name, place) == "default" else name): Approve(rule(one, f"{place}, {name}"))
+        ("" if key(name, place) == "default" else name): ApprovalPolicy(
+            rule(one, f"{place}, {name}")
+        )
         for name, one in value.items()
     }
 
 
 def _peers(value: object, place: str) -> dict[str, str]:
     if not isinstance(value, dict) or not value:
-        raise _Wrong(f"{place}: must be a table of resource names and URLs")
+        raise _ConfigError(f"{place}: must be a table of resource names and URLs")
     return {name: _url(url, f"{place}, {name}") for name, url in value.items()}
 
 
@@ -236,22 +246,22 @@ def _url(value: object, place: str) -> str:
     except ValueError:
         sound = False
     if not sound:
-        raise _Wrong(f"{place}: must be a URL such as http://HOST:PORT/PATH")
+        raise _ConfigError(f"{place}: must be a URL such as http://HOST:PORT/PATH")
     return url
 
 
 def _call(value: object, place: str) -> str:
     module, colon, function = _text(value, place).partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), function)):
-        raise _Wrong(f"{place}: must be a Python function, as module:function")
+        raise _ConfigError(f"{place}: must be a Python function, as module:function")
     return f"{module}:{function}"
 
 
-def _group(value: object, place: str) -> Group:
+def _group(value: object, place: str) -> GroupSettings:
     given = _table(value, place, _GROUP)
     if len(given) != 1 or not all(given.values()):
-        raise _Wrong(f"{place}: must have one of {', '.join(_GROUP)}")
-    return Group(**given)
+        raise _ConfigError(f"{place}: must have one of {', '.join(_GROUP)}")
+    return GroupSettings(**given)
 
 
 def _endpoint(value: object, place: str) -> str:
@@ -259,7 +269,7 @@ def _endpoint(value: object, place: str) -> str:
     try:
         endpoint(url)
     except Refused as refused:
-        raise _Wrong(f"{place}: {refused.message}") from None
+        raise _ConfigError(f"{place}: {refused.message}") from None
     return url
 
 
@@ -267,13 +277,13 @@ def _listen(value: object, place: str) -> str:
     where = _text(value, place)
     host, _, port = where.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
-        raise _Wrong(f"{place}: must be HOST:PORT, such as 127.0.0.1:8172")
+        raise _ConfigError(f"{place}: must be HOST:PORT, such as 127.0.0.1:8172")
     return where
 
 
 def _hooks(value: object, place: str) -> list[object]:
     if not isinstance(value, list):
-        raise _Wrong(f"{place}: write each one's heading in double brackets, [[hook]]")
+        raise _ConfigError(f"{place}: write each one's heading in double brackets, [[hook]]")
     return value
 
 

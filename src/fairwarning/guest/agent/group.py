@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
-from fairwarning.guest.agent.config import Group
-from fairwarning.guest.agent.plan import Members
+from fairwarning.guest.agent.config import GroupSettings
+from fairwarning.guest.agent.plan import GroupMembers
 from fairwarning.guest.events import Event, plain
 
 ALIVE_SECONDS = 10.0  # a machine that has been silent for so long is not
@@ -16,7 +16,7 @@ _ASK_SECONDS = 2.0
 _PEERS_AT_ONCE = 8
 
 
-class Company(Protocol):
+class PeerDirectory(Protocol):
     """The other machines of a group."""
 
     def live(self) -> None:
@@ -25,25 +25,25 @@ class Company(Protocol):
     def tell(self, event: Event) -> None:
         """This machine is ready for the event."""
 
-    def look(self, event: Event) -> Members:
+    def look(self, event: Event) -> GroupMembers:
         """Who is alive, and who of them is ready, by their plain names."""
 
     def forget(self, event: str) -> None:
         """The event is over."""
 
 
-def company(group: Group, name: str) -> Company:
+def company(group: GroupSettings, name: str) -> PeerDirectory:
     """The way to the others that the configuration names."""
     if group.folder:
-        return Folder(Path(group.folder), name)
+        return SharedFolder(Path(group.folder), name)
     if group.kubernetes:
-        from fairwarning.guest.agent.kubernetes import Nodes  # noqa: PLC0415  (an extra has it)
+        from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an extra has it)
 
-        return Nodes(name)
-    return Peers(group.peers, name)
+        return KubernetesNodes(name)
+    return HttpPeers(group.peers, name)
 
 
-class Folder:
+class SharedFolder:
     """A folder that all machines see: a file says that its machine lives, another that it is ready.
 
     Times are the files' own, so clocks may differ: what is compared is one file's age to another's.
@@ -65,7 +65,7 @@ class Folder:
         place.mkdir(parents=True, exist_ok=True)
         (place / _file(self._name)).touch()
 
-    def look(self, event: Event) -> Members:
+    def look(self, event: Event) -> GroupMembers:
         """Look at everybody's files."""
         self.live()
         alive = self._folder / "alive"
@@ -73,7 +73,7 @@ class Folder:
         names = [plain(one) for one in event.resources]
         living = {one for one in names if now - _age(alive / _file(one)) < ALIVE_SECONDS}
         ready = {one for one in names if (self._event(event.id) / _file(one)).exists()}
-        return Members(frozenset(living), frozenset(ready))
+        return GroupMembers(frozenset(living), frozenset(ready))
 
     def forget(self, event: str) -> None:
         """Take our own file away, and the folder if it was the last."""
@@ -99,7 +99,7 @@ def _age(path: Path) -> float:
         return float("-inf")
 
 
-class Peers:
+class HttpPeers:
     """The agents of the others, asked over HTTP; each says for which events it is ready."""
 
     def __init__(self, urls: Mapping[str, str], name: str) -> None:
@@ -118,7 +118,7 @@ class Peers:
         """Have it told to whoever asks."""
         self.ready.add(event.id.upper())
 
-    def look(self, event: Event) -> Members:
+    def look(self, event: Event) -> GroupMembers:
         """Ask everybody at once."""
         names = [plain(one) for one in event.resources if plain(one) != self._name]
         asked = {n: self._asking.submit(_ask, self._urls.get(n, ""), event.id) for n in names}
@@ -127,7 +127,7 @@ class Peers:
         ready = {name for name, is_ready in said.items() if is_ready}
         if event.id.upper() in self.ready:
             ready.add(self._name)
-        return Members(frozenset(alive), frozenset(ready))
+        return GroupMembers(frozenset(alive), frozenset(ready))
 
     def forget(self, event: str) -> None:
         """No longer ready for it."""

@@ -13,7 +13,7 @@ Figures = Callable[[], dict[str, float]]
 Ready = Callable[[str], bool]
 
 
-class Health:
+class HealthServer:
     """A small server beside the agent: /healthz, /metrics, /ready/EVENT."""
 
     def __init__(

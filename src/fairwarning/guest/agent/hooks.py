@@ -12,9 +12,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from fairwarning.guest.agent.plan import Run, Shorten, Stop
-from fairwarning.guest.agent.work import GRACE_SECONDS, KILLED_SECONDS, Work, clean, thread, work
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.agent.plan import RunHook, ShortenHook, StopHook
+from fairwarning.guest.agent.work import (
+    GRACE_SECONDS,
+    KILLED_SECONDS,
+    HookWork,
+    clean,
+    thread,
+    work,
+)
+from fairwarning.guest.watch import EventPhase
 
 GRACE_SHARE = 0.25  # ... but no more than this part of a short time
 CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0
@@ -26,7 +33,7 @@ NO_TIME_LEFT = "no time left"
 OUT_OF_TIME = "ran out of time"
 STOPPED = "was stopped"
 
-Ended = Callable[[str, Phase, str, str], None]
+Ended = Callable[[str, EventPhase, str, str], None]
 """Takes the event's id, the phase, the hook's name, and why it failed (empty: it did not)."""
 
 T = TypeVar("T")
@@ -34,7 +41,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class Hooks:
+class HookRunner:
     """Runs hooks beside each other; whoever asks is never kept waiting."""
 
     def __init__(
@@ -48,7 +55,7 @@ class Hooks:
         self._running: set[_Running] = set()
         self._closed = False
 
-    def run(self, run: Run) -> None:
+    def run(self, run: RunHook) -> None:
         """Begin with a hook."""
         ends = time.monotonic() + (run.ends - self._now()).total_seconds()
         one = _Running(run, work(run, self._me, ends), ends)
@@ -61,14 +68,14 @@ class Hooks:
         except RuntimeError as error:  # the system gives us no more threads
             self._report(one, f"cannot be run: {error}", 0.0)
 
-    def stop(self, stop: Stop) -> None:
+    def stop(self, stop: StopHook) -> None:
         """End a hook, if it runs; it counts as failed."""
         with self._changed:
             for one in self._running:
                 if one.answers_to(stop):
                     one.stop()
 
-    def shorten(self, shorten: Shorten) -> None:
+    def shorten(self, shorten: ShortenHook) -> None:
         """Have a hook end earlier than it was told; never later."""
         ends = time.monotonic() + (shorten.ends - self._now()).total_seconds()
         with self._changed:
@@ -114,7 +121,7 @@ class Hooks:
 class _Running:
     """A hook on its way, and the one who looks at the clock for it."""
 
-    def __init__(self, run: Run, work: Work, ends: float) -> None:
+    def __init__(self, run: RunHook, work: HookWork, ends: float) -> None:
         self.run = run
         self._work = work
         self._ends = ends
@@ -122,7 +129,7 @@ class _Running:
         self._result: str | None = None
         self._cut = ""  # why somebody ended it
 
-    def answers_to(self, stop: Stop | Shorten) -> bool:
+    def answers_to(self, stop: StopHook | ShortenHook) -> bool:
         mine = (self.run.event.id.upper(), self.run.phase, self.run.hook.name)
         return mine == (stop.event.upper(), stop.phase, stop.hook)
 
@@ -181,6 +188,6 @@ class _Running:
         return self._ends - time.monotonic()
 
 
-def _log(level: int, run: Run, what: str) -> None:
+def _log(level: int, run: RunHook, what: str) -> None:
     event = clean(run.event.id)
     logger.log(level, "hook %s (event %s, %s) %s", run.hook.name, event, run.phase, what)

@@ -7,16 +7,16 @@ from typing import Any
 
 from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import system
-from fairwarning.guest.agent.plan import Entry
+from fairwarning.guest.agent.plan import AgentJournalEntry
 from fairwarning.guest.events import from_json, to_json
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 _FILE = "journal"
 _NEW = "journal.new"
 _COMPACT_LINES = 1000  # so many lines of what is forgotten are borne
 
 
-class Journal:
+class AgentJournal:
     """An append-only file of lines. Whatever is cut off at its end was not yet written."""
 
     def __init__(self, folder: Path) -> None:
@@ -26,7 +26,7 @@ class Journal:
         self._lines = 0
         self._lock: int | None = None
 
-    def open(self) -> list[Entry]:
+    def open(self) -> list[AgentJournalEntry]:
         """What it holds of events that are not forgotten."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class Journal:
             text = f"another agent keeps its journal in {self._path.parent}; stop it first"
             raise Unavailable("AlreadyRuns", text)
 
-    def _read(self) -> list[Entry]:
+    def _read(self) -> list[AgentJournalEntry]:
         try:
             lines = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -58,7 +58,7 @@ class Journal:
                 continue  # a line that a broken disk spoilt
         return found
 
-    def _rewrite(self, entries: list[Entry]) -> None:
+    def _rewrite(self, entries: list[AgentJournalEntry]) -> None:
         """A new file with these alone, in the place of the old one at once."""
         new = os.open(self._new, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600)
         try:
@@ -71,7 +71,7 @@ class Journal:
         self._file = os.open(self._path, os.O_APPEND | os.O_RDWR)
         self._lines = len(entries)
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: AgentJournalEntry) -> None:
         """Durable when this returns; if it cannot be, nothing of it is left behind."""
         try:
             if self._file < 0:
@@ -109,13 +109,13 @@ def _write(file: int, content: bytes) -> None:
         raise
 
 
-def _living(entries: list[Entry]) -> list[Entry]:
+def _living(entries: list[AgentJournalEntry]) -> list[AgentJournalEntry]:
     """Without what was forgotten; an event may be seen anew after that."""
     last = {entry.event: n for n, entry in enumerate(entries) if entry.step == "forgotten"}
     return [entry for n, entry in enumerate(entries) if n > last.get(entry.event, -1)]
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: AgentJournalEntry) -> bytes:
     told: dict[str, Any] = {"step": entry.step, "event": entry.event}
     for name in ("phase", "hook", "failed"):
         if value := getattr(entry, name):
@@ -127,11 +127,11 @@ def _line(entry: Entry) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode() + b"\n"
 
 
-def _entry(told: dict[str, Any]) -> Entry:
+def _entry(told: dict[str, Any]) -> AgentJournalEntry:
     seen, phase = told.get("seen"), str(told.get("phase", ""))
     if phase:
-        Phase(phase)
-    return Entry(
+        EventPhase(phase)
+    return AgentJournalEntry(
         step=str(told["step"]),
         event=str(told["event"]),
         phase=phase,

@@ -24,7 +24,7 @@ from fairwarning.guest.agent.cluster import (
     LABEL_CHARACTERS,
     NODE_NAME,
     Client,
-    Cluster,
+    KubernetesClient,
     NodeView,
     Patch,
     all_nodes,
@@ -37,10 +37,10 @@ from fairwarning.guest.agent.cluster import (
     text_of,
     unmarked,
 )
-from fairwarning.guest.agent.plan import Members
+from fairwarning.guest.agent.plan import GroupMembers
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, plain
-from fairwarning.guest.watch import Phase
+from fairwarning.guest.watch import EventPhase
 
 READY = "fairwarning.dev/ready-"  # and the event's id
 
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 # --- Hooks ----------------------------------------------------------------------------------------
 
 
-def drain(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (what hooks take)
+def drain(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (what hooks take)
     """Cordon and taint this machine's node, and evict its pods as their budgets allow.
 
     Returns once all are gone. Raises by the deadline, with those that remain.
@@ -69,22 +69,22 @@ def drain(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> No
         log.info("node %s is drained for event %s", node, event.id)
 
 
-def mark(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+def mark(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
     """Taint this machine's node, so that nothing new comes; what runs there stays. For freezes."""
     with _preparing(event, phase, deadline) as cluster:
         node = cluster.change(lambda: _machine(event), lambda it: marked(it, event, cordon=False))
         log.info("node %s is marked for event %s", node, event.id)
 
 
-def uncordon(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+def uncordon(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
     """Undo what `drain` and `mark` did for the event; a node that others cordoned stays so.
 
     While another event has the node, its marks stay as well.
     """
-    if phase is not Phase.OVER:
+    if phase is not EventPhase.OVER:
         raise Refused("BadConfig", f"uncordon is for the phase over, not {phase}")
     key = event.id.upper()
-    with Cluster(deadline) as cluster:
+    with KubernetesClient(deadline) as cluster:
         with _changed:
             _over.add(key)  # the agent has no means to end a drain that still runs; this does
             if not _changed.wait_for(lambda: not _running[key], cluster.left()):
@@ -100,16 +100,16 @@ _over: set[str] = set()  # events whose hooks have lost their point
 
 
 @contextmanager
-def _preparing(event: Event, phase: Phase, deadline: datetime) -> Iterator["Cluster"]:
+def _preparing(event: Event, phase: EventPhase, deadline: datetime) -> Iterator["KubernetesClient"]:
     key = event.id.upper()
     with _changed:
         if not _running[key]:
             _over.discard(key)  # it was gone and is back: a new life
         _running[key] += 1
     try:
-        if phase is Phase.OVER:
+        if phase is EventPhase.OVER:
             raise Refused("BadConfig", "drain and mark are for the phase scheduled, not over")
-        with Cluster(deadline, lambda: key in _over) as cluster:
+        with KubernetesClient(deadline, lambda: key in _over) as cluster:
             yield cluster
     finally:
         with _changed:
@@ -144,7 +144,7 @@ class _Pod:
         return f"{self.namespace}/{self.name}"
 
 
-def _empty(cluster: Cluster, node: str) -> None:
+def _empty(cluster: KubernetesClient, node: str) -> None:
     """Evict what runs on a node until nothing does."""
     why: dict[str, str] = {}  # pods are still there
     try:
@@ -188,7 +188,7 @@ def _stays(raw: Mapping[str, Any]) -> bool:
     )
 
 
-def _evict_all(cluster: Cluster, pods: list[_Pod], why: dict[str, str]) -> None:
+def _evict_all(cluster: KubernetesClient, pods: list[_Pod], why: dict[str, str]) -> None:
     """Ask each to go; `why` tells afterwards why those do not that may not yet."""
     for pod in pods:
         try:
@@ -222,7 +222,7 @@ def _evict(client: Client, pod: _Pod, left: float) -> None:
 # --- Groups ---------------------------------------------------------------------------------------
 
 
-class Nodes:
+class KubernetesNodes:
     """Machines that are nodes of one cluster; an annotation says that its machine is ready.
 
     A machine is alive while its node is ready and its kubelet renews its lease. When that was is
@@ -246,7 +246,7 @@ class Nodes:
         with self._lock:
             self._ready.add(event.id.upper())
 
-    def look(self, event: Event) -> Members:
+    def look(self, event: Event) -> GroupMembers:
         """Look at everybody's nodes; `OSError` where the API fails."""
         try:
             return self._look(event)
@@ -266,12 +266,12 @@ class Nodes:
 
         deadline = datetime.fromtimestamp(time.time() + _FORGET_SECONDS, UTC)
         try:
-            with Cluster(deadline) as cluster:
+            with KubernetesClient(deadline) as cluster:
                 cluster.change(lambda: self._name, patch)
         except FairwarningError as error:
             log.warning("event %s is not forgotten: %s", event, error.message)
 
-    def _look(self, event: Event) -> Members:
+    def _look(self, event: Event) -> GroupMembers:
         nodes = self._found({plain(one) for one in event.resources})
         key, id_ = _ready_key(event.id), event.id.upper()
         ready = {name for name, node in nodes.items() if node.annotations.get(key) == id_}
@@ -285,7 +285,7 @@ class Nodes:
             )
             ready.add(self._name)
         alive = {name for name, node in nodes.items() if self._lives(node)}
-        return Members(frozenset(alive | {self._name}), frozenset(ready))
+        return GroupMembers(frozenset(alive | {self._name}), frozenset(ready))
 
     def _found(self, names: set[str]) -> dict[str, NodeView]:
         """The nodes of these machines. The whole cluster is listed now and then, at most."""

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from fairwarning.guest.agent.config import Approve, Config, Hook
+from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
 from fairwarning.guest.events import Document, Event, plain
-from fairwarning.guest.watch import Phase, changes
+from fairwarning.guest.watch import EventPhase, changes
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AgentJournalEntry:
     """A line of the agent's journal."""
 
     step: str  # seen, begun, done, approving, approved, over, forgotten
@@ -29,61 +29,61 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class WriteNote:
     """Write this down, durably, before anything that follows."""
 
-    entry: Entry
+    entry: AgentJournalEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunHook:
     """Run a hook for an event; `ends` is when it must have ended (IG4)."""
 
-    hook: Hook
-    phase: Phase
+    hook: HookSettings
+    phase: EventPhase
     event: Event
     ends: datetime
     cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Shorten:
+class ShortenHook:
     """A hook that still runs has less time than it was told."""
 
     event: str
-    phase: Phase
+    phase: EventPhase
     hook: str
     ends: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopHook:
     """A hook that still runs for an event has lost its point."""
 
     event: str
-    phase: Phase
+    phase: EventPhase
     hook: str
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendApproval:
     """Approve an event."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class SignalReady:
     """Tell the others of the group that this machine is ready for an event."""
 
     event: Event
 
 
-Action = Note | Run | Shorten | Stop | Send | Ready
+Action = WriteNote | RunHook | ShortenHook | StopHook | SendApproval | SignalReady
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class GroupMembers:
     """What is known of the machines that an event names."""
 
     alive: frozenset[str]
@@ -91,7 +91,7 @@ class Members:
 
 
 @dataclass(slots=True)
-class Known:
+class EventState:
     """All that was done about one event."""
 
     event: Event
@@ -109,27 +109,27 @@ _NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
-class Plan:
+class AgentPlan:
     """Knows every event that the agent has to do with."""
 
-    def __init__(self, config: Config, name: str) -> None:
+    def __init__(self, config: AgentConfig, name: str) -> None:
         self._config = config
         self._name = name
         self._last = Document()
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, EventState] = {}
 
     # --- After a start ---
 
-    def restore(self, entries: Iterable[Entry]) -> None:
+    def restore(self, entries: Iterable[AgentJournalEntry]) -> None:
         """What the journal tells of the time before."""
         for entry in entries:
             if entry.seen is not None:
-                self.known.setdefault(entry.event, Known(entry.seen)).event = entry.seen
+                self.known.setdefault(entry.event, EventState(entry.seen)).event = entry.seen
             if one := self.known.get(entry.event):
                 self._remember(one, entry)
         self._last = Document(0, tuple(one.event for one in self.known.values() if not one.over))
 
-    def _remember(self, one: Known, entry: Entry) -> None:
+    def _remember(self, one: EventState, entry: AgentJournalEntry) -> None:
         match entry.step:
             case "begun":
                 one.hooks[entry.phase, entry.hook] = RUNNING
@@ -156,10 +156,10 @@ class Plan:
             for (phase, name), state in list(one.hooks.items()):
                 if state == RUNNING:
                     begun = present is None or present.started
-                    late = (phase == Phase.SCHEDULED and begun) or (
-                        phase != Phase.OVER and one.over
+                    late = (phase == EventPhase.SCHEDULED and begun) or (
+                        phase != EventPhase.OVER and one.over
                     )
-                    actions += self._again(one, Phase(phase), name, now, late=late)
+                    actions += self._again(one, EventPhase(phase), name, now, late=late)
         actions += self.read(document, now)
         for one in list(self.known.values()):
             if one.over:
@@ -169,18 +169,22 @@ class Plan:
         for one in unsent:
             if not one.over and not one.event.started:
                 one.approving = self._may_approve(one)
-                actions += [Send(one.event)] if one.approving else []
+                actions += [SendApproval(one.event)] if one.approving else []
         return actions
 
     def _again(
-        self, one: Known, phase: Phase, name: str, now: datetime, *, late: bool
+        self, one: EventState, phase: EventPhase, name: str, now: datetime, *, late: bool
     ) -> list[Action]:
         """A hook that was cut off runs again, unless what it prepares for is here already."""
         hook = self._config.hook(name)
         if hook is not None and not late:
             return [self._run(one, hook, phase, now)]
         one.hooks[phase, name] = FAILED
-        return [Note(Entry("done", one.event.id.upper(), phase, name, "it was cut off"))]
+        return [
+            WriteNote(
+                AgentJournalEntry("done", one.event.id.upper(), phase, name, "it was cut off")
+            )
+        ]
 
     # --- What happens ---
 
@@ -194,17 +198,17 @@ class Plan:
                 continue
             one = self.known.get(key)
             if one is not None and one.over:  # it was gone: what was prepared is recovered first
-                one.back = None if change.phase is Phase.OVER else event
+                one.back = None if change.phase is EventPhase.OVER else event
                 continue
             if one is None:
-                if change.phase is Phase.OVER:
+                if change.phase is EventPhase.OVER:
                     continue
-                one = self.known[key] = Known(event)
-            if change.phase is Phase.OVER:
+                one = self.known[key] = EventState(event)
+            if change.phase is EventPhase.OVER:
                 actions += self._end(one, now, cancelled=change.cancelled)
             else:
                 one.event = event
-                actions.append(Note(Entry("seen", key, seen=event)))
+                actions.append(WriteNote(AgentJournalEntry("seen", key, seen=event)))
                 actions += self._begin(one, change.phase, now)
         self._last = document
         return actions
@@ -218,17 +222,19 @@ class Plan:
                 continue
             if (now - at).total_seconds() > AGAIN_SECONDS:
                 one.approved_at = now
-                actions += [Send(one.event)] if self._may_approve(one) else []
+                actions += [SendApproval(one.event)] if self._may_approve(one) else []
         return actions
 
-    def done(self, event: str, phase: Phase, hook: str, failed: str, now: datetime) -> list[Action]:
+    def done(
+        self, event: str, phase: EventPhase, hook: str, failed: str, now: datetime
+    ) -> list[Action]:
         """A hook has ended."""
         one = self.known.get(event.upper())
         if one is None or one.hooks.get((phase, hook)) != RUNNING:
             return []
         one.hooks[phase, hook] = FAILED if failed else DONE
-        entry = Entry("done", event.upper(), phase, hook, failed)
-        return [Note(entry), *self._settle(one, now)]
+        entry = AgentJournalEntry("done", event.upper(), phase, hook, failed)
+        return [WriteNote(entry), *self._settle(one, now)]
 
     def approved(self, event: str, now: datetime, *, gone: bool = False) -> list[Action]:
         """The endpoint took our approval; or the event is not there (any more)."""
@@ -237,9 +243,11 @@ class Plan:
             return []
         first = one.approved_at is None
         one.approved_at = _NEVER_AGAIN if gone else now  # what is refused would be again
-        return [Note(Entry("approved", event.upper()))] if first and not gone else []
+        return (
+            [WriteNote(AgentJournalEntry("approved", event.upper()))] if first and not gone else []
+        )
 
-    def tick(self, members: Mapping[str, Members], now: datetime) -> list[Action]:
+    def tick(self, members: Mapping[str, GroupMembers], now: datetime) -> list[Action]:
         """Time passed; `members` tells of the groups of events that several machines share."""
         actions: list[Action] = []
         for key, one in self.known.items():
@@ -266,17 +274,17 @@ class Plan:
             hook.anyone and hook.fits(event) for hook in self._config.hooks
         )
 
-    def _hooks(self, one: Known, phase: Phase) -> list[Hook]:
-        mine = one.event.concerns(self._name) or (phase is Phase.OVER and bool(one.hooks))
+    def _hooks(self, one: EventState, phase: EventPhase) -> list[HookSettings]:
+        mine = one.event.concerns(self._name) or (phase is EventPhase.OVER and bool(one.hooks))
         return [
             hook
             for hook in self._config.hooks
             if hook.phase == phase and hook.fits(one.event) and (mine or hook.anyone)
         ]
 
-    def _begin(self, one: Known, phase: Phase, now: datetime) -> list[Action]:
+    def _begin(self, one: EventState, phase: EventPhase, now: datetime) -> list[Action]:
         actions: list[Action] = []
-        if phase is Phase.CHANGED:  # it may name us now, or begin earlier
+        if phase is EventPhase.CHANGED:  # it may name us now, or begin earlier
             phase = _phase(one.event)
             actions += self._shortened(one)
         for hook in self._hooks(one, phase):
@@ -284,28 +292,32 @@ class Plan:
                 actions += self._start(one, hook, phase, now)
         return [*actions, *self._settle(one, now)]
 
-    def _shortened(self, one: Known) -> list[Action]:
+    def _shortened(self, one: EventState) -> list[Action]:
         if one.event.not_before is None:
             return []
         ends = one.event.not_before - self._config.margin
         return [
-            Shorten(one.event.id, Phase.SCHEDULED, name, ends)
+            ShortenHook(one.event.id, EventPhase.SCHEDULED, name, ends)
             for (phase, name), state in one.hooks.items()
-            if phase == Phase.SCHEDULED and state == RUNNING
+            if phase == EventPhase.SCHEDULED and state == RUNNING
         ]
 
-    def _start(self, one: Known, hook: Hook, phase: Phase, now: datetime) -> list[Action]:
+    def _start(
+        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
+    ) -> list[Action]:
         one.hooks[phase, hook.name] = RUNNING
-        entry = Entry("begun", one.event.id.upper(), phase, hook.name)
-        return [Note(entry), self._run(one, hook, phase, now)]
+        entry = AgentJournalEntry("begun", one.event.id.upper(), phase, hook.name)
+        return [WriteNote(entry), self._run(one, hook, phase, now)]
 
-    def _run(self, one: Known, hook: Hook, phase: Phase, now: datetime) -> Run:
+    def _run(
+        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
+    ) -> RunHook:
         ends = now + hook.timeout
-        if phase is Phase.SCHEDULED and one.event.not_before and not one.event.started:
+        if phase is EventPhase.SCHEDULED and one.event.not_before and not one.event.started:
             ends = min(ends, one.event.not_before - self._config.margin)
-        return Run(hook, phase, one.event, max(ends, now), one.cancelled)
+        return RunHook(hook, phase, one.event, max(ends, now), one.cancelled)
 
-    def _settle(self, one: Known, now: datetime) -> list[Action]:
+    def _settle(self, one: EventState, now: datetime) -> list[Action]:
         """Whatever this event waits for no longer."""
         if one.over:
             return self._recover(one, now)
@@ -315,33 +327,36 @@ class Plan:
             if one.told:
                 return []
             one.told = True
-            return [Ready(one.event)]
+            return [SignalReady(one.event)]
         return self._approve(one)
 
-    def _ready(self, one: Known) -> bool:
+    def _ready(self, one: EventState) -> bool:
         """All that has to be done before is done, and we may say so (IG1, IG3)."""
         if not self._may_approve(one):
             return False
-        if self._config.approves(one.event) is Approve.AT_ONCE:
+        if self._config.approves(one.event) is ApprovalPolicy.AT_ONCE:
             return True
-        needed = [hook for hook in self._hooks(one, Phase.SCHEDULED) if hook.required]
-        states = [one.hooks.get((Phase.SCHEDULED, hook.name)) for hook in needed]
+        needed = [hook for hook in self._hooks(one, EventPhase.SCHEDULED) if hook.required]
+        states = [one.hooks.get((EventPhase.SCHEDULED, hook.name)) for hook in needed]
         return all(state == DONE for state in states)
 
-    def _may_approve(self, one: Known) -> bool:
+    def _may_approve(self, one: EventState) -> bool:
         """IG3: it names us, and either nobody else or we have a way to speak for the others."""
         event = one.event
         alone = len(event.resources) == 1 or self._config.group is not None
-        never = self._config.approves(event) is Approve.NEVER
+        never = self._config.approves(event) is ApprovalPolicy.NEVER
         return event.concerns(self._name) and alone and not never
 
-    def _approve(self, one: Known) -> list[Action]:
+    def _approve(self, one: EventState) -> list[Action]:
         if not self._may_approve(one):
             return []
         one.approving = True
-        return [Note(Entry("approving", one.event.id.upper())), Send(one.event)]
+        return [
+            WriteNote(AgentJournalEntry("approving", one.event.id.upper())),
+            SendApproval(one.event),
+        ]
 
-    def _lead(self, one: Known, members: Members, now: datetime) -> list[Action]:
+    def _lead(self, one: EventState, members: GroupMembers, now: datetime) -> list[Action]:
         """Approve for the group, if that is ours to do and everybody is ready (G5)."""
         event = one.event
         if event.started or not self._may_approve(one):
@@ -355,42 +370,42 @@ class Plan:
         nearly = event.not_before is not None and now >= event.not_before - self._config.margin
         return self._approve(one) if everybody or (nearly and self._ready(one)) else []
 
-    def _end(self, one: Known, now: datetime, *, cancelled: bool) -> list[Action]:
+    def _end(self, one: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
         due = one.event.not_before
         # We may not have been there to see it begin: what was approved, or due, has happened.
         cancelled = cancelled and not one.approving and (due is None or now < due)
         one.over, one.cancelled = True, cancelled
         stops = [
-            Stop(one.event.id, Phase(phase), name)
+            StopHook(one.event.id, EventPhase(phase), name)
             for (phase, name), state in one.hooks.items()
             if state == RUNNING
         ]
-        entry = Entry("over", one.event.id.upper(), cancelled=cancelled)
-        return [Note(entry), *stops, *self._settle(one, now)]
+        entry = AgentJournalEntry("over", one.event.id.upper(), cancelled=cancelled)
+        return [WriteNote(entry), *stops, *self._settle(one, now)]
 
-    def _recover(self, one: Known, now: datetime) -> list[Action]:
+    def _recover(self, one: EventState, now: datetime) -> list[Action]:
         """Once nothing prepares any more: recover, and then forget."""
         if RUNNING in one.hooks.values():
             return []
         actions: list[Action] = []
-        for hook in self._hooks(one, Phase.OVER):
-            if (Phase.OVER, hook.name) not in one.hooks:
-                actions += self._start(one, hook, Phase.OVER, now)
+        for hook in self._hooks(one, EventPhase.OVER):
+            if (EventPhase.OVER, hook.name) not in one.hooks:
+                actions += self._start(one, hook, EventPhase.OVER, now)
         if actions:
             return actions
         key = one.event.id.upper()
         del self.known[key]
-        forgotten = Note(Entry("forgotten", key))
+        forgotten = WriteNote(AgentJournalEntry("forgotten", key))
         if one.back is None or not self._cares(one.back):
             return [forgotten]
-        new = self.known[key] = Known(one.back)
-        seen = Note(Entry("seen", key, seen=new.event))
+        new = self.known[key] = EventState(one.back)
+        seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))
         return [forgotten, seen, *self._begin(new, _phase(new.event), now)]
 
 
-def _phase(event: Event) -> Phase:
+def _phase(event: Event) -> EventPhase:
     """How far an event is that is listed."""
-    return Phase.STARTED if event.started else Phase.SCHEDULED
+    return EventPhase.STARTED if event.started else EventPhase.SCHEDULED
 
 
 def _before(event: Event, name: str) -> list[str]:

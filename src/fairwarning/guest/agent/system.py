@@ -22,7 +22,7 @@ _TASKKILL_SECONDS = 5.0  # it takes a fraction of one; we do not hang if it does
 # --- Programs -------------------------------------------------------------------------------------
 
 
-class Group:
+class ProcessGroup:
     """A program and whatever it starts, in a group of their own.
 
     What leaves the group on purpose (`setsid`, a service manager) is on its own. Windows knows the

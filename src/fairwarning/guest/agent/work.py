@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 
 from fairwarning.core import times
 from fairwarning.guest.agent import system
-from fairwarning.guest.agent.config import Kind
-from fairwarning.guest.agent.plan import Run
+from fairwarning.guest.agent.config import HookKind
+from fairwarning.guest.agent.plan import RunHook
 from fairwarning.guest.events import to_json
-from fairwarning.guest.session import Answer, after
+from fairwarning.guest.session import HttpResponse, after
 
 KEPT_BYTES = 64 * 1024  # of what a program says: the end of it
 _CHUNK_BYTES = 64 * 1024  # what a pipe holds
@@ -42,7 +42,7 @@ KILLED_SECONDS = 1.0  # a killed program is gone at once, unless the kernel itse
 T = TypeVar("T")
 
 
-class Work(Protocol):
+class HookWork(Protocol):
     """What a hook does."""
 
     grace_seconds: float
@@ -76,19 +76,19 @@ class _Command:
     grace_seconds = GRACE_SECONDS
     killed_seconds = KILLED_SECONDS
 
-    def __init__(self, run: Run, me: str) -> None:
+    def __init__(self, run: RunHook, me: str) -> None:
         self._command = run.hook.command
         self._body = _body(run, me)
         self._environment = {**os.environ, **environment(run, me)}
         self._kept = bytearray()
         self._starting = threading.Lock()
-        self._group: system.Group | None = None
+        self._group: system.ProcessGroup | None = None
         self._unwanted = False
 
     def do(self) -> str:
         with _fed(self._body) as stdin, _heard(self._kept) as output:
             try:
-                group = system.Group(
+                group = system.ProcessGroup(
                     self._command, stdin=stdin, output=output, environment=self._environment
                 )
             except OSError as error:
@@ -198,7 +198,7 @@ class _Post:
 
     grace_seconds = killed_seconds = 0.0
 
-    def __init__(self, run: Run, me: str, ends: float) -> None:
+    def __init__(self, run: RunHook, me: str, ends: float) -> None:
         self._url = run.hook.url
         self._body = _body(run, me)
         self._headers = {
@@ -235,7 +235,7 @@ class _Post:
                 return trouble
             pause *= 2
 
-    def _post(self) -> tuple[Answer, str]:
+    def _post(self) -> tuple[HttpResponse, str]:
         parts = urlsplit(self._url)
         if not parts.hostname:
             raise http.client.InvalidURL("it names no host")
@@ -247,7 +247,7 @@ class _Post:
             connection.sock.settimeout(left + _SPARE_SECONDS)
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers, b""), response.reason
+            return HttpResponse(response.status, headers, b""), response.reason
         finally:
             connection.close()
 
@@ -285,7 +285,7 @@ class _Call:
 
     grace_seconds = killed_seconds = 0.0
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunHook) -> None:
         self._run = run
         self._said = ""
 
@@ -316,18 +316,18 @@ class _Call:
 # --- What hooks are told --------------------------------------------------------------------------
 
 
-def work(run: Run, me: str, ends: float) -> Work:
+def work(run: RunHook, me: str, ends: float) -> HookWork:
     """What this hook does for this event."""
     match run.hook.kind:
-        case Kind.COMMAND:
+        case HookKind.COMMAND:
             return _Command(run, me)
-        case Kind.URL:
+        case HookKind.URL:
             return _Post(run, me, ends)
-        case Kind.CALL:
+        case HookKind.CALL:
             return _Call(run)
 
 
-def told(run: Run, me: str) -> dict[str, Any]:
+def told(run: RunHook, me: str) -> dict[str, Any]:
     """The event, and what is up with it, as JSON has it."""
     return {
         **to_json(run.event),
@@ -338,11 +338,11 @@ def told(run: Run, me: str) -> dict[str, Any]:
     }
 
 
-def _body(run: Run, me: str) -> bytes:
+def _body(run: RunHook, me: str) -> bytes:
     return json.dumps(told(run, me)).encode()
 
 
-def environment(run: Run, me: str) -> Mapping[str, str]:
+def environment(run: RunHook, me: str) -> Mapping[str, str]:
     """The same as variables. What is too long for one is cut; stdin has all of it."""
     it = told(run, me)
     names = ",".join(it["Resources"])

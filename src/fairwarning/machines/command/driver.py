@@ -23,8 +23,8 @@ from fairwarning.core import limits
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Impact
 from fairwarning.machines.command import keeper
-from fairwarning.machines.command.keeper import Order
-from fairwarning.machines.command.record import Ending
+from fairwarning.machines.command.keeper import CommandRun
+from fairwarning.machines.command.record import ImpactResult
 from fairwarning.machines.driver import Report
 
 AT_ONCE = 32  # programs; the other impacts wait
@@ -105,30 +105,34 @@ class CommandDriver:
             log.warning("impact %s (%s) failed: %s%s", impact.id, impact.kind, ending.failed, said)
         report(impact, ending.failed)
 
-    async def _ending(self, impact: Impact) -> Ending:
+    async def _ending(self, impact: Impact) -> ImpactResult:
         for pause in _PAUSES_SECONDS:
             await asyncio.sleep(pause)
             order = self._order(impact)
             if order.left_seconds <= 0:
-                return Ending("it was not begun: the service has given it up")
+                return ImpactResult("it was not begun: the service has given it up")
             try:
                 said = await self._keepers.see_through(order)
             except OSError as error:
-                return Ending(f"it was not begun: no process can be started: {error.strerror}")
+                return ImpactResult(
+                    f"it was not begun: no process can be started: {error.strerror}"
+                )
             if said:
-                ending = Ending(**json.loads(said))
+                ending = ImpactResult(**json.loads(said))
                 if ending.stopped:  # so is the service, most likely; the next one begins anew
                     await asyncio.sleep(_STOPPED_SECONDS)
                 return ending
             log.warning("who ran the program of impact %s was killed", impact.id)
-        return Ending("who runs the program is killed each time; is this system out of memory?")
+        return ImpactResult(
+            "who runs the program is killed each time; is this system out of memory?"
+        )
 
-    def _order(self, impact: Impact) -> Order:
+    def _order(self, impact: Impact) -> CommandRun:
         name = sha256(impact.id.encode()).hexdigest()
         left: float = limits.IMPACT_LIMIT_SECONDS
         if impact.deadline is not None:
             left = impact.deadline - self._now()
-        return Order(
+        return CommandRun(
             record=str(self._state / name[:2] / name[2:]),
             impact={
                 "id": impact.id,
@@ -165,7 +169,7 @@ class _Keepers:
         self._process = 0
         self._connection: socket.socket | None = None
 
-    async def see_through(self, order: Order) -> bytes:
+    async def see_through(self, order: CommandRun) -> bytes:
         """What a keeper says at its end; nothing if it was killed."""
         hearing, saying = os.pipe()
         try:
@@ -189,7 +193,7 @@ class _Keepers:
                 os.kill(self._process, signal.SIGKILL)
                 os.waitpid(self._process, 0)
 
-    def _send(self, order: Order, saying: int) -> None:
+    def _send(self, order: CommandRun, saying: int) -> None:
         message = json.dumps(order._asdict()).encode()
         if self._connection is not None:
             try:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairwarning.machines.command import program
-from fairwarning.machines.command.program import Ended, NotStarted, birth
-from fairwarning.machines.command.record import Ending, Record, tidy
+from fairwarning.machines.command.program import ProgramExit, ProgramNotStarted, birth
+from fairwarning.machines.command.record import CommandRecord, ImpactResult, tidy
 
 CHECK_SECONDS = 60.0  # for one answer of `check`
 _FIRST_PAUSE_SECONDS = 1.0  # before it is asked again; then twice as long, and so on
@@ -36,7 +36,7 @@ _ORDER_BYTES = 256 * 1024
 _stopped: list[int] = []  # the signals that asked this process to end
 
 
-class Order(NamedTuple):
+class CommandRun(NamedTuple):
     """What to see through."""
 
     record: str
@@ -48,40 +48,40 @@ class Order(NamedTuple):
     left_seconds: float  # until the service gives it up; after that nothing happens (IL5)
 
 
-class Undone(Exception):
+class ImpactNotDone(Exception):
     """Not carried out, or nobody can tell. Whoever is handed the impact next may try again."""
 
 
-class Stopped(Undone):
+class KeeperStopped(ImpactNotDone):
     """Somebody asked us to end, and probably the service and the program as well."""
 
 
 class Keeper:
     """Carries one order out."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: CommandRun) -> None:
         self._order = order
         self._ends = time.monotonic() + order.left_seconds
         wait = partial(self._go_on, self._ends, "whoever had it before is still at it")
-        self._record = Record(Path(order.record), wait)
+        self._record = CommandRecord(Path(order.record), wait)
         self._repeat = self._record.begun
 
-    def attend(self) -> Ending:
+    def attend(self) -> ImpactResult:
         """Have it carried out, unless it was; how it ended, now or at an earlier time."""
         order, record = self._order, self._record
         if record.ended is not None:
             return record.ended
         if record.program is not None and not self._outlive(*record.program):
-            return record.end(Ending("took too long and was ended"))
+            return record.end(ImpactResult("took too long and was ended"))
         if order.check and self._is_done():
-            return record.end(Ending(""))
+            return record.end(ImpactResult(""))
         self._go_on(self._ends, "it was not begun")
         record.begin(order.impact)
         ended = self._run(order.program, order.timeout_seconds, self._ends, record.note_program)
         failed = ended.failure()
         if failed and _is_stopped():
-            raise Stopped(f"was stopped from outside: {failed}")
-        return record.end(Ending(failed, ended.said))
+            raise KeeperStopped(f"was stopped from outside: {failed}")
+        return record.end(ImpactResult(failed, ended.said))
 
     def _outlive(self, process: int, born: str) -> bool:
         """Wait for a program that has lost its keeper; whether it ended in time, somehow."""
@@ -116,7 +116,7 @@ class Keeper:
         seconds: float,
         ends: float,
         born: Callable[[], None] | None = None,
-    ) -> Ended:
+    ) -> ProgramExit:
         told = {**self._order.impact, "repeat": self._repeat}
         with _nameless(Path(f"{self._order.record}.stdin"), told) as stdin:
             return program.run(
@@ -131,9 +131,9 @@ class Keeper:
     def _go_on(self, ends: float, otherwise: str) -> None:
         """Return if there is time, and somebody who waits for us."""
         if time.monotonic() >= ends:
-            raise Undone(f"{otherwise}, and there is no time left")
+            raise ImpactNotDone(f"{otherwise}, and there is no time left")
         if _stopped or _alone():
-            raise Stopped(f"{otherwise}, and the service has ended")
+            raise KeeperStopped(f"{otherwise}, and the service has ended")
 
 
 def _is_stopped() -> bool:
@@ -166,24 +166,24 @@ def _variables(told: dict[str, Any]) -> dict[str, str]:
     return {f"FAIRWARNING_{name.upper()}": value for name, value in values.items()}
 
 
-def keep(order: Order) -> None:
+def keep(order: CommandRun) -> None:
     """See an order through, and say how it ended."""
     signal.signal(signal.SIGTERM, lambda number, _: _stopped.append(number))
     signal.signal(signal.SIGCHLD, lambda *_: None)  # so that a program's end wakes us
     os.setsid()
     try:
         ending = Keeper(order).attend()
-    except (Undone, NotStarted) as error:
-        ending = Ending(str(error), stopped=isinstance(error, Stopped))
+    except (ImpactNotDone, ProgramNotStarted) as error:
+        ending = ImpactResult(str(error), stopped=isinstance(error, KeeperStopped))
     except OSError as error:
-        ending = Ending(f"was not begun: {error.strerror}: {error.filename or order.record}")
+        ending = ImpactResult(f"was not begun: {error.strerror}: {error.filename or order.record}")
     _say(_SERVICE, ending)
     os.close(_SERVICE)
     with suppress(OSError):
         tidy(Path(order.record).parent)
 
 
-def _say(descriptor: int, ending: Ending) -> None:
+def _say(descriptor: int, ending: ImpactResult) -> None:
     with suppress(BrokenPipeError):  # the next service reads the record
         os.write(descriptor, json.dumps(ending._asdict()).encode())
 
@@ -206,7 +206,7 @@ def _fork(order: bytes, saying: int) -> None:
     try:
         process = os.fork()
     except OSError as error:
-        _say(saying, Ending(f"was not begun: no process can be started: {error.strerror}"))
+        _say(saying, ImpactResult(f"was not begun: no process can be started: {error.strerror}"))
         return
     if process:
         return
@@ -216,9 +216,9 @@ def _fork(order: bytes, saying: int) -> None:
         os.dup2(nothing, _ORDERS)
         os.dup2(nothing, _LOG)  # whoever reads the service's log need not wait for us
         os.closerange(_LOG + 1, max(saying, nothing) + 1)
-        keep(Order(**json.loads(order)))
+        keep(CommandRun(**json.loads(order)))
     except Exception as error:  # noqa: BLE001  (somebody waits for us)
-        _say(_SERVICE, Ending(f"it cannot be seen through: {type(error).__name__}: {error}"))
+        _say(_SERVICE, ImpactResult(f"it cannot be seen through: {type(error).__name__}: {error}"))
     finally:
         os._exit(0)
 

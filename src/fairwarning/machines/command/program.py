@@ -18,11 +18,11 @@ _SHOWN_LINES = 20
 _LINE_CHARACTERS = 300
 
 
-class NotStarted(Exception):
+class ProgramNotStarted(Exception):
     """The program cannot be run."""
 
 
-class Ended(NamedTuple):
+class ProgramExit(NamedTuple):
     """How a program ended, and the last lines that it said."""
 
     code: int | None  # None: it took too long
@@ -49,7 +49,7 @@ def run(
     seconds: float,
     grace_seconds: float,
     born: Callable[[], None] | None = None,
-) -> Ended:
+) -> ProgramExit:
     """See a program through. `born` is called in the process that is about to become it."""
     hearing, saying = os.pipe()
     try:
@@ -64,14 +64,14 @@ def run(
         )
     except OSError as error:
         os.close(hearing)
-        raise NotStarted(f"cannot be started: {error.strerror}: {command[0]}") from error
+        raise ProgramNotStarted(f"cannot be started: {error.strerror}: {command[0]}") from error
     except subprocess.SubprocessError as error:
         os.close(hearing)
-        raise NotStarted("was not started, as its record cannot be written") from error
+        raise ProgramNotStarted("was not started, as its record cannot be written") from error
     finally:
         os.close(saying)
     with closing(_Running(process, hearing)) as running:
-        return Ended(running.see_through(seconds, grace_seconds), running.said())
+        return ProgramExit(running.see_through(seconds, grace_seconds), running.said())
 
 
 class _Running:

@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 _TIDIED = "tidied"
 
 
-class Ending(NamedTuple):
+class ImpactResult(NamedTuple):
     """Why an impact failed (empty: it was carried out), and the last lines its program said."""
 
     failed: str
@@ -31,7 +31,7 @@ class Ending(NamedTuple):
     stopped: bool = False  # somebody ended whoever carried it out; never recorded
 
 
-class Record:
+class CommandRecord:
     """What became of an impact so far; no other process has it before this one has ended."""
 
     def __init__(self, path: Path, meanwhile: Callable[[], None]) -> None:
@@ -40,7 +40,7 @@ class Record:
         self._file = _lock(path, meanwhile)
         self.begun = False
         self.program: tuple[int, str] | None = None
-        self.ended: Ending | None = None
+        self.ended: ImpactResult | None = None
         for line in path.read_bytes().splitlines():
             with suppress(ValueError):  # what was cut off was not yet written
                 self._read(json.loads(line))
@@ -54,7 +54,7 @@ class Record:
             case {"program": [int(number), str(born)]}:
                 self.program = (number, born)
             case {"ended": {"failed": str(failed), "said": [*said]}}:
-                self.ended = Ending(failed, said)
+                self.ended = ImpactResult(failed, said)
 
     def begin(self, impact: dict[str, Any]) -> None:
         """A program is about to be started."""
@@ -65,7 +65,7 @@ class Record:
         """The calling process is the program. A power loss would end both, so no sync."""
         self._write({"program": [os.getpid(), birth(os.getpid())]})
 
-    def end(self, ending: Ending) -> Ending:
+    def end(self, ending: ImpactResult) -> ImpactResult:
         """It is over. That is so on a full disk as well: then only this process knows."""
         with suppress(OSError):
             self._write(

@@ -11,32 +11,37 @@ from contextlib import suppress
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.core.record import record
-from fairwarning.machines.libvirt.claim import Claim
-from fairwarning.machines.libvirt.host import Again, Declined, Gone, Host
-from fairwarning.machines.libvirt.record import Record, Step
+from fairwarning.machines.libvirt.claim import DomainClaim
+from fairwarning.machines.libvirt.host import (
+    DomainNotFound,
+    LibvirtHost,
+    LibvirtRefused,
+    RetryLater,
+)
+from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
 _PARTING_SECONDS = 5.0
 
 
 @record
-class Ways:
+class LibvirtOptions:
     """What an operator chose."""
 
     grace_seconds: float
-    hosts: tuple[Host, ...]  # one, or two between which domains may move
+    hosts: tuple[LibvirtHost, ...]  # one, or two between which domains may move
 
-    def other_than(self, host: Host) -> Host | None:
+    def other_than(self, host: LibvirtHost) -> LibvirtHost | None:
         """Where a domain of this host may move to."""
         return next((one for one in self.hosts if one is not host), None)
 
 
-Act = Callable[[Claim, Ways], Awaitable[None]]
+Act = Callable[[DomainClaim, LibvirtOptions], Awaitable[None]]
 
 
-async def freeze(claim: Claim, _: Ways) -> None:
+async def freeze(claim: DomainClaim, _: LibvirtOptions) -> None:
     """Suspended for its duration, then resumed. What does not run cannot be frozen."""
     domain = claim.domain
-    if (await claim.hold()).step is Step.CLAIMED and await domain.paused():
+    if (await claim.hold()).step is ImpactStage.CLAIMED and await domain.paused():
         return  # by its owner, whose pause is not ours to end
     began = await claim.begin()
     if await domain.off():
@@ -51,33 +56,33 @@ async def freeze(claim: Claim, _: Ways) -> None:
     await domain.resume()
 
 
-async def _suspend(claim: Claim, step: Step) -> None:
-    if step is Step.BEGUN:
+async def _suspend(claim: DomainClaim, step: ImpactStage) -> None:
+    if step is ImpactStage.BEGUN:
         await claim.domain.suspend()
-        await claim.note(Step.FROZEN)
+        await claim.note(ImpactStage.FROZEN)
 
 
-async def _cut_short(claim: Claim, suspending: Awaitable[None]) -> None:
+async def _cut_short(claim: DomainClaim, suspending: Awaitable[None]) -> None:
     """The service ends, and perhaps no other comes: the domain must not stand for ever."""
-    with suppress(Again, Declined, Gone, TimeoutError):
+    with suppress(RetryLater, LibvirtRefused, DomainNotFound, TimeoutError):
         async with asyncio.timeout(_PARTING_SECONDS):
             await suspending
             await claim.domain.resume()
 
 
-async def reboot(claim: Claim, ways: Ways) -> None:
+async def reboot(claim: DomainClaim, ways: LibvirtOptions) -> None:
     """An orderly shutdown, then power off and on. Of a mere reset nobody could tell later."""
     await _end(claim, ways.grace_seconds)
     await claim.domain.start(afresh=True)
 
 
-async def reimage(claim: Claim, _: Ways) -> None:
+async def reimage(claim: DomainClaim, _: LibvirtOptions) -> None:
     """Power off and on. What is on its disks is not ours to know."""
     await _end(claim)
     await claim.domain.start(afresh=True)
 
 
-async def redeploy(claim: Claim, ways: Ways) -> None:
+async def redeploy(claim: DomainClaim, ways: LibvirtOptions) -> None:
     """To the other host, if there is one; else power off and on."""
     other = ways.other_than(claim.domain.host)
     if other is None:
@@ -85,27 +90,27 @@ async def redeploy(claim: Claim, ways: Ways) -> None:
     began = await claim.begin()
     if began.home == await claim.domain.host.name():
         await claim.domain.migrate(other)
-        raise Again(f"the domain {claim.domain.name} is on its way to {other.uri}")
+        raise RetryLater(f"the domain {claim.domain.name} is on its way to {other.uri}")
     return None
 
 
-async def stop(claim: Claim, ways: Ways) -> None:
+async def stop(claim: DomainClaim, ways: LibvirtOptions) -> None:
     """An orderly shutdown, then power off."""
     await _end(claim, ways.grace_seconds)
 
 
-async def evict(claim: Claim, _: Ways) -> None:
+async def evict(claim: DomainClaim, _: LibvirtOptions) -> None:
     """Power off. A transient domain is gone then."""
     await _end(claim, for_good=True)
 
 
-async def start(claim: Claim, _: Ways) -> None:
+async def start(claim: DomainClaim, _: LibvirtOptions) -> None:
     """Power on; a domain that was saved goes on where it was."""
     await claim.begin()
     await claim.domain.start(afresh=False)
 
 
-async def delete(claim: Claim, _: Ways) -> None:
+async def delete(claim: DomainClaim, _: LibvirtOptions) -> None:
     """Power off, and forgotten by libvirt."""
     await claim.begin()
     persistent = await claim.domain.persistent()
@@ -114,11 +119,11 @@ async def delete(claim: Claim, _: Ways) -> None:
         await claim.domain.undefine()
 
 
-async def _end(claim: Claim, grace_seconds: float = 0, *, for_good: bool = False) -> None:
+async def _end(claim: DomainClaim, grace_seconds: float = 0, *, for_good: bool = False) -> None:
     domain = claim.domain
     if not for_good and not await domain.persistent():
         text = f"the domain {domain.name} is transient: powered off, it would be lost"
-        raise Declined(f"{text}; make it persistent with `virsh define`")
+        raise LibvirtRefused(f"{text}; make it persistent with `virsh define`")
     began = await claim.begin()
     if grace_seconds and began.before and await domain.not_paused():
         await domain.press_power_button(_as_before)
@@ -126,7 +131,7 @@ async def _end(claim: Claim, grace_seconds: float = 0, *, for_good: bool = False
     await domain.power_off(_as_before)
 
 
-def _as_before(record: Record) -> bool:
+def _as_before(record: DomainRecord) -> bool:
     """Whether the domain has not been off since the impact began."""
     return record.before
 

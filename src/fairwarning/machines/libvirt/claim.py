@@ -19,9 +19,9 @@ from contextlib import suppress
 
 from fairwarning.core.model import Impact
 from fairwarning.core.record import changed
-from fairwarning.machines.libvirt.domain import Domain
-from fairwarning.machines.libvirt.host import Again, Declined, Gone
-from fairwarning.machines.libvirt.record import Record, Step
+from fairwarning.machines.libvirt.domain import LibvirtDomain
+from fairwarning.machines.libvirt.host import DomainNotFound, LibvirtRefused, RetryLater
+from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
 # Parts of the time after which a claim without a sign of life lapses.
 _SETTLE = 0.05
@@ -29,16 +29,16 @@ _LOOK = 0.05
 _BEAT = 0.2
 
 
-class Claim:
+class DomainClaim:
     """One driver's hold of a domain, for one impact."""
 
-    def __init__(self, domain: Domain, impact: Impact, by: str, seconds: float) -> None:
+    def __init__(self, domain: LibvirtDomain, impact: Impact, by: str, seconds: float) -> None:
         self.domain = domain
         self.domain.is_ours = self._is_held
         self.impact = impact
         self._by = by
         self._seconds = seconds
-        self._seen = Record()
+        self._seen = DomainRecord()
         self._seen_at = time.monotonic()
         self._beaten_at = 0.0
 
@@ -53,7 +53,7 @@ class Claim:
                 return True
             await asyncio.sleep(self._seconds * _LOOK)
 
-    def _claimed(self, record: Record) -> Record | None:
+    def _claimed(self, record: DomainRecord) -> DomainRecord | None:
         """Ours, if it is nobody's, or has been silent for too long."""
         if self.impact.id in record.done:
             return None
@@ -64,32 +64,36 @@ class Claim:
             return None
         return record.claimed(self.impact.id, self._by)
 
-    def _held(self, record: Record) -> Record:
+    def _held(self, record: DomainRecord) -> DomainRecord:
         if (record.by, record.impact) != (self._by, self.impact.id):
-            raise Again(f"another service took over what is done to the domain {self.domain.name}")
+            raise RetryLater(
+                f"another service took over what is done to the domain {self.domain.name}"
+            )
         return record
 
-    def _is_held(self, record: Record) -> bool:
+    def _is_held(self, record: DomainRecord) -> bool:
         return self._held(record) is record
 
-    async def hold(self) -> Record:
+    async def hold(self) -> DomainRecord:
         """How far the impact is; raises Again if another driver took the domain over."""
         return self._held(await self.domain.read())
 
-    async def begin(self) -> Record:
+    async def begin(self) -> DomainRecord:
         """From here on something may have happened to the domain."""
         record = await self.hold()
-        if record.step is Step.CLAIMED:
+        if record.step is ImpactStage.CLAIMED:
             active, home = await self.domain.active(), await self.domain.host.name()
             began_at = time.time()
-            record = changed(record, step=Step.BEGUN, began_at=began_at, home=home, before=active)
+            record = changed(
+                record, step=ImpactStage.BEGUN, began_at=began_at, home=home, before=active
+            )
             if active:
                 await self._write(record, "LIVE")
         if await self.domain.persistent():
             await self._write(changed(record, before=False), "CONFIG")
         return record
 
-    async def note(self, step: Step) -> None:
+    async def note(self, step: ImpactStage) -> None:
         """It is so far."""
         await self.domain.update(lambda now: changed(self._held(now), step=step))
 
@@ -112,11 +116,11 @@ class Claim:
 
     async def release(self) -> None:
         """Let another driver go on at once, as far as that can be said."""
-        with suppress(Again, Declined, Gone):
+        with suppress(RetryLater, LibvirtRefused, DomainNotFound):
             await self.domain.update(lambda now: changed(self._held(now), by=""))
 
-    async def _write(self, record: Record, where: str) -> None:
-        def unless_taken(now: Record) -> Record:
+    async def _write(self, record: DomainRecord, where: str) -> None:
+        def unless_taken(now: DomainRecord) -> DomainRecord:
             self._held(now)
             return record
 

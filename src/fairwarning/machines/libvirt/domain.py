@@ -10,31 +10,31 @@ from typing import TypeVar
 
 from fairwarning.machines.libvirt import record as records
 from fairwarning.machines.libvirt.host import (
-    Again,
     Connection,
-    Declined,
-    Host,
+    LibvirtHost,
+    LibvirtRefused,
     RawDomain,
+    RetryLater,
     number,
 )
-from fairwarning.machines.libvirt.record import Record
+from fairwarning.machines.libvirt.record import DomainRecord
 
 T = TypeVar("T")
 
-Wanted = Callable[[Record], bool]
+Wanted = Callable[[DomainRecord], bool]
 """Whether to do it, as the record is at that moment. May raise Again."""
 
 IsSo = Callable[[], Awaitable[bool]]
 
 
-class Domain:
+class LibvirtDomain:
     """A domain of a host, by one connection.
 
     Whatever is done looks at the record first, on the same thread: a process that was held up for
     long does not act on what it knew before (IL5).
     """
 
-    def __init__(self, host: Host, raw: RawDomain) -> None:
+    def __init__(self, host: LibvirtHost, raw: RawDomain) -> None:
         self.host = host
         self.name: str = raw.name()
         self.is_ours: Wanted = lambda _: True
@@ -60,31 +60,33 @@ class Domain:
         """Whether it is still there when it is off."""
         return bool(await self._call(self._raw.isPersistent))
 
-    async def read(self) -> Record:
+    async def read(self) -> DomainRecord:
         """What was done to it last."""
         return await self._call(self._read)
 
     # --- What is done ---
 
     async def update(
-        self, change: Callable[[Record], Record | None], where: str = "CURRENT"
-    ) -> Record:
+        self, change: Callable[[DomainRecord], DomainRecord | None], where: str = "CURRENT"
+    ) -> DomainRecord:
         """Read the record and at once write what becomes of it, if anything; as it is then.
 
         LIVE is the running domain, CONFIG the stored one, CURRENT the one that `read` reads.
         """
         try:
             return await self._call(partial(self._update, change, where))
-        except Declined as declined:
+        except LibvirtRefused as declined:
             text = f"the metadata of the domain {self.name} cannot be written: {declined}"
             if declined.code == number("ERR_OPERATION_INVALID"):  # it went on or off just now
-                raise Again(text) from declined
+                raise RetryLater(text) from declined
             more = "a hypervisor that keeps none of ours needs the command driver"
-            raise Declined(f"{text}; {more}") from declined
+            raise LibvirtRefused(f"{text}; {more}") from declined
 
     async def press_power_button(self, wanted: Wanted) -> None:
         """Ask the guest to shut down. It need not listen."""
-        with suppress(Again, Declined):  # a claim that was lost shows in what is done next
+        with suppress(
+            RetryLater, LibvirtRefused
+        ):  # a claim that was lost shows in what is done next
             await self._do("shut down", self._raw.shutdown, self.off, wanted)
 
     async def power_off(self, wanted: Wanted) -> None:
@@ -107,7 +109,7 @@ class Domain:
         more = number("DOMAIN_UNDEFINE_NVRAM") | number("DOMAIN_UNDEFINE_CHECKPOINTS_METADATA")
         await self._with_flags("undefined", self._raw.undefineFlags, (some | more, some, 0))
 
-    async def migrate(self, there: Host) -> None:
+    async def migrate(self, there: LibvirtHost) -> None:
         """Move it to another host while it runs; one that is off is only defined there."""
         flags = number("MIGRATE_LIVE" if await self.active() else "MIGRATE_OFFLINE")
         if await self.persistent():
@@ -115,11 +117,13 @@ class Domain:
         connection = await there.connection()
         await self._do(f"moved to {there.uri}", lambda: self._raw.migrate3(connection, {}, flags))
 
-    def _read(self) -> Record:
+    def _read(self) -> DomainRecord:
         text = self.host.metadata(self._raw, records.RECORD)
-        return Record() if text is None else records.read(text)
+        return DomainRecord() if text is None else records.read(text)
 
-    def _update(self, change: Callable[[Record], Record | None], where: str) -> Record:
+    def _update(
+        self, change: Callable[[DomainRecord], DomainRecord | None], where: str
+    ) -> DomainRecord:
         record = self._read()
         new = change(record)
         if new is None:
@@ -150,14 +154,14 @@ class Domain:
 
         try:
             await self._call(if_wanted)
-        except Declined as declined:
+        except LibvirtRefused as declined:
             if is_so is not None and await is_so():
                 return
             text = f"the domain {self.name} could not be {what}: {declined}"
             if declined.code == number("ERR_OPERATION_INVALID"):  # the state it is in forbids it
-                raise Again(text) from declined
+                raise RetryLater(text) from declined
             where = f"see what the log of libvirt at {self.host.uri} says of it"
-            raise Declined(f"{text}; {where}", declined.code) from declined
+            raise LibvirtRefused(f"{text}; {where}", declined.code) from declined
 
     async def _with_flags(
         self,
@@ -171,7 +175,7 @@ class Domain:
         for flags in known_to_some:
             try:
                 return await self._do(what, partial(function, flags), is_so)
-            except Declined as declined:
+            except LibvirtRefused as declined:
                 if declined.code not in _unknown():
                     raise
         return await self._do(what, partial(function, known_to_all), is_so)

@@ -14,10 +14,15 @@ from weakref import WeakValueDictionary
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
-from fairwarning.machines.libvirt.acts import ACTS, Ways
-from fairwarning.machines.libvirt.claim import Claim
-from fairwarning.machines.libvirt.domain import Domain
-from fairwarning.machines.libvirt.host import Again, Declined, Gone, Host
+from fairwarning.machines.libvirt.acts import ACTS, LibvirtOptions
+from fairwarning.machines.libvirt.claim import DomainClaim
+from fairwarning.machines.libvirt.domain import LibvirtDomain
+from fairwarning.machines.libvirt.host import (
+    DomainNotFound,
+    LibvirtHost,
+    LibvirtRefused,
+    RetryLater,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +50,10 @@ class LibvirtDriver:
         timeout_seconds: float = 600,
         claim_seconds: float = 10,
     ) -> None:
-        hosts = tuple(Host(one) for one in (uri, destination) if one)
-        self._ways = Ways(grace_seconds=min(grace_seconds, timeout_seconds / 2), hosts=hosts)
+        hosts = tuple(LibvirtHost(one) for one in (uri, destination) if one)
+        self._ways = LibvirtOptions(
+            grace_seconds=min(grace_seconds, timeout_seconds / 2), hosts=hosts
+        )
         self._timeout_seconds = timeout_seconds
         self._claim_seconds = claim_seconds
         self._name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
@@ -78,62 +85,64 @@ class LibvirtDriver:
         seconds = self._timeout_seconds
         if impact.kind is ImpactKind.FREEZE:
             seconds += max(impact.duration_seconds, limits.FREEZE_DURATION_SECONDS)
-        attempts = Attempts()
+        attempts = RetrySchedule()
         try:
             async with asyncio.timeout(seconds):
                 await self._until_done(impact, attempts)
         except TimeoutError:
             return f"not done within {seconds:g} s: {attempts.why or 'the domain did not obey'}"
-        except Declined as declined:
+        except LibvirtRefused as declined:
             return str(declined)
         except Exception as error:  # whatever it is, the impact is over
             log.exception("impact %s failed", impact.id)
             return f"the driver failed: {error}"
         return ""
 
-    async def _until_done(self, impact: Impact, attempts: "Attempts") -> None:
+    async def _until_done(self, impact: Impact, attempts: "RetrySchedule") -> None:
         while True:
             try:
                 return await self._attempt(impact)
-            except (Again, Gone) as again:
+            except (RetryLater, DomainNotFound) as again:
                 await attempts.pause(str(again))
 
     async def _attempt(self, impact: Impact) -> None:
         domain = await self._find(impact)
         if domain is None:
             return
-        claim = Claim(domain, impact, self._name, self._claim_seconds)
+        claim = DomainClaim(domain, impact, self._name, self._claim_seconds)
         try:
             if await claim.take():
                 await ACTS[impact.kind](claim, self._ways)
                 await claim.finish()
-        except Gone:
+        except DomainNotFound:
             if impact.kind not in _VANISH:
                 raise
-        except (Declined, asyncio.CancelledError):
+        except (LibvirtRefused, asyncio.CancelledError):
             with suppress(TimeoutError):
                 await asyncio.shield(asyncio.wait_for(claim.release(), _RELEASE_SECONDS))
             raise
 
-    async def _find(self, impact: Impact) -> Domain | None:
+    async def _find(self, impact: Impact) -> LibvirtDomain | None:
         """The machine's domain; None for one that was to be deleted, and is gone."""
-        found: list[Domain] = []
+        found: list[LibvirtDomain] = []
         for host in self._ways.hosts:
-            found += [Domain(host, raw) for raw in await host.find(impact.scope, impact.machine)]
+            found += [
+                LibvirtDomain(host, raw) for raw in await host.find(impact.scope, impact.machine)
+            ]
             if found:
                 break
         if len(found) > 1:
             names = ", ".join(sorted(domain.name for domain in found))
             text = f"the domains {names} all say that they are {impact.machine} of {impact.scope}"
-            raise Declined(f"{text}; correct the metadata of all but one")
+            raise LibvirtRefused(f"{text}; correct the metadata of all but one")
         if not found and impact.kind is not ImpactKind.DELETE:
             where = " or ".join(host.uri for host in self._ways.hosts)
             text = f"there is no domain for {impact.machine} at {where}; define one of that name"
-            raise Declined(f"{text}, or name the machine in its metadata")
+            raise LibvirtRefused(f"{text}, or name the machine in its metadata")
         return found[0] if found else None
 
 
-class Attempts:
+class RetrySchedule:
     """Pauses between attempts, and why the last one came to nothing."""
 
     def __init__(self) -> None:

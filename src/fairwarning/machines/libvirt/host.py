@@ -27,15 +27,15 @@ _KEEPALIVE_SECONDS = 5
 _KEEPALIVE_MISSES = 3  # then the connection counts as lost
 
 
-class Again(Exception):
+class RetryLater(Exception):
     """Not now: the host is away, or the domain changed meanwhile. Begin from the start."""
 
 
-class Gone(Exception):
+class DomainNotFound(Exception):
     """There is no such domain, or no longer."""
 
 
-class Declined(Exception):
+class LibvirtRefused(Exception):
     """libvirt will not do it, whenever it is asked."""
 
     def __init__(self, text: str, code: int = 0) -> None:
@@ -73,7 +73,7 @@ def number(name: str) -> int:
     return value
 
 
-class Host:
+class LibvirtHost:
     """Where the connection leads; it is opened when needed, and again when lost."""
 
     def __init__(self, uri: str) -> None:
@@ -142,7 +142,7 @@ class Host:
                 f"libvirt at {self.uri} cannot be reached: {why}; see that it runs there, and "
                 "that the user of this service may connect to it"
             )
-            raise Again(text) from error
+            raise RetryLater(text) from error
 
     # --- On a thread ---
 
@@ -158,13 +158,15 @@ class Host:
         except self._error as error:
             code = error.get_error_code()
             if not _is_alive(connection):
-                raise Again(f"the connection to libvirt at {self.uri} was lost: {error}") from error
+                raise RetryLater(
+                    f"the connection to libvirt at {self.uri} was lost: {error}"
+                ) from error
             # None: Python freed another object of libvirt's meanwhile, which wipes what went wrong.
             if code in {number("ERR_OPERATION_TIMEOUT"), None}:
-                raise Again(f"libvirt at {self.uri} is busy: {error}") from error
+                raise RetryLater(f"libvirt at {self.uri} is busy: {error}") from error
             if code == number("ERR_NO_DOMAIN"):
-                raise Gone(str(error)) from error
-            raise Declined(str(error), code) from error
+                raise DomainNotFound(str(error)) from error
+            raise LibvirtRefused(str(error), code) from error
 
     def _find(self, connection: Connection, scope: str, machine: str) -> list[RawDomain]:
         named: list[RawDomain] = []

@@ -20,7 +20,7 @@ PREFIX = "fairwarning-impact"
 _REMEMBERED = 16  # a process that was away for long may hand over what others did meanwhile
 
 
-class Step(StrEnum):
+class ImpactStage(StrEnum):
     """How far the impact is."""
 
     CLAIMED = "claimed"  # nothing has happened yet
@@ -30,7 +30,7 @@ class Step(StrEnum):
 
 
 @record
-class Record:
+class DomainRecord:
     """The last impact on a domain, who is at it, and those that were carried out.
 
     `before` stands in the running domain alone, never in its stored definition. A domain that is
@@ -38,7 +38,7 @@ class Record:
     """
 
     impact: str = ""
-    step: Step = Step.OVER
+    step: ImpactStage = ImpactStage.OVER
     began_at: float = 0.0
     home: str = ""  # the host on which it began
     before: bool = False
@@ -46,19 +46,19 @@ class Record:
     beat: int = 0  # counts on while it is
     done: tuple[str, ...] = ()
 
-    def claimed(self, impact: str, by: str) -> "Record":
+    def claimed(self, impact: str, by: str) -> "DomainRecord":
         """A driver takes it over; an impact that was begun stays as far as it is."""
-        if self.impact == impact and self.step is not Step.OVER:
+        if self.impact == impact and self.step is not ImpactStage.OVER:
             return changed(self, by=by, beat=self.beat + 1)
-        return Record(impact=impact, step=Step.CLAIMED, by=by, done=self.done)
+        return DomainRecord(impact=impact, step=ImpactStage.CLAIMED, by=by, done=self.done)
 
-    def finished(self) -> "Record":
+    def finished(self) -> "DomainRecord":
         """It was carried out."""
         done = (*self.done, self.impact)[-_REMEMBERED:]
-        return Record(impact=self.impact, done=done)
+        return DomainRecord(impact=self.impact, done=done)
 
 
-def write(value: Record) -> str:
+def write(value: DomainRecord) -> str:
     """As XML."""
     element = ET.Element("impact", dict(_attributes(value)))
     for impact in value.done:
@@ -66,10 +66,10 @@ def write(value: Record) -> str:
     return ET.tostring(element, encoding="unicode")
 
 
-def _attributes(value: Record) -> Iterator[tuple[str, str]]:
+def _attributes(value: DomainRecord) -> Iterator[tuple[str, str]]:
     yield "id", value.impact
     yield "step", value.step
-    if value.step is not Step.OVER:
+    if value.step is not ImpactStage.OVER:
         yield "began-at", repr(value.began_at)
         yield "home", value.home
         yield "before", "yes" if value.before else "no"
@@ -77,13 +77,13 @@ def _attributes(value: Record) -> Iterator[tuple[str, str]]:
         yield "beat", str(value.beat)
 
 
-def read(text: str) -> Record:
+def read(text: str) -> DomainRecord:
     """From XML. What is not as we write it counts as nothing: no impact was begun."""
     try:
         element = ET.fromstring(text)  # noqa: S314  (libvirt's, which has parsed it already)
-        return Record(
+        return DomainRecord(
             impact=element.get("id", ""),
-            step=Step(element.get("step", "")),
+            step=ImpactStage(element.get("step", "")),
             began_at=float(element.get("began-at", "0")),
             home=element.get("home", ""),
             before=element.get("before") == "yes",
@@ -92,7 +92,7 @@ def read(text: str) -> Record:
             done=tuple(one.get("id", "") for one in element.iter("done")),
         )
     except (ET.ParseError, ValueError):
-        return Record()
+        return DomainRecord()
 
 
 def is_machine(text: str, scope: str, machine: str) -> bool:

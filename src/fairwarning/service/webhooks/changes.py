@@ -7,25 +7,25 @@ also when its event is long gone.
 from collections import OrderedDict
 
 from fairwarning.core import times
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, read_announcement
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import FactType, read_announcement
 from fairwarning.core.model import EventType
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.messages import TYPES, Message
-from fairwarning.store.store import Entry, Store
+from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
+from fairwarning.store.store import JournalEntry, Store
 
 _STATUS = {
-    Did.SCHEDULED: "Scheduled",
-    Did.APPROVED: "Scheduled",  # what a machine reads does not change by it
-    Did.STARTED: "Started",
-    Did.CANCELLED: "Cancelled",
-    Did.LAPSED: "Lapsed",
-    Did.ENDED: "Ended",
+    FactType.SCHEDULED: "Scheduled",
+    FactType.APPROVED: "Scheduled",  # what a machine reads does not change by it
+    FactType.STARTED: "Started",
+    FactType.CANCELLED: "Cancelled",
+    FactType.LAPSED: "Lapsed",
+    FactType.ENDED: "Ended",
 }
 """The lines that are told, and how the event then stands."""
 
-_HAS_BEGUN = frozenset({Did.STARTED, Did.ENDED})
+_HAS_BEGUN = frozenset({FactType.STARTED, FactType.ENDED})
 
 
 @record
@@ -36,29 +36,29 @@ class _Announced:
     not_before: int | None = None
 
 
-def is_told(entry: Entry) -> bool:
+def is_reported(entry: JournalEntry) -> bool:
     """Whether a line is about a change of an event."""
     fact = entry.line.fact
     return fact.did in _STATUS and bool(fact.event)
 
 
-class Changes:
+class MessageBuilder:
     """Makes messages of lines; one for all subscriptions, so that an event is looked up once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: OrderedDict[str, _Announced] = OrderedDict()
 
-    async def page(self, after: int) -> list[Entry]:
+    async def page(self, after: int) -> list[JournalEntry]:
         """The next lines, told or not; fewer than a page if there are no more."""
         return await self._store.journal(after=after, limit=limits.PAGE_LINES)
 
-    async def message(self, entry: Entry) -> Message:
+    async def message(self, entry: JournalEntry) -> WebhookMessage:
         """What to send of a line that is told."""
         line, fact = entry.line, entry.line.fact
         scope = line.entity[1]
         announced = await self._announced(line)
-        return Message(
+        return WebhookMessage(
             id=str(entry.number),
             type=f"{TYPES}event.{fact.did.lower()}",
             scope=scope,
@@ -77,7 +77,7 @@ class Changes:
             },
         )
 
-    async def _announced(self, line: Line) -> _Announced:
+    async def _announced(self, line: JournalLine) -> _Announced:
         event = line.fact.event
         known = self._known.get(event)
         if known is None:
@@ -93,14 +93,14 @@ class Changes:
         return (_read(first[0].line) if first else None) or _Announced()
 
 
-def _read(line: Line) -> _Announced | None:
-    if line.fact.did not in {Did.SCHEDULED, Did.STARTED}:
+def _read(line: JournalLine) -> _Announced | None:
+    if line.fact.did not in {FactType.SCHEDULED, FactType.STARTED}:
         return None
     found = read_announcement(line.fact.why)
     return _Announced(type=found[0], not_before=found[2]) if found else None
 
 
-def _date(did: Did, not_before: int | None) -> str | None:
+def _date(did: FactType, not_before: int | None) -> str | None:
     """As the document has it (M8): empty once the event has started."""
     if did in _HAS_BEGUN:
         return ""

@@ -23,8 +23,8 @@ class Cursors:
     async def read(self, subscription: Subscription) -> int:
         """Where the last process got to; a new subscription begins at its own creation."""
         store = self._fleet.store
-        created = await store.latest(1, entity=(Resource, subscription.id))
-        kept = await store.note(subscription.note)
+        created = await store.latest_lines(1, entity=(Resource, subscription.id))
+        kept = await store.get_note(subscription.note)
         return max(created[0].number, int(kept or 0))
 
     async def keep(self, subscription: Subscription, number: int) -> None:

@@ -14,20 +14,20 @@ from http import HTTPStatus
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.changes import Changes, is_told
+from fairwarning.service.webhooks.changes import MessageBuilder, is_reported
 from fairwarning.service.webhooks.cursors import Cursors
-from fairwarning.service.webhooks.messages import Message
-from fairwarning.service.webhooks.outside import Outside
+from fairwarning.service.webhooks.messages import WebhookMessage
+from fairwarning.service.webhooks.outside import Environment
 from fairwarning.service.webhooks.pauses import pause_seconds
-from fairwarning.service.webhooks.posting import Answer, Failed
-from fairwarning.service.webhooks.sending import Sender, trouble
+from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
+from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import Subscription
-from fairwarning.store.store import Entry
+from fairwarning.store.store import JournalEntry
 
 log = logging.getLogger(__name__)
 
 
-class State(StrEnum):
+class SubscriptionState(StrEnum):
     """How a subscription is."""
 
     FOLLOWING = "following"
@@ -52,14 +52,14 @@ class Delivery:
         self,
         subscription: Subscription,
         cursors: Cursors,
-        changes: Changes,
+        changes: MessageBuilder,
         sender: Sender,
-        outside: Outside,
+        outside: Environment,
         *,
         give_up_seconds: float,
     ) -> None:
         self.subscription = subscription
-        self.state = State.FOLLOWING
+        self.state = SubscriptionState.FOLLOWING
         self.cursor = 0
         self.waiting = 0  # messages in the page last read
         self.delivered = self.failed = self.given_up = 0
@@ -81,8 +81,8 @@ class Delivery:
 
     def resume(self) -> None:
         """The receiver answers again."""
-        if self.state is State.STOPPED:
-            self.state = State.FOLLOWING
+        if self.state is SubscriptionState.STOPPED:
+            self.state = SubscriptionState.FOLLOWING
         self._awake.set()
 
     async def run(self) -> None:
@@ -113,30 +113,30 @@ class Delivery:
             self._awake.clear()
             page = await self._changes.page(self.cursor)
             whole = await self._work_off(page)
-            if self.state is State.STOPPED or (whole and len(page) < limits.PAGE_LINES):
+            if self.state is SubscriptionState.STOPPED or (whole and len(page) < limits.PAGE_LINES):
                 await self._awake.wait()
 
-    async def _work_off(self, page: Sequence[Entry]) -> bool:
+    async def _work_off(self, page: Sequence[JournalEntry]) -> bool:
         """Send what is told in these lines; False as soon as one did not arrive."""
-        self.waiting = sum(map(is_told, page))
+        self.waiting = sum(map(is_reported, page))
         for entry in page:
-            if is_told(entry):
-                if self.state is State.STOPPED or not await self._deliver(entry):
+            if is_reported(entry):
+                if self.state is SubscriptionState.STOPPED or not await self._deliver(entry):
                     return False
                 self.waiting -= 1
             self.cursor = entry.number
-            if is_told(entry) or self.cursor - self._kept >= limits.PAGE_LINES:
+            if is_reported(entry) or self.cursor - self._kept >= limits.PAGE_LINES:
                 await self._keep()
         return True
 
-    async def _deliver(self, entry: Entry) -> bool:
+    async def _deliver(self, entry: JournalEntry) -> bool:
         """One attempt; True when the message needs no other."""
         message = await self._changes.message(entry)
-        answer: Answer | None = None
+        answer: WebhookResponse | None = None
         try:
             answer = await self._sender.post(self.subscription, message)
-            error = trouble(answer)
-        except Failed as failure:
+            error = describe_failure(answer)
+        except WebhookSendFailed as failure:
             error = str(failure)
         except FairwarningError as refusal:  # the host is no longer allowed, or moved
             error = refusal.message
@@ -153,28 +153,30 @@ class Delivery:
     def _arrived(self) -> None:
         self.delivered += 1
         self._failures = 0
-        self.state = State.FOLLOWING
+        self.state = SubscriptionState.FOLLOWING
         self.last_error = ""
 
     def _stop(self) -> None:
-        self.state = State.STOPPED
+        self.state = SubscriptionState.STOPPED
         log.warning("webhook %s stopped: the receiver is gone (410)", self.subscription.name)
 
-    async def _later(self, entry: Entry, message: Message, answer: Answer | None) -> bool:
+    async def _later(
+        self, entry: JournalEntry, message: WebhookMessage, answer: WebhookResponse | None
+    ) -> bool:
         """Wait until the next attempt; True if there will be none."""
         now = self._outside.steady()
         if not self._failures:
             self._failing_since = now
             log.warning("webhook %s: %s", self.subscription.name, self.last_error)
         self._failures += 1
-        self.state = State.RETRYING
+        self.state = SubscriptionState.RETRYING
         if now - self._failing_since >= self._give_up_seconds:
             self._give_up(entry, message)
             return True
         await self._outside.sleep(pause_seconds(self._failures, answer, self._outside))
         return False
 
-    def _give_up(self, entry: Entry, message: Message) -> None:
+    def _give_up(self, entry: JournalEntry, message: WebhookMessage) -> None:
         self.given_up += 1
         self._failures = 0
         self.dead.append(

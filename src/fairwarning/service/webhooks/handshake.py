@@ -8,26 +8,30 @@ import secrets
 import msgspec
 
 from fairwarning.core.errors import Refused
-from fairwarning.service.webhooks.messages import VALIDATION, Message
-from fairwarning.service.webhooks.posting import Answer, Failed
-from fairwarning.service.webhooks.sending import Sender, trouble
-from fairwarning.service.webhooks.subscription import Form, Subscription
+from fairwarning.service.webhooks.messages import VALIDATION, WebhookMessage
+from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
+from fairwarning.service.webhooks.sending import Sender, describe_failure
+from fairwarning.service.webhooks.subscription import MessageFormat, Subscription
 
 ORIGIN = "fairwarning"
 _ASKS = {
-    Form.CLOUDEVENTS: "answer OPTIONS with 'WebHook-Allowed-Origin: *' or that header's own origin",
-    Form.EVENTGRID: 'answer the validation message with 200 and {"validationResponse": its code}',
+    MessageFormat.CLOUDEVENTS: (
+        "answer OPTIONS with 'WebHook-Allowed-Origin: *' or the origin that was sent"
+    ),
+    MessageFormat.EVENTGRID: (
+        'answer the validation message with 200 and {"validationResponse": its code}'
+    ),
 }
 
 
-async def shake_hands(sender: Sender, to: Subscription, at: float) -> None:
+async def confirm_receiver(sender: Sender, to: Subscription, at: float) -> None:
     """Refused, with what was expected, unless the receiver agrees."""
     try:
-        if to.form is Form.CLOUDEVENTS:
+        if to.form is MessageFormat.CLOUDEVENTS:
             why = await _options(sender, to)
         else:
             why = await _validation(sender, to, at)
-    except Failed as failure:
+    except WebhookSendFailed as failure:
         why = str(failure)
     if why:
         raise Refused(
@@ -39,7 +43,7 @@ async def shake_hands(sender: Sender, to: Subscription, at: float) -> None:
 
 async def _options(sender: Sender, to: Subscription) -> str:
     answer = await sender.request(to, "OPTIONS", {"WebHook-Request-Origin": ORIGIN})
-    if why := trouble(answer):
+    if why := describe_failure(answer):
         return why
     allowed = answer.headers.get("webhook-allowed-origin", "").strip()
     if allowed in {"*", ORIGIN}:
@@ -49,16 +53,16 @@ async def _options(sender: Sender, to: Subscription) -> str:
 
 async def _validation(sender: Sender, to: Subscription, at: float) -> str:
     code = secrets.token_hex(16)
-    message = Message(
+    message = WebhookMessage(
         id=code, type=VALIDATION, scope="", subject="", at=at, data={"validationCode": code}
     )
     answer = await sender.post(to, message)
-    if why := trouble(answer):
+    if why := describe_failure(answer):
         return why
     return "" if _response(answer) == code else "it did not send the validation code back"
 
 
-def _response(answer: Answer) -> object:
+def _response(answer: WebhookResponse) -> object:
     try:
         found = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -12,7 +12,7 @@ import msgspec
 
 from fairwarning.core import times
 from fairwarning.core.record import record
-from fairwarning.service.webhooks.subscription import Form
+from fairwarning.service.webhooks.subscription import MessageFormat
 
 SIGNATURE = "X-Fairwarning-Signature"
 TYPES = "com.fairwarning."
@@ -21,7 +21,7 @@ VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 
 @record
-class Message:
+class WebhookMessage:
     """Something to tell, in no form yet."""
 
     id: str
@@ -33,19 +33,19 @@ class Message:
 
 
 @record
-class Post:
+class RequestContent:
     """A request's content."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
-def written(message: Message, form: Form) -> Post:
+def render(message: WebhookMessage, form: MessageFormat) -> RequestContent:
     """The message as this form has it."""
     return _FORMS[form](message)
 
 
-def _cloudevents(message: Message) -> Post:
+def _cloudevents(message: WebhookMessage) -> RequestContent:
     envelope = {
         "specversion": "1.0",
         "id": message.id,
@@ -57,10 +57,10 @@ def _cloudevents(message: Message) -> Post:
         "data": message.data,
     }
     headers = {"Content-Type": "application/cloudevents+json; charset=utf-8"}
-    return Post(headers=headers, body=msgspec.json.encode(envelope))
+    return RequestContent(headers=headers, body=msgspec.json.encode(envelope))
 
 
-def _eventgrid(message: Message) -> Post:
+def _eventgrid(message: WebhookMessage) -> RequestContent:
     envelope = {
         "id": message.id,
         "topic": source(message.scope),
@@ -76,10 +76,10 @@ def _eventgrid(message: Message) -> Post:
         "Content-Type": "application/json; charset=utf-8",
         "aeg-event-type": "SubscriptionValidation" if validation else "Notification",
     }
-    return Post(headers=headers, body=msgspec.json.encode([envelope]))
+    return RequestContent(headers=headers, body=msgspec.json.encode([envelope]))
 
 
-_FORMS = {Form.CLOUDEVENTS: _cloudevents, Form.EVENTGRID: _eventgrid}
+_FORMS = {MessageFormat.CLOUDEVENTS: _cloudevents, MessageFormat.EVENTGRID: _eventgrid}
 
 
 def source(scope: str) -> str:

@@ -14,7 +14,7 @@ from fairwarning.service.webhooks.targets import Resolve, look_up
 
 
 @dataclass(frozen=True, slots=True)
-class Outside:
+class Environment:
     """The real world, unless a test gives another."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

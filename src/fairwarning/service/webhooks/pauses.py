@@ -6,8 +6,8 @@ from http import HTTPStatus
 from fairwarning.core import times
 from fairwarning.core.errors import Refused
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.outside import Outside
-from fairwarning.service.webhooks.posting import Answer
+from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.posting import WebhookResponse
 
 _PASSING = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -15,7 +15,7 @@ _PASSING = frozenset(
 """Those of the 4xx that go away by themselves."""
 
 
-def pause_seconds(failures: int, answer: Answer | None, outside: Outside) -> float:
+def pause_seconds(failures: int, answer: WebhookResponse | None, outside: Environment) -> float:
     """How long to wait after so many failures in a row, the last with this answer or none."""
     first = limits.FIRST_PAUSE_SECONDS
     if answer is not None and _needs_mending(answer.status):

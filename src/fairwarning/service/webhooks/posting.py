@@ -14,26 +14,26 @@ from contextlib import suppress
 
 from fairwarning.core.record import record
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.outside import Outside
-from fairwarning.service.webhooks.targets import Target, addresses
+from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.targets import AllowedUrl, addresses
 
 
-class Failed(Exception):
+class WebhookSendFailed(Exception):
     """No answer came; the text says why."""
 
 
 @record
-class Request:
+class WebhookRequest:
     """What is to be sent."""
 
-    target: Target
+    target: AllowedUrl
     method: str
     headers: Mapping[str, str]
     body: bytes = b""
 
 
 @record
-class Answer:
+class WebhookResponse:
     """What came back. Header names are in lower case."""
 
     status: int
@@ -41,16 +41,19 @@ class Answer:
     body: bytes = b""
 
 
-class Poster:
+class HttpSender:
     """Sends requests."""
 
-    def __init__(self, outside: Outside) -> None:
+    def __init__(self, outside: Environment) -> None:
         self._outside = outside
         self._tls: ssl.SSLContext | None = None
         self._pool = ThreadPoolExecutor(limits.THREADS, thread_name_prefix="webhook")
 
-    async def send(self, request: Request) -> Answer:
-        """The answer, whatever it says; `Failed` without one, `Refused` if it may not go there."""
+    async def send(self, request: WebhookRequest) -> WebhookResponse:
+        """The response, whatever its status.
+
+        Raises `WebhookSendFailed` if there is none, `Refused` if the URL is not allowed.
+        """
         if request.target.secure and self._tls is None:
             # Not before it is needed: reading all authorities takes a while.
             self._tls = ssl.create_default_context()
@@ -62,7 +65,7 @@ class Poster:
         except TimeoutError:
             if exchange.head is not None:  # only the body was slow, and it decides nothing
                 return exchange.head
-            raise Failed(f"no answer within {self._outside.whole_seconds:g} s") from None
+            raise WebhookSendFailed(f"no answer within {self._outside.whole_seconds:g} s") from None
         finally:
             exchange.abort()
 
@@ -74,8 +77,10 @@ class Poster:
 class _Exchange:
     """One request and its answer, in a thread; `abort` comes from another."""
 
-    def __init__(self, request: Request, outside: Outside, tls: ssl.SSLContext | None) -> None:
-        self.head: Answer | None = None
+    def __init__(
+        self, request: WebhookRequest, outside: Environment, tls: ssl.SSLContext | None
+    ) -> None:
+        self.head: WebhookResponse | None = None
         self._request = request
         self._outside = outside
         self._tls = tls
@@ -90,15 +95,17 @@ class _Exchange:
                 # Past what TLS would do first: its state belongs to the thread.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def run(self) -> Answer:
+    def run(self) -> WebhookResponse:
         try:
             self._connect()
             return self._converse()
         except ssl.SSLCertVerificationError as error:
-            raise Failed(f"its certificate is not trusted: {error.verify_message}") from error
+            raise WebhookSendFailed(
+                f"its certificate is not trusted: {error.verify_message}"
+            ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = str(error) or type(error).__name__
-            raise Failed(reason[: limits.ERROR_CHARACTERS]) from error
+            raise WebhookSendFailed(reason[: limits.ERROR_CHARACTERS]) from error
         finally:
             if self._socket is not None:
                 self._socket.close()
@@ -126,15 +133,15 @@ class _Exchange:
                 return socket.create_connection((address, self._request.target.port), left)
             except OSError as reason:
                 error = reason
-        raise Failed(f"no connection: {error}") from error
+        raise WebhookSendFailed(f"no connection: {error}") from error
 
     def _keep(self, connected: socket.socket) -> None:
         self._socket = connected
         connected.settimeout(self._outside.whole_seconds)
         if self._aborted:
-            raise Failed("too late")
+            raise WebhookSendFailed("too late")
 
-    def _converse(self) -> Answer:
+    def _converse(self) -> WebhookResponse:
         request = self._request
         connection = http.client.HTTPConnection(request.target.host, request.target.port)
         connection.sock = self._socket
@@ -147,9 +154,9 @@ class _Exchange:
         connection.request(request.method, request.target.path, request.body, headers)
         with connection.getresponse() as answer:
             fields = {name.lower(): value for name, value in answer.getheaders()}
-            self.head = head = Answer(status=answer.status, headers=fields)
+            self.head = head = WebhookResponse(status=answer.status, headers=fields)
             try:
                 body = answer.read(limits.ANSWER_BYTES)
             except (OSError, http.client.HTTPException, ValueError):
                 return head
-        return Answer(status=head.status, headers=fields, body=body)
+        return WebhookResponse(status=head.status, headers=fields, body=body)

@@ -19,7 +19,7 @@ _SECRET = re.compile(
 )
 
 
-class Form(StrEnum):
+class MessageFormat(StrEnum):
     """How a message is written."""
 
     CLOUDEVENTS = "cloudevents"
@@ -32,7 +32,7 @@ class Subscription:
 
     name: str
     url: str
-    form: Form
+    form: MessageFormat
     secret: str = field(repr=False)
 
     @property
@@ -52,7 +52,7 @@ class Subscription:
 
 class _Body(msgspec.Struct):
     url: str
-    form: Form
+    form: MessageFormat
     secret: str
 
 
@@ -76,12 +76,14 @@ def check_name(name: str) -> None:
         )
 
 
-def check_form(form: str) -> Form:
+def check_form(form: str) -> MessageFormat:
     """The form of this name."""
     try:
-        return Form(form)
+        return MessageFormat(form)
     except ValueError:
-        raise Refused("BadWebhookForm", f"a webhook's form is {' or '.join(Form)}") from None
+        raise Refused(
+            "BadWebhookForm", f"a webhook's form is {' or '.join(MessageFormat)}"
+        ) from None
 
 
 def check_secret(secret: str) -> None:

@@ -40,7 +40,7 @@ _IPV4_COMPATIBLE = ip_network("::/96")
 
 
 @record
-class Target:
+class AllowedUrl:
     """A URL that is allowed, in its parts."""
 
     secure: bool
@@ -55,14 +55,14 @@ class Target:
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
 
-class Targets:
+class AllowedTargets:
     """The hosts that webhooks may be sent to: `host`, `host:port` or `*.example.com`."""
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self.allow = tuple(allow)
         self._entries = frozenset(_entry(text) for text in self.allow)
 
-    def check(self, url: str) -> Target:
+    def check(self, url: str) -> AllowedUrl:
         """The target that a URL names; refused unless the operator allowed it."""
         target = _parse(url)
         if not self._allows(target):
@@ -71,7 +71,7 @@ class Targets:
             check_address(address, target.host)
         return target
 
-    def _allows(self, target: Target) -> bool:
+    def _allows(self, target: AllowedUrl) -> bool:
         labels = [] if _as_address(target.host) else target.host.split(".")
         parents = (".".join(labels[n:]) for n in range(1, len(labels)))
         hosts = [(False, target.host), *((True, parent) for parent in parents)]
@@ -81,7 +81,7 @@ class Targets:
             for port in (None, target.port)
         )
 
-    def _advice(self, target: Target) -> str:
+    def _advice(self, target: AllowedUrl) -> str:
         allowed = ", ".join(self.allow) or "none"
         return (
             f"webhooks may not be sent to {target.authority}; allowed: {allowed}. Add the host to "
@@ -100,7 +100,7 @@ def check_address(address: Address, host: str) -> None:
             )
 
 
-def addresses(target: Target, resolve: Resolve) -> list[str]:
+def addresses(target: AllowedUrl, resolve: Resolve) -> list[str]:
     """Where the target is now. One forbidden address among them spoils all."""
     found = resolve(target.host, target.port)
     for text in found:
@@ -114,7 +114,7 @@ def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(where[0]).partition("%")[0] for *_, where in found))
 
 
-def _parse(url: str) -> Target:
+def _parse(url: str) -> AllowedUrl:
     if len(url) > limits.URL_CHARACTERS or "#" in url:
         raise _bad_url()
     found = _URL.fullmatch(url)
@@ -126,7 +126,9 @@ def _parse(url: str) -> Target:
     host = _host(found["host"])
     if host is None or not 0 < port <= _PORT_MAX:
         raise _bad_url()
-    return Target(secure=secure, host=host, port=port, path=path if path[0] == "/" else f"/{path}")
+    return AllowedUrl(
+        secure=secure, host=host, port=port, path=path if path[0] == "/" else f"/{path}"
+    )
 
 
 def _bad_url() -> Refused:

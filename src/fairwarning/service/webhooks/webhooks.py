@@ -15,16 +15,16 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counters
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
-from fairwarning.service.webhooks.changes import Changes
+from fairwarning.service.webhooks.changes import MessageBuilder
 from fairwarning.service.webhooks.cursors import Cursors
-from fairwarning.service.webhooks.delivery import DeadLetter, Delivery, State
-from fairwarning.service.webhooks.handshake import shake_hands
-from fairwarning.service.webhooks.messages import TYPES, Message
-from fairwarning.service.webhooks.outside import Outside
-from fairwarning.service.webhooks.posting import Failed, Poster
-from fairwarning.service.webhooks.sending import Sender, trouble
+from fairwarning.service.webhooks.delivery import DeadLetter, Delivery, SubscriptionState
+from fairwarning.service.webhooks.handshake import confirm_receiver
+from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
+from fairwarning.service.webhooks.outside import Environment
+from fairwarning.service.webhooks.posting import HttpSender, WebhookSendFailed
+from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import (
-    Form,
+    MessageFormat,
     Subscription,
     check_form,
     check_name,
@@ -32,29 +32,29 @@ from fairwarning.service.webhooks.subscription import (
     read,
     resource_id,
 )
-from fairwarning.service.webhooks.targets import Targets
+from fairwarning.service.webhooks.targets import AllowedTargets
 
 log = logging.getLogger(__name__)
 
 
 @record
-class Created:
+class CreatedSubscription:
     """A new subscription, and the only time its secret is shown."""
 
     name: str
     url: str
-    form: Form
+    form: MessageFormat
     secret: str = field(repr=False)
 
 
 @record
-class Status:
+class SubscriptionStatus:
     """How a subscription is. What is counted is counted since the service started."""
 
     name: str
     url: str
-    form: Form
-    state: State
+    form: MessageFormat
+    state: SubscriptionState
     cursor: int  # the journal line it has got to
     waiting: int  # messages among the journal lines last read, of which there are at most 1000
     delivered: int
@@ -64,23 +64,23 @@ class Status:
     dead: tuple[DeadLetter, ...]  # the latest of those given up
 
 
-class Webhooks:
+class WebhookService:
     """All subscriptions of a fleet."""
 
     def __init__(
         self,
         fleet: Fleet,
-        targets: Targets,
+        targets: AllowedTargets,
         *,
-        outside: Outside | None = None,
+        outside: Environment | None = None,
         give_up_seconds: float = limits.GIVE_UP_SECONDS,
     ) -> None:
         self._fleet = fleet
-        self._outside = outside or Outside()
+        self._outside = outside or Environment()
         self._targets = targets
-        self._poster = Poster(self._outside)
+        self._poster = HttpSender(self._outside)
         self._sender = Sender(targets, self._poster, self._outside)
-        self._changes = Changes(fleet.store)
+        self._changes = MessageBuilder(fleet.store)
         self._cursors = Cursors(fleet)
         self._give_up_seconds = give_up_seconds
         self._deliveries: dict[str, Delivery] = {}  # by resource id
@@ -122,7 +122,7 @@ class Webhooks:
 
     async def _look(self) -> None:
         """Have a delivery for each subscription there is."""
-        found = await self._fleet.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
+        found = await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
         for name in set(self._deliveries) - {resource.id for resource in found}:
             await self._end(name)
         for resource in found:
@@ -143,7 +143,7 @@ class Webhooks:
                 self._outside,
                 give_up_seconds=self._give_up_seconds,
             )
-        if not await self._fleet.store.own(name):
+        if not await self._fleet.store.claim_duty(name):
             await self._rest(name)
         elif name not in self._tasks:
             self._tasks[name] = asyncio.create_task(
@@ -166,12 +166,12 @@ class Webhooks:
         self,
         name: str,
         url: str,
-        form: str = Form.CLOUDEVENTS,
+        form: str = MessageFormat.CLOUDEVENTS,
         *,
         secret: str | None = None,
         handshake: bool = True,
         actor: str = "operator",
-    ) -> Created:
+    ) -> CreatedSubscription:
         """Subscribe, from now on; unless told otherwise the receiver has to agree first."""
         check_name(name)
         if secret is None:
@@ -181,10 +181,10 @@ class Webhooks:
         self._targets.check(url)
         self._check_room(subscription)
         if handshake:
-            await shake_hands(self._sender, subscription, self._fleet.clock.now())
+            await confirm_receiver(self._sender, subscription, self._fleet.clock.now())
         # Whoever asked may be gone by now; what is written is delivered all the same.
         await asyncio.shield(asyncio.create_task(self._enter(subscription, actor)))
-        return Created(name=name, url=url, form=subscription.form, secret=secret)
+        return CreatedSubscription(name=name, url=url, form=subscription.form, secret=secret)
 
     def _check_room(self, subscription: Subscription) -> None:
         if subscription.id in self._deliveries:
@@ -228,7 +228,7 @@ class Webhooks:
         delivery = self._deliveries.get(resource_id(name))
         if delivery is None:
             raise _unknown(name)
-        ping = Message(
+        ping = WebhookMessage(
             id=f"ping-{secrets.token_hex(8)}",
             type=f"{TYPES}ping",
             scope="",
@@ -238,9 +238,9 @@ class Webhooks:
         )
         try:
             answer = await self._sender.post(delivery.subscription, ping)
-        except Failed as failure:
+        except WebhookSendFailed as failure:
             raise Refused("NoAnswer", f"webhook {name!r} did not answer: {failure}") from None
-        if not trouble(answer):
+        if not describe_failure(answer):
             delivery.resume()
         return answer.status
 
@@ -269,13 +269,13 @@ class Webhooks:
             ),
         ]  # fmt: skip
 
-    async def list(self) -> list[Status]:
+    async def list(self) -> list[SubscriptionStatus]:
         """All subscriptions, by name; without their secrets."""
         return [_status(self._deliveries[name]) for name in sorted(self._deliveries)]
 
 
-def _status(delivery: Delivery) -> Status:
-    return Status(
+def _status(delivery: Delivery) -> SubscriptionStatus:
+    return SubscriptionStatus(
         name=delivery.subscription.name,
         url=delivery.subscription.url,
         form=delivery.subscription.form,

@@ -44,7 +44,7 @@ SELECT
 """
 
 
-class Connections:
+class ConnectionPool:
     """At most so many at once; whoever comes then waits for one."""
 
     def __init__(self, url: str, most: int) -> None:

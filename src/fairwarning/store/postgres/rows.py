@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import Line
-from fairwarning.core.decision import Did, Fact
+from fairwarning.core.cascade import JournalLine
+from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Entity, Machine, Ref, Scope
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import Differences, differences
-from fairwarning.store.store import Batch, Entry, Place
+from fairwarning.store.store import Batch, JournalEntry, MachineLocation
 
 NO_VERSION = -1  # of an entity that is not there
 
@@ -19,7 +19,7 @@ _MASK = "\1"
 _encode = msgspec.json.Encoder().encode
 
 
-class Rows:
+class PostgresRows:
     """A batch as the function `commit_batch` takes it."""
 
     def __init__(self, batch: Batch) -> None:
@@ -67,7 +67,7 @@ def _version(ref: Ref, entity: Entity | None) -> dict[str, object]:
     return {"kind": ref[0].__name__, "id": ref[1], "was": was}
 
 
-def _line(line: Line) -> dict[str, object]:
+def _line(line: JournalLine) -> dict[str, object]:
     fact = line.fact
     return {
         "at": line.at,
@@ -126,13 +126,13 @@ def entity(kind: str, body: str, machines: Sequence[str] | None, known: Entity |
     return codec.whole(found, codec.machines(machines or ()))
 
 
-def place(number: int, scope: str, body: str) -> Place:
+def place(number: int, scope: str, body: str) -> MachineLocation:
     """A machine where it is."""
-    return Place(number, scope, codec.machine(body))
+    return MachineLocation(number, scope, codec.machine(body))
 
 
-def entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> Entry:
+def entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
     """A line of the journal again."""
     did, event, machine, operation, why = fact
-    told = Fact(Did(did), event, _bare(machine), operation, _bare(why))
-    return Entry(number, Line(at, _bare(actor), (KINDS[kind], name), told))
+    told = Fact(FactType(did), event, _bare(machine), operation, _bare(why))
+    return JournalEntry(number, JournalLine(at, _bare(actor), (KINDS[kind], name), told))

@@ -18,13 +18,13 @@ from fairwarning.core.errors import Conflict, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
 from fairwarning.store import codec, scripts
 from fairwarning.store.codec import KINDS
-from fairwarning.store.differences import address_taken, came, stale
+from fairwarning.store.differences import address_taken, arriving, stale_version
 from fairwarning.store.postgres import rows, schema
-from fairwarning.store.postgres.connections import Connection, Connections, limited, translated
-from fairwarning.store.postgres.known import Known
-from fairwarning.store.postgres.rows import Rows
+from fairwarning.store.postgres.connections import Connection, ConnectionPool, limited, translated
+from fairwarning.store.postgres.entity_cache import EntityCache
+from fairwarning.store.postgres.rows import PostgresRows
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import Batch, Beat, Change, Entry, Place
+from fairwarning.store.store import Batch, Heartbeat, JournalEntry, MachineLocation, ScopeChange
 
 LEASE_SECONDS = 3.0
 CONNECTIONS = 5  # beside the one that listens
@@ -53,10 +53,10 @@ class PostgresStore:
     ) -> None:
         self.shared = self
         self.process = ""
-        self._connections = Connections(url, CONNECTIONS)
+        self._connections = ConnectionPool(url, CONNECTIONS)
         self._lease = lease_seconds
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._known = Known(cached)
+        self._known = EntityCache(cached)
         self._retired = False
         self._unsure = False  # whether impacts of ours may be there that we do not know of
 
@@ -96,7 +96,7 @@ class PostgresStore:
 
     # --- Processes ---
 
-    async def beats(self) -> AsyncIterator[Beat]:
+    async def heartbeats(self) -> AsyncIterator[Heartbeat]:
         """News of the database: at once when somebody commits, and at every renewal of the lease.
 
         Ends with `Unavailable` when the connection is lost; whoever follows begins again.
@@ -122,7 +122,7 @@ class PostgresStore:
             if connection is not None:
                 await connection.close()
 
-    async def _renew(self, connection: Connection) -> Beat:
+    async def _renew(self, connection: Connection) -> Heartbeat:
         with limited(connection, self._lease):
             if self._retired:
                 return await self._news(connection)
@@ -130,11 +130,11 @@ class PostgresStore:
             ((loose,),) = await self._ask(connection, "loose")
             return await self._news(connection, loose=loose or self._unsure)
 
-    async def _news(self, connection: Connection, *, loose: bool = False) -> Beat:
+    async def _news(self, connection: Connection, *, loose: bool = False) -> Heartbeat:
         asked = monotonic()
         with limited(connection, self._lease):
             ((position, line, due),) = await self._ask(connection, "news")
-        return Beat(asked, position, line, due, loose)
+        return Heartbeat(asked, position, line, due, loose)
 
     async def retire(self) -> None:
         """Hold nothing any more, and take nothing up: others carry on (IS4)."""
@@ -152,14 +152,14 @@ class PostgresStore:
         took, ahead = min(answers)  # the quickest answer is the least in doubt
         return float(ahead + took / 2 + monotonic())
 
-    async def own(self, duty: str) -> bool:
+    async def claim_duty(self, duty: str) -> bool:
         return bool(await self._run("take_duty", name=duty)) if not self._retired else False
 
     # --- Writing ---
 
     async def commit(self, batch: Batch) -> float | None:
         try:
-            written, name = Rows(batch), str(uuid.uuid4())
+            written, name = PostgresRows(batch), str(uuid.uuid4())
             text = written.text(name)
         except UnicodeEncodeError as error:
             raise Conflict("BadText", "a text holds half a character; send it whole") from error
@@ -176,7 +176,7 @@ class PostgresStore:
                     self._known.keep(ref, position, entity)
         return cast("float | None", due)
 
-    async def _commit(self, written: Rows, name: str, text: str) -> list[Row]:
+    async def _commit(self, written: PostgresRows, name: str, text: str) -> list[Row]:
         async with self._connections.one() as connection:
             try:
                 return await self._ask(connection, "commit", batch=text)
@@ -186,7 +186,7 @@ class PostgresStore:
                 if error.sqlstate == _STALE:
                     kind, _, entity = str(error.diag.message_primary).partition(" ")
                     self._known.drop((KINDS[kind], entity))
-                    raise stale((KINDS[kind], entity)) from error
+                    raise stale_version((KINDS[kind], entity)) from error
                 if not connection.closed:
                     raise
                 lost = translated(error)
@@ -211,15 +211,15 @@ class PostgresStore:
             else:
                 return found == [(name,)]
 
-    async def _taken(self, written: Rows) -> Conflict:
-        claims = [(scope, one) for scope, one in came(written.moves) if one.address]
+    async def _taken(self, written: PostgresRows) -> Conflict:
+        claims = [(scope, one) for scope, one in arriving(written.moves) if one.address]
         for scope, machine in claims:
-            for place in await self.find(address=machine.address):
+            for place in await self.find_machines(address=machine.address):
                 if (place.scope, place.machine.name) != (scope, machine.name):
                     return address_taken(machine.address)
         return address_taken(claims[-1][1].address)  # by a machine of the same batch
 
-    async def keep_first(self, name: str, value: str) -> str:
+    async def add_note_if_absent(self, name: str, value: str) -> str:
         await self._run("keep_first", name=name, value=value)
         return str((await self._run("note", name=name))[0][0])
 
@@ -245,38 +245,38 @@ class PostgresStore:
             self._known.keep(ref, position, entity)
         return loaded
 
-    async def due(self, now: float, limit: int) -> list[Ref]:
+    async def due_entities(self, now: float, limit: int) -> list[Ref]:
         found = await self._run("take_due", now=now, limit=limit)
         return [(KINDS[kind], name) for _, _, kind, name in sorted(found)]
 
     async def next_due(self) -> float | None:
         return cast("float | None", (await self._run("next_due"))[0][0])
 
-    async def names(self, kind: type[Entity], after: str, limit: int) -> list[str]:
+    async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
         found = await self._run("names", kind=kind.__name__, after=after, limit=limit)
         return [name for (name,) in found]
 
-    async def busy(self, after: str, limit: int) -> list[str]:
+    async def scopes_with_events(self, after: str, limit: int) -> list[str]:
         return [name for (name,) in await self._run("busy", after=after, limit=limit)]
 
-    async def unfinished(self, after: str, limit: int) -> list[Impact]:
+    async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
         found = await self._run("take_impacts", after=after, limit=limit)
         self._unsure = self._unsure and bool(found)
         return [codec.impact(body) for _, body in sorted(found)]
 
-    async def changed(self, after: int, limit: int) -> list[Change]:
+    async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
         found = await self._run("changed", after=after, limit=limit)
-        return [Change(position, scope) for position, scope in found]
+        return [ScopeChange(position, scope) for position, scope in found]
 
-    async def note(self, name: str) -> str | None:
+    async def get_note(self, name: str) -> str | None:
         found = await self._run("note", name=name)
         return str(found[0][0]) if found else None
 
     # --- Machines ---
 
-    async def find(
+    async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
-    ) -> list[Place]:
+    ) -> list[MachineLocation]:
         if name:
             found = await self._run("machines_named", name=name)
         elif address:
@@ -287,14 +287,14 @@ class PostgresStore:
             found = await self._run("machine_numbered", number=number)
         return [rows.place(*row) for row in found]
 
-    async def places(self, after: int, limit: int) -> list[Place]:
+    async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         return [rows.place(*row) for row in await self._run("places", after=after, limit=limit)]
 
     # --- The journal ---
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         if entity is not None:
             found = await self._run(
                 "lines_of_entity", kind=entity[0].__name__, id=entity[1],
@@ -306,15 +306,17 @@ class PostgresStore:
             found = await self._run("lines", after=after, limit=limit)
         return [rows.entry(*row) for row in found]
 
-    async def lines_of(self, operation: str, *, after: int, before: int, limit: int) -> list[Entry]:
+    async def operation_lines(
+        self, operation: str, *, after: int, before: int, limit: int
+    ) -> list[JournalEntry]:
         found = await self._run(
             "lines_of_operation", operation=operation, after=after, before=before, limit=limit
         )
         return [rows.entry(*row) for row in found]
 
-    async def latest(
+    async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
-    ) -> list[Entry]:
+    ) -> list[JournalEntry]:
         past = _LAST_NUMBER if before is None else before
         if entity is None:
             found = await self._run("latest", before=past, limit=limit)
@@ -324,7 +326,7 @@ class PostgresStore:
             )
         return [rows.entry(*row) for row in found]
 
-    async def forget(self, before: float) -> int:
+    async def drop_old_lines(self, before: float) -> int:
         return int((await self._run("forget", before=before))[0][0])
 
 

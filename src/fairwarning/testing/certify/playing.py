@@ -17,33 +17,39 @@ from fairwarning.core.commands import (
 )
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import ImpactKind
-from fairwarning.service.faults import Fault
+from fairwarning.service.faults import FaultRule
 from fairwarning.testing.certify import allowances
-from fairwarning.testing.certify.judging import check, took
-from fairwarning.testing.certify.stage import SCOPE, SET, Stage, Told, Trapped
+from fairwarning.testing.certify.judging import judge, took
+from fairwarning.testing.certify.stage import (
+    SCOPE,
+    SET,
+    CertifyEnvironment,
+    ObservedEvent,
+    TrapFailed,
+)
 from fairwarning.testing.certify.steps import (
     ME,
     STIR,
-    Announce,
-    Approves,
-    ApprovesOnce,
-    Asks,
-    Begins,
-    CallOff,
-    Ends,
-    Forget,
-    Leaves,
+    AnnounceEvent,
+    AwaitEventEnd,
+    CancelAnnouncedEvent,
+    DisableFeature,
+    ExpectApproval,
+    ExpectMachineGone,
+    ExpectNoApproval,
+    ExpectOneApproval,
+    ExpectPolls,
+    ExpectRead,
+    InjectFault,
     LosePower,
-    Misbehave,
     PowerOn,
-    Reads,
+    StartEvent,
     Step,
-    Vanishes,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CertifyOptions:
     """What is run, and what is asked of it."""
 
     command: tuple[str, ...]
@@ -52,25 +58,25 @@ class Terms:
     jobs: int = 16
 
 
-class Play:
+class TrapRun:
     """One trap with one program."""
 
-    def __init__(self, stage: Stage, terms: Terms) -> None:
+    def __init__(self, stage: CertifyEnvironment, terms: CertifyOptions) -> None:
         self._stage = stage
         self._terms = terms
-        self._told: dict[str, Told] = {}  # by the name that steps have for it
+        self._told: dict[str, ObservedEvent] = {}  # by the name that steps have for it
         self._words: list[str] = []
         self._took: list[str] = []  # from reading of an event to approving it
-        stage.rules.append(lambda: check(stage.seen))
+        stage.rules.append(lambda: judge(stage.seen))
 
     async def run(self, steps: Sequence[Step]) -> str:
         """From its first request to the last step; what was seen. Raises Trapped."""
         seen = self._stage.seen
         if not await self._stage.until(lambda: seen.polls > 0, allowances.START_SECONDS):
-            raise Trapped(_silence(seen.refused, allowances.START_SECONDS))
+            raise TrapFailed(_silence(seen.refused, allowances.START_SECONDS))
         for step in steps:
             await self._do(step)
-        check(self._stage.seen)
+        judge(self._stage.seen)
         if self._took:
             self._words.append(f"it approved {' and '.join(self._took)} after reading of it")
         return "; ".join(self._words) or "it went on asking"
@@ -85,29 +91,29 @@ class Play:
 
     async def _do(self, step: Step) -> None:  # noqa: C901  (a line each)
         match step:
-            case Announce():
+            case AnnounceEvent():
                 await self._announce(step)
-            case Asks(times):
+            case ExpectPolls(times):
                 await self._asks(times, allowances.ASK_SECONDS)
-            case Reads(event):
+            case ExpectRead(event):
                 await self._reads(self._told[event])
-            case Approves(event):
+            case ExpectApproval(event):
                 await self._approves(self._told[event])
-            case Leaves(event, seconds):
+            case ExpectNoApproval(event, seconds):
                 await self._leaves(self._told[event], seconds)
-            case ApprovesOnce(event):
+            case ExpectOneApproval(event):
                 await self._approves_once(self._told[event])
-            case Begins(event):
+            case StartEvent(event):
                 await self._begins(self._told[event])
-            case Ends(event):
+            case AwaitEventEnd(event):
                 await self._ends(self._told[event])
-            case Vanishes(event):
+            case ExpectMachineGone(event):
                 await self._vanishes(self._told[event])
-            case CallOff(event):
+            case CancelAnnouncedEvent(event):
                 await self._call_off(self._told[event])
-            case Misbehave(kind, delay):
-                await self._misbehave(Fault(kind=kind, delay_seconds=delay))
-            case Forget():
+            case InjectFault(kind, delay):
+                await self._misbehave(FaultRule(kind=kind, delay_seconds=delay))
+            case DisableFeature():
                 await self._forget()
             case LosePower(event):
                 await self._lose_power(self._told.get(event))
@@ -116,27 +122,27 @@ class Play:
 
     # --- What happens ---
 
-    async def _announce(self, step: Announce) -> None:
+    async def _announce(self, step: AnnounceEvent) -> None:
         operation = self._stage.operation()
         told = await self._stage.announce(_command(step, operation), operation)
         self._told[step.event] = told
 
-    async def _call_off(self, told: Told) -> None:
+    async def _call_off(self, told: ObservedEvent) -> None:
         try:
             await self._stage.fleet.submit(Cancel(scope=SCOPE, event=told.id))
         except Conflict:
-            raise Trapped("it approved what it should have left to others") from None
+            raise TrapFailed("it approved what it should have left to others") from None
 
-    async def _begins(self, told: Told) -> None:
+    async def _begins(self, told: ObservedEvent) -> None:
         await self._reads(told)
         await self._stage.until(lambda: bool(told.approved_by), allowances.LEAVE_SECONDS)
         await self._approve(told)
 
-    async def _approve(self, told: Told) -> None:
+    async def _approve(self, told: ObservedEvent) -> None:
         if not told.approved_by and not told.over:
             await self._stage.fleet.submit(Approve(scope=SCOPE, events=(told.id,)))
 
-    async def _misbehave(self, fault: Fault) -> None:
+    async def _misbehave(self, fault: FaultRule) -> None:
         """Until enough requests have met it; see the allowances."""
         seen, faults = self._stage.seen, self._stage.fleet.faults
         faults.put(fault)
@@ -145,7 +151,7 @@ class Play:
         for step in STIR if seen.held else ():  # a request that is held meets it when it is renewed
             await self._do(step)
         if not await self._stage.until(lambda: seen.faults > 0, allowances.ASK_SECONDS):
-            raise Trapped(_silence(Counter(), allowances.ASK_SECONDS))
+            raise TrapFailed(_silence(Counter(), allowances.ASK_SECONDS))
         met_at = time.monotonic()
 
         def enough() -> bool:
@@ -166,7 +172,7 @@ class Play:
             await self._stage.until(lambda: True, 0)
         await self._stage.fleet.submit(Poll(scope=SCOPE, actor="machine"))
 
-    async def _lose_power(self, told: Told | None) -> None:
+    async def _lose_power(self, told: ObservedEvent | None) -> None:
         if told is not None:
             await self._reads(told)
         if told is None or not told.started:
@@ -190,22 +196,24 @@ class Play:
 
             refused = seen.refused
             if not await self._stage.until(asks, seconds):
-                raise Trapped(_silence(seen.refused - refused, seconds))
+                raise TrapFailed(_silence(seen.refused - refused, seconds))
 
-    async def _reads(self, told: Told) -> None:
+    async def _reads(self, told: ObservedEvent) -> None:
         left = await self._notice_left(told)
         longest = min(allowances.ASK_SECONDS, left)
         if not await self._stage.until(lambda: told.read_at is not None, longest):
-            raise Trapped(f"it asked for nothing in {longest:.0f} s, and the notice passed unread")
+            raise TrapFailed(
+                f"it asked for nothing in {longest:.0f} s, and the notice passed unread"
+            )
 
-    async def _notice_left(self, told: Told) -> float:
+    async def _notice_left(self, told: ObservedEvent) -> float:
         """Seconds in which to read of it, or it is too late to do anything."""
         event = (await self._stage.scope()).events.get(told.id)
         if event is None or told.started:
             return allowances.ASK_SECONDS
         return event.not_before - self._stage.fleet.clock.now() - allowances.LEFT_SECONDS
 
-    async def _approves(self, told: Told) -> None:
+    async def _approves(self, told: ObservedEvent) -> None:
         await self._reads(told)
         if not self._terms.approves:
             await self._approve(told)
@@ -214,12 +222,12 @@ class Play:
         seconds = self._terms.prepare_seconds
         if not await self._stage.until(lambda: bool(told.approved_by), seconds):
             times = _times(seen.polls - asked + 1)
-            raise Trapped(
+            raise TrapFailed(
                 f"it read of its own event ({times}) and did not approve it in {seconds:g} s"
             )
         self._took.append(f"{took(told):.1f} s")
 
-    async def _leaves(self, told: Told, seconds: float) -> None:
+    async def _leaves(self, told: ObservedEvent, seconds: float) -> None:
         await self._reads(told)
         await self._stage.until(lambda: False, seconds)
         whose = "" if ME in told.resources else ", which is not its own"
@@ -227,7 +235,7 @@ class Play:
             f"it read of the event of {' and '.join(told.resources)}{whose}, and left it"
         )
 
-    async def _approves_once(self, told: Told) -> None:
+    async def _approves_once(self, told: ObservedEvent) -> None:
         await self._reads(told)
         if not await self._stage.until(lambda: bool(told.approved_by), self._terms.prepare_seconds):
             self._words.append("it did not approve, so it had nothing to repeat")
@@ -242,15 +250,17 @@ class Play:
         times = self._stage.seen.approvals - before + 1
         text = f"it approved the same event {_times(times)} in {time.monotonic() - began:.0f} s"
         if often:
-            raise Trapped(text)
+            raise TrapFailed(text)
         self._words.append(text)
 
-    async def _ends(self, told: Told) -> None:
+    async def _ends(self, told: ObservedEvent) -> None:
         if not await self._stage.until(lambda: told.over, allowances.OVER_SECONDS):
-            raise Trapped(f"its machine was not back {allowances.OVER_SECONDS:g} s after the start")
+            raise TrapFailed(
+                f"its machine was not back {allowances.OVER_SECONDS:g} s after the start"
+            )
         await self._asks(1, allowances.START_SECONDS)
 
-    async def _vanishes(self, told: Told) -> None:
+    async def _vanishes(self, told: ObservedEvent) -> None:
         await self._stage.until(lambda: told.over, allowances.OVER_SECONDS, ends=True)
         at = told.read_at or told.at
         self._words.append(f"it read of it {max(0.0, at - told.at):.1f} s after it was announced")
@@ -267,7 +277,7 @@ def _silence(refused: Counter[str], seconds: float) -> str:
     return f"in {seconds:g} s it got no document; it was refused {_times(number)} ({reason})"
 
 
-def _command(step: Announce, operation: str) -> Command:
+def _command(step: AnnounceEvent, operation: str) -> Command:
     if step.action in OF_A_SET:
         ids = tuple(int(name.rpartition("_")[2]) for name in step.machines)
         return OperateInstances(

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from rich.table import Table
 
-from fairwarning.testing.certify.judging import Verdict
+from fairwarning.testing.certify.judging import TrapResult
 
 _SILENT = (
     "It never approves: it waits for NotBefore, and keeps everybody waiting with it. "
@@ -15,19 +15,19 @@ _SILENT = (
 )
 
 
-def summary(verdicts: Sequence[Verdict]) -> str:
+def summary(verdicts: Sequence[TrapResult]) -> str:
     """In a line."""
     survived = sum(verdict.survived for verdict in verdicts)
     return f"{survived} of {len(verdicts)} traps survived"
 
 
-def notes(verdicts: Sequence[Verdict]) -> list[str]:
+def notes(verdicts: Sequence[TrapResult]) -> list[str]:
     """What is true of the program in all traps."""
     tried = [verdict for verdict in verdicts if verdict.silent is not None]
     return [_SILENT] if tried and all(verdict.silent for verdict in tried) else []
 
 
-def table(verdicts: Sequence[Verdict]) -> Table:
+def table(verdicts: Sequence[TrapResult]) -> Table:
     """A row a trap; what to do instead, where it fell in."""
     made = Table(show_lines=True)
     made.add_column("trap", no_wrap=True)
@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
     return text.replace("[", r"\[")
 
 
-def as_json(command: Sequence[str], verdicts: Sequence[Verdict]) -> str:
+def as_json(command: Sequence[str], verdicts: Sequence[TrapResult]) -> str:
     """One object, in a line."""
     return json.dumps(
         {
@@ -69,12 +69,12 @@ def as_json(command: Sequence[str], verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def badge(verdicts: Sequence[Verdict]) -> str:
+def badge(verdicts: Sequence[TrapResult]) -> str:
     """A line for a README."""
     return f"Fairwarning: {summary(verdicts)}"
 
 
-def write_junit(path: Path, verdicts: Sequence[Verdict]) -> None:
+def write_junit(path: Path, verdicts: Sequence[TrapResult]) -> None:
     """As build servers read it."""
     failed = sum(not verdict.survived for verdict in verdicts)
     suite = ET.Element(

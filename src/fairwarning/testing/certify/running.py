@@ -8,39 +8,41 @@ from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.testing.certify import allowances
-from fairwarning.testing.certify.judging import Verdict
-from fairwarning.testing.certify.playing import Play, Terms
-from fairwarning.testing.certify.stage import Stage, Trapped
+from fairwarning.testing.certify.judging import TrapResult
+from fairwarning.testing.certify.playing import CertifyOptions, TrapRun
+from fairwarning.testing.certify.stage import CertifyEnvironment, TrapFailed
 from fairwarning.testing.certify.traps import Trap
 
 _STARTING = 2  # at a time: a crowd of starts keeps what runs already from its work
 _CALM_SECONDS = 2.0  # who has not asked by then may take as long as it likes beside the others
 
 
-async def play(trap: Trap, terms: Terms, folder: Path, starting: asyncio.Semaphore) -> Verdict:
+async def play(
+    trap: Trap, terms: CertifyOptions, folder: Path, starting: asyncio.Semaphore
+) -> TrapResult:
     """One program in one trap."""
     async with AsyncExitStack() as stack:
         async with starting:
             began = time.monotonic()
-            stage = Stage(terms.command, folder, trap.name, spot=trap.spot)
+            stage = CertifyEnvironment(terms.command, folder, trap.name, spot=trap.spot)
             await stack.enter_async_context(stage.open())
             stage.start()
             await stage.until(lambda: stage.seen.polls > 0, _CALM_SECONDS, ends=True)
-        one = Play(stage, terms)
+        one = TrapRun(stage, terms)
         try:
             seen, survived = await one.run(trap.steps), True
-        except Trapped as trapped:
+        except TrapFailed as trapped:
             seen, survived = str(trapped), False
-        return Verdict(trap, survived, seen, time.monotonic() - began, one.silent)
+        return TrapResult(trap, survived, seen, time.monotonic() - began, one.silent)
 
 
 async def play_all(
-    traps: Sequence[Trap], terms: Terms, folder: Path, ended: Callable[[Verdict], None]
-) -> list[Verdict]:
+    traps: Sequence[Trap], terms: CertifyOptions, folder: Path, ended: Callable[[TrapResult], None]
+) -> list[TrapResult]:
     """All of these, `jobs` at a time; the verdicts in the order of the traps."""
     slots, starting = asyncio.Semaphore(terms.jobs), asyncio.Semaphore(_STARTING)
 
-    async def one(number: int, trap: Trap) -> Verdict:
+    async def one(number: int, trap: Trap) -> TrapResult:
         async with slots:
             verdict = await play(trap, terms, folder / str(number), starting)
         ended(verdict)
@@ -58,7 +60,7 @@ async def play_all(
 
 async def _try_out(folder: Path) -> None:
     """Whether any program at all can be run inside a machine here; raises if not."""
-    async with Stage(("true",), folder).open() as stage:
+    async with CertifyEnvironment(("true",), folder).open() as stage:
         stage.start()
         await stage.until(lambda: stage.code() is not None, allowances.START_SECONDS, ends=True)
         if stage.code():

@@ -15,13 +15,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fairwarning.cli.local import Local, Options
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Did
+from fairwarning.core.decision import FactType
 from fairwarning.core.model import Scope
 from fairwarning.guest.endpoint import VARIABLE
-from fairwarning.service import fleetfile
+from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.service.clock import RealClock
+from fairwarning.service.config import fleet_file
 from fairwarning.testing.certify.steps import ME
 
 SET = "web"
@@ -43,12 +43,12 @@ _SHOWN_CHARACTERS = 200
 _PAGE = 1000
 
 
-class Trapped(Exception):
+class TrapFailed(Exception):
     """The program did what a good handler does not; the text says what was seen."""
 
 
 @dataclass(slots=True)
-class Told:
+class ObservedEvent:
     """An event, and what became of it; moments are of the real, steady clock."""
 
     id: str
@@ -63,7 +63,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """What was seen of the program so far."""
 
     polls: int = 0
@@ -72,11 +72,11 @@ class Seen:
     faults: int = 0
     refused: Counter[str] = field(default_factory=Counter)  # requests, by reason
     disabled: int = 0
-    events: dict[str, Told] = field(default_factory=dict)  # by id
+    events: dict[str, ObservedEvent] = field(default_factory=dict)  # by id
     lines: int = 0  # of the journal
 
 
-class Stage:
+class CertifyEnvironment:
     """A service, three machines, and the program that is one of them."""
 
     def __init__(
@@ -85,9 +85,9 @@ class Stage:
         self._command = tuple(command)
         self._folder = folder
         self._trap = trap
-        fleet = fleetfile.read(_FLEET.format(priority="Spot" if spot else "Regular"))
-        self._local = Local(
-            Options(
+        fleet = fleet_file.read(_FLEET.format(priority="Spot" if spot else "Regular"))
+        self._local = ServerProcess(
+            ServerOptions(
                 data=folder / "data",
                 fleet=fleet,
                 memory=True,
@@ -98,14 +98,14 @@ class Stage:
             )
         )
         self.fleet = self._local.fleet
-        self.seen = Seen()
+        self.seen = Observations()
         self.rules: list[Callable[[], None]] = []
         """Called at every look; they raise Trapped."""
         self._program: subprocess.Popen[bytes] | None = None
         self._operations = 0
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator["Stage"]:
+    async def open(self) -> AsyncIterator["CertifyEnvironment"]:
         """Everything is up inside, and nothing is left after."""
         self._folder.mkdir(0o700)
         (self._folder / "state").mkdir()
@@ -177,20 +177,20 @@ class Stage:
         self._operations += 1
         return f"{self._trap}-{self._operations}"
 
-    async def announce(self, command: Command, operation: str) -> Told:
+    async def announce(self, command: Command, operation: str) -> ObservedEvent:
         """Submit what makes an event; the event."""
         await self._look()
         asked = self.seen.polls
         await self.fleet.submit(command)
         scope = await self.scope()
         (event,) = (one for one in scope.events.values() if one.operation == operation)
-        told = Told(event.id, event.resources, time.monotonic(), asked)
+        told = ObservedEvent(event.id, event.resources, time.monotonic(), asked)
         self.seen.events[event.id] = told
         return told
 
     async def scope(self) -> Scope:
         """The machines and their events as they are now."""
-        found = await self.fleet.read(Scope, SCOPE)
+        found = await self.fleet.reader.read(Scope, SCOPE)
         assert found is not None
         return found
 
@@ -219,7 +219,7 @@ class Stage:
             return
         asked = "" if self.seen.polls or self.seen.faults else " before it asked for anything"
         words = self.last_words()
-        raise Trapped(f"it ended with exit code {code}{asked}" + (f": {words}" if words else ""))
+        raise TrapFailed(f"it ended with exit code {code}{asked}" + (f": {words}" if words else ""))
 
     async def _look(self) -> None:
         seen, counts = self.seen, self._local.server.counts
@@ -236,15 +236,15 @@ class Stage:
             if told.read_at is None and seen.polls > told.asked:
                 told.read_at = now
 
-    def _take(self, did: Did, event: str, actor: str, now: float) -> None:
-        if did is Did.DISABLED:
+    def _take(self, did: FactType, event: str, actor: str, now: float) -> None:
+        if did is FactType.DISABLED:
             self.seen.disabled += 1
         told = self.seen.events.get(event)
         if told is None:
             return
-        if did is Did.APPROVED:
+        if did is FactType.APPROVED:
             told.approved_by, told.approved_at = actor, now
-        elif did is Did.STARTED:
+        elif did is FactType.STARTED:
             told.started = True
-        elif did in {Did.ENDED, Did.CANCELLED, Did.LAPSED}:
+        elif did in {FactType.ENDED, FactType.CANCELLED, FactType.LAPSED}:
             told.over = True

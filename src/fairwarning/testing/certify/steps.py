@@ -12,7 +12,7 @@ OTHER = "web_0"
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class AnnounceEvent:
     """Something is going to happen to machines; later steps call it by `event`."""
 
     event: str = "own"
@@ -23,28 +23,28 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class ExpectPolls:
     """Expected: it goes on asking, so many times."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class ExpectRead:
     """Expected: it reads of the event, in time."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Approves:
+class ExpectApproval:
     """Expected: it approves the event, in time."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Leaves:
+class ExpectNoApproval:
     """Expected: it reads of the event, and does not approve it."""
 
     event: str
@@ -52,42 +52,42 @@ class Leaves:
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovesOnce:
+class ExpectOneApproval:
     """Expected: it does not approve the event over and over, though it stays as it is."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Begins:
+class StartEvent:
     """The event begins: if the program does not approve it soon, an operator does."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class AwaitEventEnd:
     """Until the event is over and, if the machine went down, the program asks again."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class Vanishes:
+class ExpectMachineGone:
     """The event is over, and the machine and its program with it."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
-class CallOff:
+class CancelAnnouncedEvent:
     """The event is cancelled."""
 
     event: str
 
 
 @dataclass(frozen=True, slots=True)
-class Misbehave:
+class InjectFault:
     """The endpoint answers with a fault for a while."""
 
     kind: FaultKind
@@ -95,7 +95,7 @@ class Misbehave:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class DisableFeature:
     """Nobody asks for a day: the feature goes off, and another machine switches it on again."""
 
 
@@ -112,24 +112,24 @@ class PowerOn:
 
 
 Step = (
-    Announce
-    | Asks
-    | Reads
-    | Approves
-    | Leaves
-    | ApprovesOnce
-    | Begins
-    | Ends
-    | Vanishes
-    | CallOff
-    | Misbehave
-    | Forget
+    AnnounceEvent
+    | ExpectPolls
+    | ExpectRead
+    | ExpectApproval
+    | ExpectNoApproval
+    | ExpectOneApproval
+    | StartEvent
+    | AwaitEventEnd
+    | ExpectMachineGone
+    | CancelAnnouncedEvent
+    | InjectFault
+    | DisableFeature
     | LosePower
     | PowerOn
 )
 
 STIR: tuple[Step, ...] = (
-    Announce("stir", action=Maintain, machines=(OTHER,), kind=ImpactKind.FREEZE),
-    CallOff("stir"),
+    AnnounceEvent("stir", action=Maintain, machines=(OTHER,), kind=ImpactKind.FREEZE),
+    CancelAnnouncedEvent("stir"),
 )
 """The document is another twice, and then as before: its number has grown by two."""

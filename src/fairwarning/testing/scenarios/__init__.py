@@ -4,15 +4,15 @@
 `expectations`. The files beside these are the scenarios that ship.
 """
 
-from fairwarning.testing.scenarios.play import Difference, Progress, Verdict, play
-from fairwarning.testing.scenarios.scenario import Scenario, Step, find, read, shipped
+from fairwarning.testing.scenarios.play import Difference, ScenarioProgress, ScenarioResult, play
+from fairwarning.testing.scenarios.scenario import Scenario, ScenarioStep, find, read, shipped
 
 __all__ = [
     "Difference",
-    "Progress",
     "Scenario",
-    "Step",
-    "Verdict",
+    "ScenarioProgress",
+    "ScenarioResult",
+    "ScenarioStep",
     "find",
     "play",
     "read",

@@ -7,19 +7,19 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event
+from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Given, Read
 from fairwarning.service.faults import DELAY_MAX_SECONDS, FaultKind
-from fairwarning.service.fleetvalues import MODEL, SCALE_SET, Given, Read, Wrong
-from fairwarning.testing.cloud import Machine, Operation, ScaleSet
+from fairwarning.testing.cloud import MachineHandle, OperationHandle, ScaleSetHandle
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
-from fairwarning.testing.scenarios.stage import Stage, poll
+from fairwarning.testing.scenarios.stage import ScenarioStage, poll
 
-Act = Callable[[Stage, Given], Iterable[Operation]]
+Act = Callable[[ScenarioStage, Given], Iterable[OperationHandle]]
 """Does it; the operations that it asked for."""
 
 
 @record
-class Action:
+class ScenarioAction:
     """One word: what it does, and which keys go with it."""
 
     act: Act
@@ -36,7 +36,9 @@ def _at_most(seconds: float) -> Read:
     def take(value: object) -> int:
         given = values.moment(value)
         if given > seconds:
-            raise Wrong(f"must be at most {values.spelled(seconds)!r}, not {values.shown(value)}")
+            raise FleetFileError(
+                f"must be at most {values.spelled(seconds)!r}, not {values.shown(value)}"
+            )
         return given
 
     return take
@@ -61,13 +63,13 @@ _NAMED: dict[str, Read] = {"rollout": values.name}
 # --- Machines -----------------------------------------------------------------------------------
 
 
-def _machines(stage: Stage, given: Given) -> list[Machine]:
+def _machines(stage: ScenarioStage, given: Given) -> list[MachineHandle]:
     return [stage.machine(name) for name in given.get("machine", ())]
 
 
-def _each(do: Callable[[Machine, Given], Operation], **more: Read) -> Action:
+def _each(do: Callable[[MachineHandle, Given], OperationHandle], **more: Read) -> ScenarioAction:
     """Done to each of the machines."""
-    return Action(
+    return ScenarioAction(
         act=lambda stage, given: [do(machine, given) for machine in _machines(stage, given)],
         keys={"machine": values.one_or_more, **more},
         needs=("machine",),
@@ -75,11 +77,11 @@ def _each(do: Callable[[Machine, Given], Operation], **more: Read) -> Action:
     )
 
 
-def _degrade(machine: Machine, given: Given) -> Operation:
+def _degrade(machine: MachineHandle, given: Given) -> OperationHandle:
     return machine.degrade(given["ahead"] / (24 * 3600) if "ahead" in given else None)
 
 
-def _events(stage: Stage, names: Iterable[str]) -> list[Event]:
+def _events(stage: ScenarioStage, names: Iterable[str]) -> list[Event]:
     """What is announced for these machines, each event once."""
     found = {event.id: event for name in names for event in stage.machine(name).events}
     if not found:
@@ -87,19 +89,19 @@ def _events(stage: Stage, names: Iterable[str]) -> list[Event]:
     return list(found.values())
 
 
-def _approve(stage: Stage, given: Given) -> Iterable[Operation]:
+def _approve(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
     for name in given["machine"]:
         stage.machine(name).approve(*_events(stage, given.get("of", (name,))))
     return ()
 
 
-def _cancel(stage: Stage, given: Given) -> Iterable[Operation]:
+def _cancel(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
     for event in _events(stage, given["machine"]):
         stage.cloud.cancel(event)
     return ()
 
 
-def _poll(stage: Stage, given: Given) -> Iterable[Operation]:
+def _poll(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
     for machine in _machines(stage, given):
         poll(machine, given.get("version", NEWEST))
         stage.asks(machine)
@@ -109,38 +111,40 @@ def _poll(stage: Stage, given: Given) -> Iterable[Operation]:
 # --- Sets ---------------------------------------------------------------------------------------
 
 
-def _delete(stage: Stage, given: Given) -> Iterable[Operation]:
+def _delete(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
     if "set" not in given:
         return [machine.delete() for machine in _machines(stage, given)]
     return [stage.scale_set(given["set"]).delete(*given.get("instances", ()))]
 
 
-def _of_set(do: Callable[[ScaleSet, Given], None], *needs: str, **more: Read) -> Action:
+def _of_set(
+    do: Callable[[ScaleSetHandle, Given], None], *needs: str, **more: Read
+) -> ScenarioAction:
     """Done to a scale set."""
 
-    def act(stage: Stage, given: Given) -> Iterable[Operation]:
+    def act(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
         do(stage.scale_set(given["set"]), given)
         return ()
 
-    return Action(act=act, keys=_ONE | more, needs=("set", *needs))
+    return ScenarioAction(act=act, keys=_ONE | more, needs=("set", *needs))
 
 
-def _update(scale_set: ScaleSet, given: Given) -> None:
+def _update(scale_set: ScaleSetHandle, given: Given) -> None:
     scale_set.update(**{key: value for key, value in given.items() if key in MODEL})
 
 
-def _upgrade(scale_set: ScaleSet, given: Given) -> None:
+def _upgrade(scale_set: ScaleSetHandle, given: Given) -> None:
     scale_set.upgrade(*given.get("instances", ()))
 
 
-def _protect(scale_set: ScaleSet, given: Given) -> None:
+def _protect(scale_set: ScaleSetHandle, given: Given) -> None:
     scale_set.protect(*given["instances"], protected=given.get("protected", True))
 
 
 # --- Rollouts and faults ------------------------------------------------------------------------
 
 
-def _rollout(stage: Stage, given: Given) -> Iterable[Operation]:
+def _rollout(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
     sets = [stage.scale_set(name) for name in given.get("set", ())]
     stage.rollouts[given["rollout"]] = stage.cloud.rollout(
         *_machines(stage, given),
@@ -153,16 +157,16 @@ def _rollout(stage: Stage, given: Given) -> Iterable[Operation]:
     return ()
 
 
-def _to_rollout(do: Callable[[Stage, str], None]) -> Action:
-    def act(stage: Stage, given: Given) -> Iterable[Operation]:
+def _to_rollout(do: Callable[[ScenarioStage, str], None]) -> ScenarioAction:
+    def act(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
         do(stage, given["rollout"])
         return ()
 
-    return Action(act=act, keys=_NAMED, needs=("rollout",))
+    return ScenarioAction(act=act, keys=_NAMED, needs=("rollout",))
 
 
-def _fault(stage: Stage, given: Given) -> Iterable[Operation]:
-    targets: list[Machine | None] = [*_machines(stage, given)]
+def _fault(stage: ScenarioStage, given: Given) -> Iterable[OperationHandle]:
+    targets: list[MachineHandle | None] = [*_machines(stage, given)]
     for machine in targets or [None]:
         stage.cloud.fault(
             given["kind"],
@@ -174,12 +178,12 @@ def _fault(stage: Stage, given: Given) -> Iterable[Operation]:
     return ()
 
 
-def _clear_faults(stage: Stage, _: Given) -> Iterable[Operation]:
+def _clear_faults(stage: ScenarioStage, _: Given) -> Iterable[OperationHandle]:
     stage.cloud.clear_faults()
     return ()
 
 
-ACTIONS: dict[str, Action] = {
+ACTIONS: dict[str, ScenarioAction] = {
     # What users do.
     "restart": _each(lambda machine, _: machine.restart()),
     "redeploy": _each(lambda machine, _: machine.redeploy()),
@@ -187,13 +191,13 @@ ACTIONS: dict[str, Action] = {
     "stop": _each(lambda machine, _: machine.stop()),
     "start": _each(lambda machine, _: machine.start()),
     "deallocate": _each(lambda machine, _: machine.deallocate()),
-    "delete": Action(
+    "delete": ScenarioAction(
         act=_delete,
         keys={"machine": values.one_or_more, "instances": values.instances, **_ONE},
         either=("machine", "set"),
         begins=True,
     ),
-    "scale": Action(
+    "scale": ScenarioAction(
         act=lambda stage, given: [stage.scale_set(given["set"]).scale(given["capacity"])],
         keys={"capacity": SCALE_SET["capacity"], **_ONE},
         needs=("set", "capacity"),
@@ -217,8 +221,8 @@ ACTIONS: dict[str, Action] = {
     "recommend": _each(lambda machine, _: machine.recommend()),
     "fail": _each(lambda machine, _: machine.fail()),
     "degrade": _each(_degrade, ahead=_at_most(limits.DEGRADE_MAX_SECONDS)),
-    "cancel": Action(act=_cancel, keys={"machine": values.one_or_more}, needs=("machine",)),
-    "rollout": Action(
+    "cancel": ScenarioAction(act=_cancel, keys={"machine": values.one_or_more}, needs=("machine",)),
+    "rollout": ScenarioAction(
         act=_rollout,
         keys={
             "machine": values.one_or_more,
@@ -235,17 +239,17 @@ ACTIONS: dict[str, Action] = {
     "resume": _to_rollout(lambda stage, name: stage.rollout(name).resume()),
     "abort": _to_rollout(lambda stage, name: stage.rollout(name).abort()),
     # What machines do, and what goes wrong.
-    "approve": Action(
+    "approve": ScenarioAction(
         act=_approve,
         keys={"machine": values.one_or_more, "of": values.one_or_more},
         needs=("machine",),
     ),
-    "poll": Action(
+    "poll": ScenarioAction(
         act=_poll,
         keys={"machine": values.one_or_more, "version": values.version},
         needs=("machine",),
     ),
-    "fault": Action(
+    "fault": ScenarioAction(
         act=_fault,
         keys={
             "machine": values.one_or_more,
@@ -256,5 +260,5 @@ ACTIONS: dict[str, Action] = {
         },
         needs=("kind",),
     ),
-    "clear_faults": Action(act=_clear_faults, keys={}),
+    "clear_faults": ScenarioAction(act=_clear_faults, keys={}),
 }

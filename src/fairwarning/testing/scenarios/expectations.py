@@ -7,11 +7,11 @@ from fairwarning.core.errors import NotFound
 from fairwarning.core.model import ImpactKind, OperationStatus, Power, RolloutStatus
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
-from fairwarning.service.fleetvalues import Read, Wrong, at, table
-from fairwarning.testing.cloud import Machine
+from fairwarning.service.config.values import FleetFileError, Read, at, table
+from fairwarning.testing.cloud import MachineHandle
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
-from fairwarning.testing.scenarios.stage import ANSWERS, Stage, poll
+from fairwarning.testing.scenarios.stage import ANSWERS, ScenarioStage, poll
 
 _TIMES = frozenset({"not_before", "duration"})  # seconds, shown as scenarios write them
 
@@ -27,7 +27,7 @@ class Expectation:
 
 
 @record
-class Miss:
+class UnmetExpectation:
     """What does not hold: of which subject, which key, and what was found instead."""
 
     name: str
@@ -80,29 +80,29 @@ def read(raw: object) -> tuple[Expectation, ...]:
         with at(str(number)):
             found.append(_read(one, f"expect, {number}"))
     if not found:
-        raise Wrong("must expect something")
+        raise FleetFileError("must expect something")
     return tuple(found)
 
 
 def _read(raw: object, place: str) -> Expectation:
     if not isinstance(raw, dict):
         what = "a table such as { machine = 'web', events = 0 }"
-        raise Wrong(f"must be {what}, not {values.shown(raw)}")
+        raise FleetFileError(f"must be {what}, not {values.shown(raw)}")
     subjects = [subject for subject in SUBJECTS if subject in raw]
     if len(subjects) != 1:
-        raise Wrong(f"must be about exactly one of {', '.join(SUBJECTS)}")
+        raise FleetFileError(f"must be about exactly one of {', '.join(SUBJECTS)}")
     (subject,) = subjects
     given = table(raw, {subject: values.one_or_more, **SUBJECTS[subject]}, subject)
     names = given.pop(subject)
     if not given.keys() - _NOTHING_EXPECTED:
-        raise Wrong(f"must expect something: {', '.join(SUBJECTS[subject])}")
+        raise FleetFileError(f"must expect something: {', '.join(SUBJECTS[subject])}")
     return Expectation(subject=subject, names=names, wanted=given, place=place)
 
 
 # --- Looking ------------------------------------------------------------------------------------
 
 
-def miss(stage: Stage, expectation: Expectation) -> Miss | None:
+def miss(stage: ScenarioStage, expectation: Expectation) -> UnmetExpectation | None:
     """The first thing that does not hold, if any."""
     look = _LOOKS[expectation.subject]
     for name in expectation.names:
@@ -110,7 +110,9 @@ def miss(stage: Stage, expectation: Expectation) -> Miss | None:
             found = look(stage, name, expectation.wanted)
         except NotFound as error:
             key, value = next(iter(expectation.wanted.items()))
-            found = Miss(name=name, key=key, expected=_told(key, value), found=error.message)
+            found = UnmetExpectation(
+                name=name, key=key, expected=_told(key, value), found=error.message
+            )
         if found:
             return found
     return None
@@ -122,20 +124,26 @@ def _told(key: str, value: object) -> str:
     return values.shown(value)
 
 
-def _differs(name: str, wanted: Mapping[str, Any], found: Mapping[str, object]) -> list[Miss]:
+def _differs(
+    name: str, wanted: Mapping[str, Any], found: Mapping[str, object]
+) -> list[UnmetExpectation]:
     """What is wanted and was found otherwise, in the order of the file."""
     return [
-        Miss(name=name, key=key, expected=_told(key, value), found=_told(key, found[key]))
+        UnmetExpectation(
+            name=name, key=key, expected=_told(key, value), found=_told(key, found[key])
+        )
         for key, value in wanted.items()
         if key in found and found[key] != value
     ]
 
 
-def _first(name: str, wanted: Mapping[str, Any], found: Mapping[str, object]) -> Miss | None:
+def _first(
+    name: str, wanted: Mapping[str, Any], found: Mapping[str, object]
+) -> UnmetExpectation | None:
     return next(iter(_differs(name, wanted, found)), None)
 
 
-def _machine(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
+def _machine(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
     machine = stage.machine(name)
     gone = not machine.exists
     state = {
@@ -149,7 +157,9 @@ def _machine(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
     )
 
 
-def _event(stage: Stage, machine: Machine, wanted: Mapping[str, Any]) -> Miss | None:
+def _event(
+    stage: ScenarioStage, machine: MachineHandle, wanted: Mapping[str, Any]
+) -> UnmetExpectation | None:
     """Whether one of the events announced for it is as wanted; else how the nearest differs."""
     asked = {key: value for key, value in wanted.items() if key in _EVENT}
     if not asked:
@@ -158,7 +168,7 @@ def _event(stage: Stage, machine: Machine, wanted: Mapping[str, Any]) -> Miss | 
     if not events:
         key, value = next(iter(asked.items()))
         found = "nothing is announced for it"
-        return Miss(name=machine.name, key=key, expected=_told(key, value), found=found)
+        return UnmetExpectation(name=machine.name, key=key, expected=_told(key, value), found=found)
     label = asked.get("event", "")
     misses = {one.id: _differs(machine.name, asked, _seen(stage, one, label)) for one in events}
     nearest = min(misses, key=lambda one: len(misses[one]))
@@ -167,7 +177,7 @@ def _event(stage: Stage, machine: Machine, wanted: Mapping[str, Any]) -> Miss | 
     return next(iter(misses[nearest]), None)
 
 
-def _seen(stage: Stage, event: Event, label: str) -> dict[str, object]:
+def _seen(stage: ScenarioStage, event: Event, label: str) -> dict[str, object]:
     """An event as expectations have it. A name that no event has had yet fits any."""
     known = {one: name for name, one in stage.events.items()}
     at_seconds = stage.since(event.not_before.timestamp()) if event.not_before else ""
@@ -184,7 +194,7 @@ def _seen(stage: Stage, event: Event, label: str) -> dict[str, object]:
     }
 
 
-def _document(machine: Machine, wanted: Mapping[str, Any]) -> Miss | None:
+def _document(machine: MachineHandle, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
     """What it reads, if that is wanted: to look is a poll."""
     key = next((key for key in wanted if key in {"sees", "incarnation", "answer"}), "")
     if not key:
@@ -192,12 +202,14 @@ def _document(machine: Machine, wanted: Mapping[str, Any]) -> Miss | None:
     answer, document = poll(machine, wanted.get("version", NEWEST))
     if answer != wanted.get("answer", "document"):
         told = _told(key, wanted[key])
-        return Miss(name=machine.name, key=key, expected=told, found=f"its poll met: {answer}")
+        return UnmetExpectation(
+            name=machine.name, key=key, expected=told, found=f"its poll met: {answer}"
+        )
     sees = tuple(str(event.type) for event in document.events)
     return _first(machine.name, wanted, {"sees": sees, "incarnation": document.incarnation})
 
 
-def _set(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
+def _set(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
     try:
         scale_set = stage.scale_set(name)
     except NotFound:
@@ -206,20 +218,22 @@ def _set(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
     return _first(name, wanted, {"gone": False, "machines": machines})
 
 
-def _rollout(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
+def _rollout(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
     state = stage.rollout(name).state
     counts = {key: getattr(state, key) for key in ("machines", "done", "failed", "skipped")}
     return _first(name, wanted, {"status": state.status.value, **counts})
 
 
-def _operation(stage: Stage, name: str, wanted: Mapping[str, Any]) -> Miss | None:
+def _operation(
+    stage: ScenarioStage, name: str, wanted: Mapping[str, Any]
+) -> UnmetExpectation | None:
     for operation in stage.operation(name):
         if found := _first(name, wanted, {"status": operation.status}):
             return found
     return None
 
 
-_LOOKS: dict[str, Callable[[Stage, str, Mapping[str, Any]], Miss | None]] = {
+_LOOKS: dict[str, Callable[[ScenarioStage, str, Mapping[str, Any]], UnmetExpectation | None]] = {
     "machine": _machine,
     "set": _set,
     "rollout": _rollout,

@@ -7,14 +7,14 @@ from typing import Any
 
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
-from fairwarning.service import fleetfile
-from fairwarning.service.fleetvalues import Wrong, at
+from fairwarning.service.config import fleet_file
+from fairwarning.service.config.values import FleetFileError, at
 from fairwarning.testing.cloud import toml
 
 _CLOUD = ("cloud", "metadata", "arm", "console")  # of the fleet: what holds from the beginning
 
 
-class Names:
+class ScenarioNames:
     """The fleet, as fleet files' texts, and what there is in it; then what steps begin."""
 
     def __init__(self, fleet: Mapping[str, Any], silent: Iterable[str]) -> None:
@@ -22,9 +22,9 @@ class Names:
         with at("fleet"):
             text = _text(fleet)
         try:
-            commands = fleetfile.read(text, "fleet").commands
+            commands = fleet_file.read(text, "fleet").commands
         except Refused as refused:
-            raise Wrong(refused.message) from None
+            raise FleetFileError(refused.message) from None
         sets = [one.set for one in commands if isinstance(one, CreateSet)]
         scopes = [one for one in commands if not isinstance(one, CreateSet)]
         self._known: dict[str, list[str]] = {
@@ -45,7 +45,7 @@ class Names:
     def begin(self, kind: str, name: str) -> None:
         """A step calls something so from now on."""
         if name in self._known[kind]:
-            raise Wrong(f"an earlier step has a {kind} {name!r} already")
+            raise FleetFileError(f"an earlier step has a {kind} {name!r} already")
         self._known[kind].append(name)
 
     def check(self, given: Mapping[str, Any]) -> None:
@@ -64,7 +64,7 @@ def _check(kind: str, name: str, known: Iterable[str]) -> None:
         return
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known) or 'none'}"
-    raise Wrong(f"there is no {kind} {name!r}; {hint}")
+    raise FleetFileError(f"there is no {kind} {name!r}; {hint}")
 
 
 def _text(fleet: Mapping[str, Any]) -> str:

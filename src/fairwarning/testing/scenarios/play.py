@@ -15,8 +15,8 @@ from fairwarning.core.record import record
 from fairwarning.core.times import parse_date
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
-from fairwarning.testing.scenarios.scenario import Scenario, Step
-from fairwarning.testing.scenarios.stage import Stage
+from fairwarning.testing.scenarios.scenario import Scenario, ScenarioStep
+from fairwarning.testing.scenarios.stage import ScenarioStage
 
 _JOURNAL_LINES = 12  # that a difference shows
 _TICK_SECONDS = 0.1  # real ones, at least, between two moves of time
@@ -24,11 +24,11 @@ RATE_MAX = 1_000_000.0
 
 
 @record
-class Progress:
+class ScenarioProgress:
     """How far it is: before each step, and as real time passes."""
 
     scenario: Scenario
-    step: Step  # the one that comes next
+    step: ScenarioStep  # the one that comes next
     seconds: int  # of virtual time
 
     @property
@@ -37,14 +37,14 @@ class Progress:
         return values.spelled(self.seconds)
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[ScenarioProgress], None]
 
 
 @record
 class Difference:
     """The first thing that was not as the scenario says."""
 
-    step: Step
+    step: ScenarioStep
     place: str  # in the file
     expected: str
     found: str
@@ -63,7 +63,7 @@ class Difference:
 
 
 @record
-class Verdict:
+class ScenarioResult:
     """What came of it."""
 
     scenario: Scenario
@@ -88,24 +88,24 @@ class Verdict:
 
 def play(
     scenario: Scenario, report: Report | None = None, *, real: bool = False, rate: float = 1.0
-) -> Verdict:
+) -> ScenarioResult:
     """Play it as fast as may be; if `real`, in real time, or `rate` times as fast."""
     if not 0 < rate <= RATE_MAX:
         raise Refused("BadRate", f"rate must be above 0 and at most {RATE_MAX:g}, not {rate:g}")
     began = time.monotonic()
     done, difference = 0, None
-    with Stage(scenario.cloud, scenario.fleet, scenario.silent) as stage:
+    with ScenarioStage(scenario.cloud, scenario.fleet, scenario.silent) as stage:
         pace = _Pace(stage, rate if real else 0.0)
         for step in scenario.steps:
             for seconds in pace.until(step.at_seconds):
                 if report:
-                    report(Progress(scenario=scenario, step=step, seconds=seconds))
+                    report(ScenarioProgress(scenario=scenario, step=step, seconds=seconds))
             difference = _difference(stage, scenario, step)
             if difference:
                 break
             done += 1
         seconds = stage.seconds
-    return Verdict(
+    return ScenarioResult(
         scenario=scenario,
         done=done,
         seconds=seconds,
@@ -117,7 +117,7 @@ def play(
 class _Pace:
     """Lets a stage's time pass: at once, or at a multiple of real time."""
 
-    def __init__(self, stage: Stage, rate: float) -> None:
+    def __init__(self, stage: ScenarioStage, rate: float) -> None:
         self._stage = stage
         self._rate = rate  # 0: at once
         self._tick = max(1, ceil(rate * _TICK_SECONDS))
@@ -138,7 +138,7 @@ class _Pace:
 # --- One step -----------------------------------------------------------------------------------
 
 
-def _difference(stage: Stage, scenario: Scenario, step: Step) -> Difference | None:
+def _difference(stage: ScenarioStage, scenario: Scenario, step: ScenarioStep) -> Difference | None:
     """Do or look at it, and tell what was not as it should be."""
     if step.do:
         return _done(stage, scenario, step)
@@ -151,7 +151,7 @@ def _difference(stage: Stage, scenario: Scenario, step: Step) -> Difference | No
     return None
 
 
-def _done(stage: Stage, scenario: Scenario, step: Step) -> Difference | None:
+def _done(stage: ScenarioStage, scenario: Scenario, step: ScenarioStep) -> Difference | None:
     wanted = f"refused: {step.refused}" if step.refused else "accepted"
     try:
         operations = ACTIONS[step.do].act(stage, step.given)
@@ -171,7 +171,7 @@ def _done(stage: Stage, scenario: Scenario, step: Step) -> Difference | None:
 
 
 def _told(
-    stage: Stage, step: Step, place: str, difference: tuple[str, str], machine: str
+    stage: ScenarioStage, step: ScenarioStep, place: str, difference: tuple[str, str], machine: str
 ) -> Difference:
     expected, found = difference
     lines = stage.cloud.journal().splitlines()  # before the machine is made to ask
@@ -185,7 +185,7 @@ def _told(
     )
 
 
-def _document(stage: Stage, name: str) -> tuple[str, ...]:
+def _document(stage: ScenarioStage, name: str) -> tuple[str, ...]:
     try:
         read = stage.machine(name).document()
     except (FairwarningError, ValueError) as error:
@@ -194,7 +194,7 @@ def _document(stage: Stage, name: str) -> tuple[str, ...]:
     return (f"DocumentIncarnation {read['DocumentIncarnation']}", *events)
 
 
-def _dated(stage: Stage, line: str) -> str:
+def _dated(stage: ScenarioStage, line: str) -> str:
     """A line of the journal with the time as the scenario has it."""
     moment, _, told = line.partition(" ")
     return f"{values.spelled(stage.since(parse_date(moment))):>8}  {told}"

@@ -12,18 +12,18 @@ from typing import Any
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.record import changed, record
-from fairwarning.service.fleetvalues import Given, Wrong, at, parsed, table, tables
+from fairwarning.service.config.values import FleetFileError, Given, at, parsed, table, tables
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
-from fairwarning.testing.scenarios.names import Names
+from fairwarning.testing.scenarios.names import ScenarioNames
 
 _SUFFIX = ".toml"
 _STEP = re.compile(r"^[ \t]*\[\[[ \t]*step[ \t]*\]\]", re.MULTILINE)
 
 
 @record
-class Step:
+class ScenarioStep:
     """One line of the timeline: something is done, or something is expected."""
 
     number: int
@@ -55,7 +55,7 @@ def _place(number: int, line: int) -> str:
     return f"step {number} (line {line})" if line else f"step {number}"
 
 
-def _whom(step: Step) -> list[str]:
+def _whom(step: ScenarioStep) -> list[str]:
     whom = (step.given.get(key, ()) for key in ("machine", "set", "rollout"))
     return [name for one in whom for name in ([one] if isinstance(one, str) else one)]
 
@@ -75,7 +75,7 @@ class Scenario:
     cloud: str = ""  # this and the next two are fleet files' texts
     fleet: str = ""
     silent: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScenarioStep, ...] = ()
 
     @property
     def seconds(self) -> int:
@@ -118,7 +118,7 @@ def read(text: str, source: str = "scenario") -> Scenario:
     """
     try:
         given = table(parsed(text), _FILE, "fleet", "step")
-        names = Names(given["fleet"], given.get("silent", ()))
+        names = ScenarioNames(given["fleet"], given.get("silent", ()))
         return Scenario(
             name=given.get("name", Path(source).stem),
             source=source,
@@ -129,13 +129,13 @@ def read(text: str, source: str = "scenario") -> Scenario:
             silent=names.silent,
             steps=tuple(_steps(text, given["step"], names)),
         )
-    except Wrong as wrong:
+    except FleetFileError as wrong:
         raise Refused("BadScenario", f"{source}: {wrong.message}") from None
 
 
 def _fleet(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Wrong(f"must be a table, as a fleet file is one, not {values.shown(value)}")
+        raise FleetFileError(f"must be a table, as a fleet file is one, not {values.shown(value)}")
     return value
 
 
@@ -155,9 +155,9 @@ _DO = {"do": values.one_of(ACTIONS), "refused": values.name}
 _AS = {"as": values.name}
 
 
-def _steps(text: str, raw: list[object], names: Names) -> Iterator[Step]:
+def _steps(text: str, raw: list[object], names: ScenarioNames) -> Iterator[ScenarioStep]:
     if not raw:
-        raise Wrong("step is missing")
+        raise FleetFileError("step is missing")
     lines = [text.count("\n", 0, found.start()) + 1 for found in _STEP.finditer(text)]
     if len(lines) != len(raw):  # written some other way that TOML allows
         lines = [0] * len(raw)
@@ -166,20 +166,22 @@ def _steps(text: str, raw: list[object], names: Names) -> Iterator[Step]:
         with at(_place(number, line)):
             given = _given(one)
             now = _moment(given.pop("at", now), now)
-            yield _step(Step(number=number, line=line, at_seconds=now), given, names)
+            yield _step(ScenarioStep(number=number, line=line, at_seconds=now), given, names)
 
 
 def _moment(wanted: int, now: int) -> int:
     if wanted < now:
         with at("at"):
-            raise Wrong(f"must not be before {values.spelled(now)!r}, when the step before it is")
+            raise FleetFileError(
+                f"must not be before {values.spelled(now)!r}, when the step before it is"
+            )
     return wanted
 
 
 def _given(raw: object) -> Given:
     """The keys of a step: which may be there, its word decides."""
     if not isinstance(raw, dict) or ("do" in raw) == ("expect" in raw):
-        raise Wrong("must be a table with either do or expect")
+        raise FleetFileError("must be a table with either do or expect")
     if "expect" in raw:
         return table(raw, {**_COMMON, "expect": expectations.read})
     with at("do"):
@@ -187,13 +189,13 @@ def _given(raw: object) -> Given:
     named = _AS if action.begins else {}
     given = table(raw, {**_COMMON, **_DO, **named, **action.keys}, *action.needs)
     if action.either and len(given.keys() & set(action.either)) != 1:
-        raise Wrong(f"must have exactly one of {', '.join(action.either)}")
+        raise FleetFileError(f"must have exactly one of {', '.join(action.either)}")
     if "instances" in given and "set" not in given:
-        raise Wrong("instances are those of a set: set is missing")
+        raise FleetFileError("instances are those of a set: set is missing")
     return given
 
 
-def _step(step: Step, given: Given, names: Names) -> Step:
+def _step(step: ScenarioStep, given: Given, names: ScenarioNames) -> ScenarioStep:
     note, expect, do = given.pop("note", ""), given.pop("expect", ()), given.pop("do", "")
     label, refused = given.pop("as", ""), given.pop("refused", "")
     for one in expect:

@@ -6,7 +6,13 @@ from typing import Self
 
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.guest.events import Document, Unreadable, read
-from fairwarning.testing.cloud import Cloud, Machine, Operation, Rollout, ScaleSet
+from fairwarning.testing.cloud import (
+    Cloud,
+    MachineHandle,
+    OperationHandle,
+    RolloutHandle,
+    ScaleSetHandle,
+)
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.service import ask
 
@@ -16,14 +22,14 @@ ANSWERS = ("document", "empty", "unreadable", "none", "400", "404", "410", "429"
 _ASK_SECONDS = 12 * 3600  # machines go on asking: a day of silence would switch the feature off
 
 
-class Stage:
+class ScenarioStage:
     """Up from the beginning; `with` ends it."""
 
     def __init__(self, cloud: str, fleet: str, silent: str) -> None:
         """`cloud`, `fleet` and `silent` are fleet files' texts; machines of the last never ask."""
         self.cloud = Cloud(cloud)
-        self.rollouts: dict[str, Rollout] = {}
-        self.operations: dict[str, list[Operation]] = {}
+        self.rollouts: dict[str, RolloutHandle] = {}
+        self.operations: dict[str, list[OperationHandle]] = {}
         self.events: dict[str, str] = {}  # ids, by the names that expectations give them
         self.seconds = 0  # since the beginning
         self._began = int(self.cloud.now.timestamp())
@@ -49,23 +55,23 @@ class Stage:
 
     # --- What has a name ---
 
-    def machine(self, name: str) -> Machine:
+    def machine(self, name: str) -> MachineHandle:
         """The machine of this name, also when it is gone."""
         if name not in self._known:
             self._known[name] = self.cloud.find(name)
         return self._known[name]
 
-    def scale_set(self, name: str) -> ScaleSet:
+    def scale_set(self, name: str) -> ScaleSetHandle:
         """The scale set of this name."""
         return self.cloud.find_set(name)
 
-    def rollout(self, name: str) -> Rollout:
+    def rollout(self, name: str) -> RolloutHandle:
         """The rollout that a step called so."""
         if name not in self.rollouts:
             raise NotFound("UnknownRollout", f"the rollout {name!r} was refused, so there is none")
         return self.rollouts[name]
 
-    def operation(self, name: str) -> list[Operation]:
+    def operation(self, name: str) -> list[OperationHandle]:
         """The operations that a step called so: one for each of its machines."""
         if name not in self.operations:
             raise NotFound("UnknownOperation", f"{name!r} was refused, so there is no operation")
@@ -82,7 +88,7 @@ class Stage:
             if goal == self._asked + _ASK_SECONDS:
                 self._ask()
 
-    def asks(self, machine: Machine) -> None:
+    def asks(self, machine: MachineHandle) -> None:
         """It has asked for its events, and goes on asking."""
         if machine not in self._asking:
             self._asking.append(machine)
@@ -99,7 +105,7 @@ class Stage:
         return int(epoch_seconds) - self._began
 
 
-def poll(machine: Machine, version: str = NEWEST) -> tuple[str, Document]:
+def poll(machine: MachineHandle, version: str = NEWEST) -> tuple[str, Document]:
     """What a machine that asks is answered, over HTTP: one of `ANSWERS`, and the document."""
     nothing = Document()
     try:

@@ -7,7 +7,7 @@ from fairwarning.core import checks, limits, times
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.errors import Refused
 from fairwarning.core.record import Check
-from fairwarning.service.fleetvalues import Read, Wrong
+from fairwarning.service.config.values import FleetFileError, Read
 
 LONGEST_SECONDS = 366 * 24 * 3600
 """No moment of a scenario is later."""
@@ -53,7 +53,7 @@ def moment(value: object) -> int:
             seconds = -1
     if not 0 <= seconds <= LONGEST_SECONDS:
         what = "a time such as '30s', '1m30s', '2h', '6d' or 'PT15M', up to '366d'"
-        raise Wrong(f"must be {what}, not {shown(value)}")
+        raise FleetFileError(f"must be {what}, not {shown(value)}")
     return seconds
 
 
@@ -71,7 +71,7 @@ def checked(check: Check) -> Read:
 
     def take(value: object) -> object:
         if allowed := check(value):
-            raise Wrong(f"must be {allowed}, not {shown(value)}")
+            raise FleetFileError(f"must be {allowed}, not {shown(value)}")
         return value
 
     return take
@@ -80,7 +80,7 @@ def checked(check: Check) -> Read:
 def flag(value: object) -> bool:
     """True or false."""
     if not isinstance(value, bool):
-        raise Wrong(f"must be true or false, not {shown(value)}")
+        raise FleetFileError(f"must be true or false, not {shown(value)}")
     return value
 
 
@@ -91,7 +91,7 @@ def one_of(words: Iterable[str]) -> Read:
     def take(value: object) -> str:
         if isinstance(value, str) and value in known:
             return value
-        raise Wrong(f"must be one of {', '.join(known)}, not {shown(value)}")
+        raise FleetFileError(f"must be one of {', '.join(known)}, not {shown(value)}")
 
     return take
 
@@ -102,7 +102,7 @@ def list_of(read: Read, least: int = 0) -> Read:
     def take(value: object) -> tuple[object, ...]:
         if not isinstance(value, list) or len(value) < least:
             some = " that is not empty" if least else ""
-            raise Wrong(f"must be an array{some}, not {shown(value)}")
+            raise FleetFileError(f"must be an array{some}, not {shown(value)}")
         return tuple(map(read, value))
 
     return take

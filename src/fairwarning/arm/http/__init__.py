@@ -1,0 +1,1 @@
+"""HTTP as Azure Resource Manager speaks it: requests, errors, routes, and the handlers' context."""

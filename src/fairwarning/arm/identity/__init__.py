@@ -1,0 +1,1 @@
+"""Login, and the certificates that Azure's tools check."""

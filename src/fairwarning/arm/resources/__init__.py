@@ -1,0 +1,1 @@
+"""Resource types, one module for each, with their routes."""

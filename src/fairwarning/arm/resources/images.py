@@ -1,0 +1,262 @@
+"""What machines can be made of: images, sizes, and where there are how many of them.
+
+Nothing here limits what a machine may be: it is what tools want to read before they ask for one.
+Whatever image they name, there is one version of it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from fairwarning.arm.http.context import ArmContext
+from fairwarning.arm.http.errors import ArmError
+from fairwarning.arm.http.request import ArmRequest, answer
+from fairwarning.arm.http.routes import ALL_COMPUTE, Route
+from fairwarning.arm.resources.providers import plain, regions
+
+LINUX, WINDOWS = "Linux", "Windows"
+VERSION = "1.0.0"
+"""The newest version of every image, and the only one that is listed."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that has a short name."""
+
+    alias: str
+    publisher: str
+    offer: str
+    sku: str
+    system: str = LINUX
+
+
+_SERVER = ("MicrosoftWindowsServer", "WindowsServer")
+IMAGES = (
+    Image("UbuntuLTS", "Canonical", "UbuntuServer", "18.04-LTS"),
+    Image("Ubuntu2004", "Canonical", "0001-com-ubuntu-server-focal", "20_04-lts-gen2"),
+    Image("Ubuntu2204", "Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts-gen2"),
+    Image("Ubuntu2404", "Canonical", "ubuntu-24_04-lts", "server"),
+    Image("Debian", "Debian", "debian-12", "12-gen2"),
+    Image("Debian11", "Debian", "debian-11", "11-gen2"),
+    Image("Debian12", "Debian", "debian-12", "12-gen2"),
+    Image("CentOS", "OpenLogic", "CentOS", "7.5"),
+    Image("CentOS85Gen2", "OpenLogic", "CentOS", "8_5-gen2"),
+    Image("RHEL", "RedHat", "RHEL", "9-lvm-gen2"),
+    Image("RHELRaw8LVMGen2", "RedHat", "RHEL", "8-lvm-gen2"),
+    Image("SuseSles15SP3", "SUSE", "sles-15-sp3", "gen2"),
+    Image("FlatcarLinuxFreeGen2", "kinvolk", "flatcar-container-linux-free", "stable-gen2"),
+    Image("Win2025Datacenter", *_SERVER, "2025-datacenter-g2", WINDOWS),
+    Image("Win2022Datacenter", *_SERVER, "2022-datacenter-g2", WINDOWS),
+    Image("Win2022AzureEditionCore", *_SERVER, "2022-datacenter-azure-edition-core", WINDOWS),
+    Image("Win2019Datacenter", *_SERVER, "2019-datacenter-gensecond", WINDOWS),
+    Image("Win2016Datacenter", *_SERVER, "2016-datacenter-gensecond", WINDOWS),
+    Image("Win2012R2Datacenter", *_SERVER, "2012-R2-Datacenter", WINDOWS),
+)
+
+
+@dataclass(frozen=True)
+class MachineSize:
+    """How large a machine is."""
+
+    name: str
+    cores: int
+    memory_mb: int
+    data_disks: int
+    scratch_mb: int  # of the disk that is lost with the machine
+    family: str
+
+
+SIZES = (
+    MachineSize("Standard_A1_v2", 1, 2048, 2, 10240, "standardAv2Family"),
+    MachineSize("Standard_A2_v2", 2, 4096, 4, 20480, "standardAv2Family"),
+    MachineSize("Standard_B1ls", 1, 512, 2, 4096, "standardBSFamily"),
+    MachineSize("Standard_B1s", 1, 1024, 2, 4096, "standardBSFamily"),
+    MachineSize("Standard_B1ms", 1, 2048, 2, 4096, "standardBSFamily"),
+    MachineSize("Standard_B2s", 2, 4096, 4, 8192, "standardBSFamily"),
+    MachineSize("Standard_B2ms", 2, 8192, 4, 16384, "standardBSFamily"),
+    MachineSize("Standard_B4ms", 4, 16384, 8, 32768, "standardBSFamily"),
+    MachineSize("Standard_DS1_v2", 1, 3584, 4, 7168, "standardDSv2Family"),
+    MachineSize("Standard_DS2_v2", 2, 7168, 8, 14336, "standardDSv2Family"),
+    MachineSize("Standard_DS3_v2", 4, 14336, 16, 28672, "standardDSv2Family"),
+    MachineSize("Standard_D1_v2", 1, 3584, 4, 51200, "standardDv2Family"),
+    MachineSize("Standard_D2s_v3", 2, 8192, 4, 16384, "standardDSv3Family"),
+    MachineSize("Standard_D4s_v3", 4, 16384, 8, 32768, "standardDSv3Family"),
+    MachineSize("Standard_D8s_v3", 8, 32768, 16, 65536, "standardDSv3Family"),
+    MachineSize("Standard_D2s_v5", 2, 8192, 4, 0, "standardDSv5Family"),
+    MachineSize("Standard_D4s_v5", 4, 16384, 8, 0, "standardDSv5Family"),
+    MachineSize("Standard_D8s_v5", 8, 32768, 16, 0, "standardDSv5Family"),
+    MachineSize("Standard_E2s_v5", 2, 16384, 4, 0, "standardESv5Family"),
+    MachineSize("Standard_F2s_v2", 2, 4096, 4, 16384, "standardFSv2Family"),
+    MachineSize("Standard_F4s_v2", 4, 8192, 8, 32768, "standardFSv2Family"),
+    MachineSize("Standard_L8s_v3", 8, 65536, 16, 81920, "standardLSv3Family"),
+)
+_SYSTEM_DISK_MB = 1_047_552
+_ZONES = ("1", "2", "3")
+
+_FILTER = re.compile(r"\s*location eq '([^']{1,80})'\s*", re.IGNORECASE)
+
+
+def aliases() -> dict[str, Any]:
+    """The document that tells clients which images there are short names for."""
+    short: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
+    for one in IMAGES:
+        short[one.system][one.alias] = {
+            "publisher": one.publisher,
+            "offer": one.offer,
+            "sku": one.sku,
+            "version": "latest",
+            "architecture": "x64",
+        }
+    return {
+        "contentVersion": "1.0.0.0",
+        "parameters": {},
+        "variables": {},
+        "resources": [],
+        "outputs": {"aliases": {"type": "object", "value": short}},
+    }
+
+
+# --- Images ---------------------------------------------------------------------------------------
+
+
+async def _publishers(_plane: ArmContext, call: ArmRequest) -> Response:
+    return _listed(call, (one.publisher for one in IMAGES))
+
+
+async def _offers(_plane: ArmContext, call: ArmRequest) -> Response:
+    return _listed(call, (one.offer for one in _of(call, "publisher")))
+
+
+async def _skus(_plane: ArmContext, call: ArmRequest) -> Response:
+    return _listed(call, (one.sku for one in _of(call, "publisher", "offer")))
+
+
+async def _versions(_plane: ArmContext, call: ArmRequest) -> Response:
+    return _listed(call, (VERSION,))
+
+
+async def _version(_plane: ArmContext, call: ArmRequest) -> Response:
+    version = call.params["version"]
+    if version.lower() == "latest":
+        version = VERSION
+    path = call.path.rpartition("/")[0]
+    properties = {
+        "osDiskImage": {"operatingSystem": _system(call.params)},
+        "dataDiskImages": [],
+        "hyperVGeneration": "V2",
+        "architecture": "x64",
+        "features": [],
+        "imageDeprecationStatus": {"imageState": "Active"},
+    }
+    return answer({**_named(call, path, version), "properties": properties})
+
+
+def _of(call: ArmRequest, *levels: str) -> list[Image]:
+    """The images of the publisher, or publisher and offer, that the path names."""
+    given = {level: call.params[level].lower() for level in levels}
+    return [one for one in IMAGES if all(getattr(one, at).lower() == given[at] for at in given)]
+
+
+def _listed(call: ArmRequest, names: Iterable[str]) -> Response:
+    """A bare list, as Azure has here and nowhere else."""
+    path = call.path.rstrip("/")
+    return answer([_named(call, path, name) for name in dict.fromkeys(names)])
+
+
+def _named(call: ArmRequest, path: str, name: str) -> dict[str, str]:
+    return {"id": f"{path}/{name}", "name": name, "location": _region(call)}
+
+
+def _system(params: Mapping[str, str]) -> str:
+    """Which kind of operating system an image holds; its name tells."""
+    words = f"{params['publisher']} {params['offer']}".lower()
+    return WINDOWS if "windows" in words else LINUX
+
+
+# --- Sizes ----------------------------------------------------------------------------------------
+
+
+async def _sizes(_plane: ArmContext, _call: ArmRequest) -> Response:
+    value = [
+        {
+            "name": one.name,
+            "numberOfCores": one.cores,
+            "osDiskSizeInMB": _SYSTEM_DISK_MB,
+            "resourceDiskSizeInMB": one.scratch_mb,
+            "memoryInMB": one.memory_mb,
+            "maxDataDiskCount": one.data_disks,
+        }
+        for one in SIZES
+    ]
+    return answer({"value": value})
+
+
+async def _all_skus(plane: ArmContext, call: ArmRequest) -> Response:
+    """What there is where, one entry for each size and region."""
+    given = call.query("$filter")
+    found = _FILTER.fullmatch(given)
+    if given and not found:
+        text = "The $filter is not supported here; it may be: location eq 'REGION'."
+        raise ArmError("InvalidFilterInQueryString", text)
+    names = [plain(found[1])] if found else regions(plane.cloud)
+    return answer({"value": [_sku(size, name) for name in names for size in SIZES]})
+
+
+def _sku(size: MachineSize, region: str) -> dict[str, Any]:
+    capabilities = {
+        "vCPUs": size.cores,
+        "vCPUsAvailable": size.cores,
+        "MemoryGB": f"{size.memory_mb / 1024:g}",
+        "MaxDataDiskCount": size.data_disks,
+        "MaxResourceVolumeMB": size.scratch_mb,
+        "OSVhdSizeMB": _SYSTEM_DISK_MB,
+        "HyperVGenerations": "V1,V2",
+        "CpuArchitectureType": "x64",
+        "PremiumIO": "s" in size.name.split("_")[1].lower(),
+        "LowPriorityCapable": True,
+        "EphemeralOSDiskSupported": False,
+        "AcceleratedNetworkingEnabled": False,
+        "EncryptionAtHostSupported": False,
+    }
+    return {
+        "resourceType": "virtualMachines",
+        "name": size.name,
+        "tier": "Standard",
+        "size": size.name.removeprefix("Standard_"),
+        "family": size.family,
+        "locations": [region],
+        "locationInfo": [{"location": region, "zones": list(_ZONES), "zoneDetails": []}],
+        "capabilities": [{"name": name, "value": str(v)} for name, v in capabilities.items()],
+        "restrictions": [],
+    }
+
+
+async def _usages(_plane: ArmContext, _call: ArmRequest) -> Response:
+    """There are no quotas."""
+    return answer({"value": []})
+
+
+def _region(call: ArmRequest) -> str:
+    """The region that the path names, however it is spelt."""
+    return plain(call.params["location"])
+
+
+_HERE = f"{ALL_COMPUTE}/locations/{{location}}"
+_PUBLISHERS = f"{_HERE}/publishers"
+_OFFERS = f"{_PUBLISHERS}/{{publisher}}/artifacttypes/vmimage/offers"
+_SKUS = f"{_OFFERS}/{{offer}}/skus"
+_VERSIONS = f"{_SKUS}/{{sku}}/versions"
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", _PUBLISHERS, _publishers),
+    Route("GET", _OFFERS, _offers),
+    Route("GET", _SKUS, _skus),
+    Route("GET", _VERSIONS, _versions),
+    Route("GET", f"{_VERSIONS}/{{version}}", _version),
+    Route("GET", f"{_HERE}/vmSizes", _sizes),
+    Route("GET", f"{_HERE}/usages", _usages),
+    Route("GET", f"{ALL_COMPUTE}/skus", _all_skus),
+)

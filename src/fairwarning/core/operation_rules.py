@@ -1,0 +1,170 @@
+"""Where events come from, as data: what each operation announces, and what it does (E1, E3)."""
+
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    Deallocate,
+    Degrade,
+    Delete,
+    Evict,
+    Fail,
+    Maintain,
+    Operate,
+    Recommend,
+    Redeploy,
+    Reimage,
+    Restart,
+    Start,
+    Stop,
+)
+from fairwarning.core.model import (
+    EventType,
+    ImpactKind,
+    Machine,
+    Power,
+    Priority,
+    Rules,
+    Source,
+)
+from fairwarning.core.record import changed, record
+
+_PENDING_WORK = frozenset({ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY})
+
+
+@record
+class OperationRule:
+    """Where an event comes from: what it is called, who wanted it, what it does."""
+
+    impact: ImpactKind | None
+    event: EventType | None = None  # None: happens at once, nothing is announced (T4)
+    source: Source = Source.USER
+    text: str = ""
+    duration_seconds: int = limits.UNKNOWN_DURATION
+    apart: bool = False  # an event for each machine, not one an update domain
+    sudden: bool = False  # straight to Started
+    spot_only: bool = False
+    powers: frozenset[Power] = frozenset(Power)
+    replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that give way (E5)
+
+
+_ON_A_HOST = frozenset({Power.RUNNING, Power.STOPPED})
+
+OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = {
+    (Restart, None): OperationRule(
+        impact=ImpactKind.REBOOT,
+        event=EventType.REBOOT,
+        text="Virtual machine is going to be restarted as requested by authorized user.",
+        powers=_ON_A_HOST,
+    ),
+    (Redeploy, None): OperationRule(
+        impact=ImpactKind.REDEPLOY,
+        event=EventType.REDEPLOY,
+        text="Virtual machine is going to be redeployed as requested by authorized user.",
+        powers=_ON_A_HOST,
+    ),
+    (Reimage, None): OperationRule(impact=ImpactKind.REIMAGE),
+    (Stop, None): OperationRule(impact=ImpactKind.STOP, powers=_ON_A_HOST),
+    (Deallocate, None): OperationRule(impact=ImpactKind.DEALLOCATE),
+    (Start, None): OperationRule(impact=ImpactKind.START),
+    (Delete, None): OperationRule(
+        impact=ImpactKind.DELETE,
+        event=EventType.TERMINATE,
+        text="Virtual machine is going to be deleted as requested by authorized user.",
+        apart=True,
+        replaces=_PENDING_WORK,
+    ),
+    (Evict, None): OperationRule(
+        impact=ImpactKind.EVICT,
+        event=EventType.PREEMPT,
+        source=Source.PLATFORM,
+        apart=True,
+        spot_only=True,
+        powers=_ON_A_HOST,
+        replaces=_PENDING_WORK,
+    ),
+    (Recommend, None): OperationRule(
+        impact=None,
+        event=EventType.SPOT_REBALANCE,
+        source=Source.PLATFORM,
+        apart=True,
+        spot_only=True,
+        powers=_ON_A_HOST,
+    ),
+    (Fail, None): OperationRule(
+        impact=ImpactKind.REDEPLOY,
+        event=EventType.REDEPLOY,
+        source=Source.PLATFORM,
+        text="Virtual machine has encountered a failure.",
+        sudden=True,
+        powers=_ON_A_HOST,
+        replaces=_PENDING_WORK,
+    ),
+    (Degrade, None): OperationRule(
+        impact=ImpactKind.REDEPLOY,
+        event=EventType.REDEPLOY,
+        source=Source.PLATFORM,
+        text="Host server is undergoing an emergency repair.",
+        powers=_ON_A_HOST,
+    ),
+    (Maintain, ImpactKind.FREEZE): OperationRule(
+        impact=ImpactKind.FREEZE,
+        event=EventType.FREEZE,
+        source=Source.PLATFORM,
+        text="Host server is undergoing maintenance.",
+        duration_seconds=limits.FREEZE_DURATION_SECONDS,
+        powers=_ON_A_HOST,
+    ),
+    (Maintain, ImpactKind.REBOOT): OperationRule(
+        impact=ImpactKind.REBOOT,
+        event=EventType.REBOOT,
+        source=Source.PLATFORM,
+        text="Host server is undergoing maintenance.",
+        powers=_ON_A_HOST,
+    ),
+    (Maintain, ImpactKind.REDEPLOY): OperationRule(
+        impact=ImpactKind.REDEPLOY,
+        event=EventType.REDEPLOY,
+        source=Source.PLATFORM,
+        text="Host Server infrastructure is undergoing maintenance.",
+        powers=_ON_A_HOST,
+    ),
+}
+_MIGRATION_TEXT = (
+    "Virtual machine is being paused because of a memory-preserving Live Migration operation."
+)
+_MIGRATION_DURATION_SECONDS = 5
+
+
+def rule_of(command: Operate) -> OperationRule:
+    """What this very command announces."""
+    if not isinstance(command, Maintain):
+        return OPERATION_RULES[type(command), None]
+    origin = OPERATION_RULES[Maintain, command.kind]
+    if command.migration and command.kind is ImpactKind.FREEZE:
+        origin = changed(origin, text=_MIGRATION_TEXT, duration_seconds=_MIGRATION_DURATION_SECONDS)
+    if command.duration_seconds != limits.UNKNOWN_DURATION:
+        origin = changed(origin, duration_seconds=command.duration_seconds)
+    return origin
+
+
+def event_type(kind: ImpactKind) -> EventType:
+    """What host maintenance of this kind is announced as."""
+    event = OPERATION_RULES[Maintain, kind].event
+    assert event is not None
+    return event
+
+
+def notice_seconds(rules: Rules, kind: EventType, machine: Machine) -> int:
+    """How long before its NotBefore such an event is created (E1)."""
+    if kind is EventType.TERMINATE:
+        # T4: Spot machines get no Terminate.
+        return 0 if machine.priority is Priority.SPOT else machine.terminate_seconds
+    return int(getattr(rules, _NOTICES[kind]))
+
+
+_NOTICES = {
+    EventType.FREEZE: "freeze_seconds",
+    EventType.REBOOT: "reboot_seconds",
+    EventType.REDEPLOY: "redeploy_seconds",
+    EventType.PREEMPT: "preempt_seconds",
+    EventType.SPOT_REBALANCE: "recommend_seconds",
+}

@@ -1,0 +1,1 @@
+"""The process driver: `fairwarning exec` runs a program as a machine (O4)."""

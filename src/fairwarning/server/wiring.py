@@ -1,0 +1,276 @@
+"""A whole service in this process: store, fleet, drivers, endpoints, consoles. `up` runs one."""
+
+import asyncio
+import logging
+import secrets
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairwarning.arm.identity.certificates import Authority
+from fairwarning.console.shutdown import ShutdownSignal
+from fairwarning.core import limits
+from fairwarning.core.errors import Refused
+from fairwarning.core.model import Machine
+from fairwarning.core.record import changed
+from fairwarning.machines.process.driver import ProcessDriver
+from fairwarning.metadata.callers import (
+    by_local_address,
+    by_source_address,
+    for_machine,
+    loopback_address,
+)
+from fairwarning.metadata.listeners import is_loopback, open_tcp
+from fairwarning.metadata.server import MetadataServer
+from fairwarning.server import data_folder, keys
+from fairwarning.server.drivers import CloseableDriver, driver_for
+from fairwarning.server.lazy import LazyServer
+from fairwarning.server.ready import OPERATOR, ReadyLine
+from fairwarning.server.sockets import MachineSockets
+from fairwarning.service.clock import Clock, RealClock, VirtualClock
+from fairwarning.service.config import fleet_file
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
+from fairwarning.service.config.settings import TENANT, MetadataSettings
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.lookup import machine_called
+from fairwarning.service.metrics import Metric
+from fairwarning.service.resources import WEBHOOKS
+from fairwarning.service.retention import run_retention
+from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.webhooks.targets import AllowedTargets
+from fairwarning.store.memory import MemoryStore
+from fairwarning.store.store import MachineLocation, Store
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from fairwarning.console.api.integrations import ScenarioRunner
+    from fairwarning.service.webhooks.webhooks import WebhookService
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+_LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
+_PAGE = 1000  # machines read at once
+_KEY_BYTES = 16
+_TOKEN_SECONDS = 30 * 24 * 3600  # of the token that a script is given at the start
+_DAY_SECONDS = 24 * 3600
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (no address to connect to)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What to run, and where."""
+
+    data: Path
+    fleet: FleetFile
+    database: str = ""  # a PostgreSQL's URL; the folder is then for what is this host's alone
+    memory: bool = False
+    metadata: Address = ("127.0.0.1", 8169)
+    console: Address = ("127.0.0.1", 8170)
+    arm: Address = ("127.0.0.1", 8171)
+    virtual: bool = False
+    sockets: Path | None = None  # a folder for a Unix socket a machine
+    key: str = ""  # to the page; one of several workers has it from the others
+    worker: bool = False  # whether other processes listen on the same ports
+    load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called with the first request
+
+
+class ServerProcess:
+    """The parts, wired; `running` starts them in order and stops them in the other."""
+
+    applied: ApplyResult
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        now = float(int(RealClock().now()))  # whole seconds, as NotBefore has them
+        self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
+        self.driver = driver_for(options.fleet.driver, self.clock, options.data)
+        # A program belongs to the process that it is attached to: impacts must happen there.
+        self.programs = (
+            ProcessDriver(self.driver, self._find, self._open_door, options.data)
+            if _LINUX and not options.database
+            else None
+        )
+        self.fleet = Fleet(_store(options), self.clock, self.programs or self.driver)
+        if self.fleet.following:
+            self.fleet.following.staleness_seconds = options.fleet.cluster.staleness_seconds
+            self.fleet.following.all_scopes = options.sockets is not None
+        self.server = MetadataServer(self.fleet, options.fleet.cloud, _settings(options))
+        self._targets = AllowedTargets(options.fleet.console.webhook_hosts)
+        self._webhooks: WebhookService | None = None
+        self._starting = asyncio.Lock()
+        self._closing = ShutdownSignal(self.fleet)
+        self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
+        names = (options.arm[0], *options.fleet.control_plane.hosts)
+        self.authority = Authority(options.data, names)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["ServerProcess"]:
+        """Up inside, down after."""
+        options = self.options
+        async with AsyncExitStack() as stack:
+            shared = options.worker
+            if not shared:
+                stack.enter_context(data_folder.lock(options.data, memory=options.memory))
+            metadata = stack.enter_context(open_tcp(*options.metadata, shared=shared))
+            console = stack.enter_context(open_tcp(*options.console, exact=True, shared=shared))
+            arm = stack.enter_context(open_tcp(*options.arm, exact=True, shared=shared))
+            self.metadata_port: int = metadata.getsockname()[1]
+            self.console_port: int = console.getsockname()[1]
+            self.arm_port: int = arm.getsockname()[1]
+            await self.fleet.start()
+            stack.push_async_callback(self.fleet.stop)
+            if isinstance(self.driver, CloseableDriver):
+                stack.push_async_callback(self.driver.close)
+            self.applied = await fleet_file.apply(options.fleet, self.fleet.submit)
+            stack.push_async_callback(self.server.stop)
+            local = is_loopback(options.metadata[0])
+            await self.server.listen(metadata, by_local_address if local else by_source_address)
+            await keys.prepare(options.data, self.authority, self.fleet.store)
+            self.tokens = Tokens(key_of(options.data), TENANT)
+            if self.programs:
+                await self.programs.listen()
+                stack.push_async_callback(self.programs.close)
+            if options.sockets:
+                sockets = MachineSockets(options.sockets, self.server, self.fleet)
+                stack.callback(sockets.close_all)
+                await sockets.open_all()
+            lazy_servers = (
+                LazyServer(console, self._load_console),
+                LazyServer(arm, self._load_arm, self.authority.context),
+            )
+            for lazy in lazy_servers:
+                stack.push_async_callback(lazy.close)
+            # With other processes about, there may be one at any time.
+            if options.database or await self.fleet.reader.resources(WEBHOOKS, WEBHOOKS, 1):
+                await self.webhooks()
+            stack.push_async_callback(self._stop_webhooks)
+            stack.callback(self._closing.begin)
+            for work in (self._renew(), run_retention(self.fleet, options.fleet.journal)):
+                stack.callback(asyncio.create_task(work).cancel)
+            yield self
+
+    async def webhooks(self) -> "WebhookService":
+        """Loaded when there is one, or somebody asks for them."""
+        async with self._starting:
+            if self._webhooks is None:
+                from fairwarning.service.webhooks.webhooks import (  # noqa: PLC0415  (see above)
+                    WebhookService,
+                )
+
+                self._webhooks = WebhookService(self.fleet, self._targets)
+                await self._webhooks.start()
+            return self._webhooks
+
+    async def _stop_webhooks(self) -> None:
+        if self._webhooks:
+            await self._webhooks.stop()
+
+    def _load_console(self) -> "ASGIApp":
+        from fairwarning.console.app import ConsoleParts, application  # noqa: PLC0415  (see LazyServer)
+
+        file, load_scenarios = self.options.fleet, self.options.load_scenarios
+        return application(
+            ConsoleParts(
+                fleet=self.fleet,
+                figures=self._figures,
+                tokens=self.tokens,
+                webhooks=self.webhooks,
+                closing=self._closing,
+                key=self._key,
+                cloud=file.cloud,
+                settings=file.console,
+                scenarios=load_scenarios() if load_scenarios else None,
+            )
+        )
+
+    def _load_arm(self) -> "ASGIApp":
+        from fairwarning.arm.app import application  # noqa: PLC0415  (see LazyServer)
+
+        file = self.options.fleet
+        return application(self.fleet, file.cloud, self.tokens, file.control_plane)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_DAY_SECONDS)
+            try:
+                await asyncio.to_thread(self.authority.renew)
+            except Refused as refused:
+                log.error("the certificate could not be renewed: %s", refused)  # noqa: TRY400
+
+    def _figures(self) -> list[Metric]:
+        sent = self._webhooks.metrics() if self._webhooks else []
+        return [*self.fleet.metrics(), *self.server.metrics(), *sent]
+
+    # --- Where things are ---
+
+    def ready(self) -> ReadyLine:
+        """What scripts need to know once it is up."""
+        options = self.options
+        return {
+            "metadata": _url(options.metadata[0], self.metadata_port),
+            "console": _url(options.console[0], self.console_port),
+            "page": f"{_url(options.console[0], self.console_port)}/login?key={self._key}",
+            "arm": _url(options.arm[0], self.arm_port, "https"),
+            "subscription": options.fleet.cloud.subscription,
+            "token": self.tokens.access(OPERATOR, _TOKEN_SECONDS),
+            "ca": str(self.authority.ca.absolute()),
+        }
+
+    async def machines(self) -> AsyncIterator[tuple[str, str]]:
+        """Every machine with the URL at which it asks."""
+        local = is_loopback(self.options.metadata[0])
+        async for place in self._places():
+            address = loopback_address(place.number) if local else self.options.metadata[0]
+            if address:
+                yield place.machine.name, _url(address, self.metadata_port)
+
+    async def _places(self) -> AsyncIterator[MachineLocation]:
+        last = 0
+        while places := await self.fleet.reader.list_machines(last, _PAGE):
+            for place in places:
+                yield place
+            last = places[-1].number
+
+    # --- What the process driver needs ---
+
+    async def _find(self, name: str) -> tuple[str, Machine]:
+        place = await machine_called(self.fleet, name)
+        return place.scope, place.machine
+
+    async def _open_door(
+        self, listener: socket.socket, scope: str, machine: str
+    ) -> Callable[[], None]:
+        door = await self.server.listen(listener, for_machine(scope, machine))
+        return lambda: self.server.close(door)
+
+
+def _store(options: ServerOptions) -> Store:
+    if options.memory:
+        return MemoryStore()
+    if options.database:
+        from fairwarning.server.database import store_at  # noqa: PLC0415  (an extra)
+
+        return store_at(options.database, options.fleet.cluster)
+    from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not in memory: no SQLite)
+
+    return SQLiteStore(options.data / "fleet.db")
+
+
+def _settings(options: ServerOptions) -> MetadataSettings:
+    settings = options.fleet.endpoint
+    if settings.requests_per_second is None and not is_loopback(options.metadata[0]):
+        return changed(settings, requests_per_second=limits.REQUESTS_PER_SECOND)  # M17
+    return settings
+
+
+def _url(host: str, port: int, scheme: str = "http") -> str:
+    """Where to connect from this host, on which all addresses are ours too."""
+    host = _EVERYWHERE.get(host, host)
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

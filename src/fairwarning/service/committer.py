@@ -1,0 +1,209 @@
+"""Decides a batch of commands in order and commits it as one transaction.
+
+If another process has changed an entity that a decision was based on, the batch is decided again
+(IK1).
+"""
+
+from collections.abc import Sequence
+
+from fairwarning.core import cascade
+from fairwarning.core.cascade import EntityNotLoaded, Outcome
+from fairwarning.core.commands import Command, ResourceCommand, operation_of
+from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
+from fairwarning.core.model import Entity, Operation, Ref, Scope
+from fairwarning.service import failpoints
+from fairwarning.service.batch import CommandBatch, PendingCommand
+from fairwarning.service.clock import Clock
+from fairwarning.service.documents import DocumentCache
+from fairwarning.service.reader import FleetReader
+from fairwarning.store.differences import stale_version
+from fairwarning.store.store import Store
+
+CACHED_ENTITIES = 4096
+_ATTEMPTS = 10  # to decide a batch while other processes change its entities
+
+
+class Committer:
+    """Decides and commits batches. `Fleet` publishes the result and hands impacts over."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        reader: FleetReader,
+        documents: DocumentCache,
+        *,
+        cached: int = CACHED_ENTITIES,
+    ) -> None:
+        self.broken: InvariantViolated | None = None  # once set, no command is decided (IS4)
+        self.commits = 0
+        self._store = store
+        self._clock = clock
+        self._documents = documents
+        self._cache = reader.cache
+        self._shared = store.shared is not None
+        self._cached = 0 if self._shared else cached  # other processes may change a cached entity
+
+    def check_writing(self) -> None:
+        """Raise `Unavailable` once writes have stopped."""
+        if self.broken:
+            raise Unavailable("WritesStopped", f"writes have stopped; reads go on ({self.broken})")
+
+    async def decide(self, waiting: Sequence[PendingCommand]) -> CommandBatch:
+        """Decide and commit these commands; each then holds its operation or its error.
+
+        Raises `Conflict` when one command prevents the batch from being committed. A batch that
+        lost a race against another process is decided again, a few times.
+        """
+        for attempt in range(_ATTEMPTS):
+            work = CommandBatch()
+            for pending in waiting:
+                pending.operation = pending.error = None
+            try:
+                await self._prefetch(waiting, work, afresh=attempt > 0)
+                await self._decide_each(waiting, work)
+                await self._commit(work)
+            except Unavailable as error:
+                for pending in waiting:
+                    pending.error = error
+                return CommandBatch()
+            except Conflict as conflict:
+                for ref in work.changes:
+                    self._cache.pop(ref, None)
+                if not self._shared or conflict.code != "Stale" or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return work
+        raise AssertionError("unreachable")
+
+    async def _decide_each(self, waiting: Sequence[PendingCommand], work: CommandBatch) -> None:
+        broken = self.broken
+        for pending in waiting:
+            try:
+                if broken:
+                    raise Unavailable("WritesStopped", f"writes have stopped ({broken})")
+                outcome = await self._decide_one(pending.command, work)
+            except FairwarningError as error:
+                pending.error = error
+                broken = error if isinstance(error, InvariantViolated) else broken
+            else:
+                work.add(outcome)
+                pending.operation = outcome.operation
+
+    async def _prefetch(
+        self, waiting: Sequence[PendingCommand], work: CommandBatch, *, afresh: bool
+    ) -> None:
+        """Load the entities that the commands name, and the operations in progress on them."""
+        wanted: dict[Ref, None] = {}
+        for pending in waiting:
+            _name(pending.command, wanted)
+            if operation := operation_of(pending.command):
+                wanted[Operation, operation] = None
+        missing = [
+            ref
+            for ref in wanted
+            if ref not in self._cache and (afresh or not self._shown(ref, work))
+        ]
+        if missing:
+            await self._load(missing, work)
+        if self._shared and (more := _under_way(work)):
+            await self._load(more, work)
+
+    def _shown(self, ref: Ref, work: CommandBatch) -> bool:
+        """Whether the entity is a published scope, and so in memory as committed.
+
+        If another process has changed it since, the commit or `_check_moment` finds out.
+        """
+        published = self._documents.get(ref[1]) if ref[0] is Scope else None
+        if published is None or published.scope is None:
+            return False
+        work.loaded[ref] = published.scope
+        work.moments = 2
+        return True
+
+    async def _load(self, refs: list[Ref], work: CommandBatch) -> None:
+        work.moments += 1
+        work.loaded.update(await self._store.load(refs))
+
+    async def _decide_one(self, command: Command, work: CommandBatch) -> Outcome:
+        def get(ref: Ref) -> Entity | None:
+            change = work.changes.get(ref)
+            if change:
+                return change[1]
+            entity = self._cache.get(ref)
+            if entity is None:
+                try:
+                    return work.loaded[ref]
+                except KeyError:
+                    raise EntityNotLoaded(ref) from None
+            return entity
+
+        while True:
+            try:
+                return cascade.run(command, self._clock.now(), get)
+            except EntityNotLoaded as missing:
+                await self._load([missing.ref], work)
+            except FairwarningError:
+                raise
+            except Exception as bug:
+                raise InvariantViolated(
+                    "Bug", f"{type(command).__name__} could not be decided"
+                ) from bug
+
+    async def _commit(self, work: CommandBatch) -> None:
+        if not work.changes and not work.lines:
+            await self._check_moment(work)
+            return
+        failpoints.hit("commit.before")
+        batch = work.batch(self._clock.now(), self.notes())
+        work.next_due = await self._store.commit(batch)
+        work.committed = True
+        failpoints.hit("commit.after")
+        self.commits += 1
+        self._keep(work)
+
+    async def _check_moment(self, work: CommandBatch) -> None:
+        """Entities that were read, but not changed, must all be as of one moment (IK1)."""
+        if self._shared and work.moments > 1:
+            again = await self._store.load(work.loaded)
+            for ref, entity in work.loaded.items():
+                if again[ref] is not entity and again[ref] != entity:
+                    raise stale_version(ref)
+
+    def _keep(self, work: CommandBatch) -> None:
+        for ref, entity in work.loaded.items():
+            if entity is not None:
+                self._cache.setdefault(ref, entity)
+        for ref, (_, after) in work.changes.items():
+            self._cache.pop(ref, None)
+            if after is not None:
+                self._cache[ref] = after
+        while len(self._cache) > self._cached:
+            self._cache.popitem(last=False)
+
+    def notes(self) -> dict[str, str]:
+        state = self._clock.state()
+        return {"clock": state} if state else {}
+
+
+def _under_way(work: CommandBatch) -> list[Ref]:
+    """The operations in progress on the loaded scopes, to load them in one round trip."""
+    found: dict[Ref, None] = {}
+    for entity in work.loaded.values():
+        if isinstance(entity, Scope):
+            names = [event.operation for event in entity.events.values()]
+            names += [impact.operation for impact in entity.impacts.values()]
+            found.update(((Operation, name), None) for name in names if name)
+    return [ref for ref in found if ref not in work.loaded]
+
+
+def target(command: Command) -> Ref:
+    """The entity that a command addresses."""
+    return command.on, getattr(command, command.target)
+
+
+def _name(command: Command, wanted: dict[Ref, None]) -> None:
+    wanted[target(command)] = None
+    if isinstance(command, ResourceCommand):
+        for following in command.follow:
+            _name(following, wanted)

@@ -1,0 +1,1 @@
+"""The fleet file and the settings that it holds."""

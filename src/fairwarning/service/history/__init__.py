@@ -1,0 +1,1 @@
+"""The past, read from the journal: deliveries, event history, explanations, the timeline."""

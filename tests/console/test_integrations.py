@@ -1,0 +1,87 @@
+"""Scenarios, which run beside the fleet, and webhooks, which leave it."""
+
+import json
+
+import pytest
+
+from fairwarning.testing.scenarios.bundled import BundledScenarios
+from tests.fixtures.console import ConsoleHarness
+from tests.fixtures.receiver import Receiver, ReceiverResponse
+
+
+@pytest.mark.spec("O6", "C4")
+def test_scenarios_run_beside_the_fleet() -> None:
+    """They are listed with their text; one that runs changes nothing here."""
+    with ConsoleHarness(scenarios=BundledScenarios()) as console:
+        console.created("machines", name="vm")
+        shipped = console.ok("GET", "/api/scenarios")["scenarios"]
+        assert len(shipped) > 5
+        assert all(set(one) == {"name", "about", "text"} for one in shipped)
+        before = console.whole()
+        name = shipped[0]["name"]
+        verdict = console.ok("POST", f"/api/scenarios/{name}/run")
+        assert (verdict["name"], verdict["passed"], verdict["difference"]) == (name, True, "")
+        assert console.whole() == before
+        reply = console.api("POST", "/api/scenarios/none/run")
+        assert (reply.status, reply.error_code) == (404, "UnknownScenario")
+        assert name in reply.error_message
+
+
+def test_a_service_without_a_scenarios() -> None:
+    """It says so."""
+    with ConsoleHarness() as console:
+        for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
+            reply = console.api(method, path)
+            assert (reply.status, reply.error_code) == (503, "NoScenarios")
+
+
+@pytest.mark.spec("C4")
+def test_a_webhook_comes_and_goes() -> None:
+    """Its secret is shown once; it can be tried, gets what happens, and is removed."""
+    with ConsoleHarness() as console, Receiver(lambda _: ReceiverResponse(204)) as receiver:
+        url = receiver.url
+        made = console.api(
+            "POST",
+            "/api/webhooks",
+            {"name": "hook", "url": url, "secret": "s" * 32, "handshake": False},
+        )
+        assert made.status == 201, made.body
+        assert (made.json["name"], made.json["url"]) == ("hook", url)
+        (listed,) = console.ok("GET", "/api/webhooks")["webhooks"]
+        assert (listed["name"], listed["url"]) == ("hook", url)
+        assert "s" * 32 not in json.dumps(listed)
+        assert console.ok("POST", "/api/webhooks/hook/test") == {"status": 204}
+        assert len(receiver.requests) == 1
+        console.created("machines", name="vm")
+        console.poll("vm")
+        event = console.act("vm", "restart")["events"][0]["id"]
+        console.wait_until(
+            lambda: any(event in request.body.decode() for request in receiver.posts)
+        )
+        assert console.api("POST", "/api/webhooks", {"name": "hook", "url": url}).status == 409
+        assert console.api("DELETE", "/api/webhooks/hook").status == 204
+        assert console.ok("GET", "/api/webhooks") == {"webhooks": []}
+
+
+@pytest.mark.spec("C4")
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/api/webhooks", {"name": "x"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "ftp://127.0.0.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://10.255.255.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://169.254.169.254/"}, 400),
+        ("POST", "/api/webhooks", {"name": "", "url": "http://127.0.0.1/"}, 400),
+        ("POST", "/api/webhooks", {"name": "x", "url": "http://127.0.0.1/", "form": "x"}, 400),
+        ("DELETE", "/api/webhooks/none", None, 404),
+        ("POST", "/api/webhooks/none/test", None, 404),
+    ],
+)
+def test_refusals(method: str, path: str, body: object, status: int) -> None:
+    """Nothing is sent and nothing is kept."""
+    with ConsoleHarness() as console:
+        before = console.whole()
+        reply = console.api(method, path, body)
+        assert reply.status == status
+        assert reply.error_code
+        assert console.whole() == before
