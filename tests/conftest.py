@@ -22,10 +22,12 @@ settings.register_profile("fixed", _ALWAYS, derandomize=True, max_examples=100)
 settings.register_profile("explore", _ALWAYS, derandomize=False, max_examples=2_000)
 settings.load_profile("short")
 
-# A run in the background of a script starts with Ctrl-C ignored, and the programs that tests start
-# and interrupt would inherit that.
+# A background job starts with SIGINT ignored, and `nohup` ignores SIGHUP. The programs that tests
+# start and signal would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -91,7 +91,7 @@ def told(arm: ArmHarness, scope: str) -> list[tuple[str, str, list[str]]]:
 
 def actors(arm: ArmHarness, did: str) -> set[str]:
     """Who the journal says did this."""
-    return {entry.line.actor for entry in arm.journal() if entry.line.fact.did == did}
+    return {entry.line.actor for entry in arm.journal() if entry.line.fact.type == did}
 
 
 def refused(answer: Response) -> tuple[int, str]:

@@ -98,8 +98,8 @@ def test_the_past_is_as_it_is_said_to_be(tmp_path: Path) -> None:
     assert 5000 <= len(every) < 5200
     assert 0.4 < len(hot) / len(every) < 0.6
     assert [entry.line.at for entry in every] == sorted(entry.line.at for entry in every)
-    assert life[0].line.fact.did is FactType.SCHEDULED
-    assert life[-1].line.fact.did is FactType.ENDED
+    assert life[0].line.fact.type is FactType.SCHEDULED
+    assert life[-1].line.fact.type is FactType.ENDED
     assert len(written.live) == 1
 
 

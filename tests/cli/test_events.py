@@ -68,7 +68,7 @@ def test_an_event_is_explained(tmp_path: Path) -> None:
         assert [one["by"] for one in story["approved"]] == ["operator"]
         assert story["notice_seconds"] == 900
         assert not story["awaits"]
-        did = [step["did"] for step in story["steps"]]
+        did = [step["type"] for step in story["steps"]]
         assert did.index("Scheduled") < did.index("Approved") < did.index("Ended")
         told = service.run("event", "explain", db).stdout
         assert "1 min 30 s" in told
@@ -96,7 +96,7 @@ def test_what_happens_is_followed(tmp_path: Path) -> None:
             lines = everything.read_until("Cancelled")
             assert any(" Scheduled web_0 " in line and "; event " in line for line in lines)
             line = json.loads(one.read_until("Scheduled")[-1])
-            assert (line["machine"], line["did"]) == ("web_0", "Scheduled")
+            assert (line["machines"], line["type"]) == (["web_0"], "Scheduled")
             service.run("clock", "advance", "1m")
             everything.read_until("ClockMoved")
             assert "clock" in json.loads(one.read_until("clock")[-1])

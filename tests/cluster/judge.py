@@ -164,10 +164,15 @@ def acts_once(record: Record, done: Iterable[Act]) -> None:
     for impact in record.over:
         must(times[impact] == 1, "IL5", f"{impact} was carried out {times[impact]} times")
     for line in record.lines:
-        if line.fact.did in {FactType.CARRIED_OUT, FactType.FAILED} and line.fact.event:
-            impact = f"{line.fact.event}:{line.fact.machine}"
-            told = "done" if line.fact.did is FactType.CARRIED_OUT else "failed"
-            must(told == outcomes[impact], "IL5", f"{impact} {outcomes[impact]}, told as {told}")
+        carried_out = line.fact.type is FactType.IMPACT_CARRIED_OUT
+        if (carried_out or line.fact.type is FactType.IMPACT_FAILED) and line.fact.event:
+            impact = f"{line.fact.event}:{line.fact.machines[0]}"
+            outcome = "done" if carried_out else "failed"
+            must(
+                outcome == outcomes[impact],
+                "IL5",
+                f"{impact} {outcomes[impact]}, journaled as {outcome}",
+            )
 
 
 def _in_time(record: Record, act: Act) -> None:

@@ -164,12 +164,12 @@ class Record(Books):
             must(
                 line.actor and line.at > last - CLOCKS_SECONDS,
                 "IC7",
-                f"{line.fact.did} of {line.entity[1]} is told {last - line.at:.3f} s too late",
+                f"{line.fact.type} of {line.entity[1]} is told {last - line.at:.3f} s too late",
             )
             self.told_at[line.entity] = max(last, line.at)
-            if handler := LINES.get(line.fact.did):
+            if handler := LINES.get(line.fact.type):
                 handler(self, line)
-            if line.fact.did is FactType.STARTED:
+            if line.fact.type is FactType.STARTED:
                 self._started(line.fact.event, seen.at)
 
     def _started(self, event: str, at: float) -> None:

@@ -90,8 +90,9 @@ def _written(one: dict[str, Any]) -> Written:
 
 
 def _line(one: dict[str, Any]) -> JournalLine:
-    told = (one["did"], one["event"], one["machine"], one["operation"], one["why"])
-    return entry(0, one["at"], one["actor"], one["kind"], one["id"], *told).line
+    columns = ("type", "event", "machines", "operation", "detail", "announcement")
+    fact = [one[column] for column in columns]
+    return entry(0, one["at"], one["actor"], one["kind"], one["id"], *fact).line
 
 
 @dataclass(frozen=True, slots=True)

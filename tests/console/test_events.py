@@ -174,9 +174,9 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
         assert back == lines[::-1]
         own = console.ok("GET", f"/api/journal?event={event.lower()}")["lines"]
         assert own == [line for line in lines if line["event"] == event]
-        dids = [line["did"] for line in own]
-        assert dids[0] == FactType.SCHEDULED
-        assert dids[-1] == FactType.ENDED
+        types = [line["type"] for line in own]
+        assert types[0] == FactType.SCHEDULED
+        assert types[-1] == FactType.ENDED
         of_scope = console.ok("GET", "/api/journal?newest=true&scope=vm")["lines"]
         assert of_scope == [line for line in lines[::-1] if line["about"] == "Scope vm"]
         assert console.ok("GET", "/api/journal?newest=true&scope=none")["lines"] == []

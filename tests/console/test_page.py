@@ -257,7 +257,7 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(console: ConsoleHarness
         ("/sets/web/instances", {"action": "restart", "instance": "x"}, "whole number"),
         ("/machines/vm/dance", {}, "there is no action"),
         ("/machines/vm/freeze", {"duration_seconds": "soon"}, "must be a number"),
-        ("/events/NONE/approve", {}, "there never was"),
+        ("/events/NONE/approve", {}, "the journal has no event"),
         ("/faults", {"kind": "dance"}, "kind must be one of"),
         ("/rollouts/new", {"sets": "nobody"}, "there is no scale set"),
         ("/rollouts/none/pause", {}, "no rollout"),

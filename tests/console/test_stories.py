@@ -73,7 +73,7 @@ def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
         before = console.ok("GET", f"/api/events/{event}/explain")
         operation = console.ok("GET", "/api/operations/op/explain")
         console.restart_service()
-        facts = [Fact(FactType.CONFIGURED, why=str(n)) for n in range(6000)]
+        facts = [Fact(FactType.CONFIGURED, detail=str(n)) for n in range(6000)]
         lines = [JournalLine(NOON + 200, "x", (Scope, "vm"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON + 200, lines=lines)))
         assert console.ok("GET", f"/api/events/{event}/explain") == before

@@ -36,7 +36,7 @@ def newest(console: ConsoleHarness) -> int:
 
 def written(start: int, count: int) -> Batch:
     """Lines about nothing in particular."""
-    told = (Fact(FactType.STARTED, why=str(n)) for n in range(start, start + count))
+    told = (Fact(FactType.STARTED, detail=str(n)) for n in range(start, start + count))
     return Batch(1.0, lines=[JournalLine(1.0, "x", (Scope, "s"), fact) for fact in told])
 
 
@@ -90,7 +90,7 @@ def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> No
         for listener in (early, late):
             said = heard(console, listener, 5000)
             assert [one.number for one in said] == list(range(start + 1, start + 5001))
-            assert [one.data["why"] for one in said] == [str(n) for n in range(5000)]
+            assert [one.data["detail"] for one in said] == [str(n) for n in range(5000)]
             console.run(listener.disconnect())
 
 

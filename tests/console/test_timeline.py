@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.decision import Fact, FactType
-from fairwarning.core.model import Scope
+from fairwarning.core.decision import Announcement, Fact, FactType
+from fairwarning.core.model import EventType, Scope, Source
 from fairwarning.store.store import Batch
 from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
@@ -92,7 +92,7 @@ def test_ten_thousand_lines(kind: str, tmp_path: Path) -> None:
     """It looks through a bounded part of the journal and says that it did."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         event = frozen(console, "vm")
-        facts = [Fact(FactType.CONFIGURED, why=str(n)) for n in range(10_000)]
+        facts = [Fact(FactType.CONFIGURED, detail=str(n)) for n in range(10_000)]
         lines = [JournalLine(NOON, "x", (Scope, "s"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON, lines=lines)))
         shown = console.ok("GET", "/api/timeline")
@@ -109,10 +109,10 @@ def test_more_events_than_are_shown() -> None:
         lines = []
         for number in range(600):
             name = f"{number:08d}-0000-0000-0000-000000000000"
-            why = "Freeze by Platform, not before 2026-01-09T12:15:00Z"
+            announced = Announcement(EventType.FREEZE, Source.PLATFORM, int(NOON) + 900)
             facts = (
-                Fact(FactType.SCHEDULED, name, "m", "o", why),
-                Fact(FactType.CANCELLED, name, "m", "o", "so"),
+                Fact(FactType.SCHEDULED, name, ("m",), "o", "", announced),
+                Fact(FactType.CANCELLED, name, ("m",), "o", "so"),
             )
             lines += [JournalLine(NOON - 1000 + number, "x", (Scope, "s"), fact) for fact in facts]
         console.run(console._store.commit(Batch(NOON, lines=lines)))

@@ -20,7 +20,7 @@ def lines(console: ConsoleHarness, event: str) -> list[dict[str, Any]]:
     """What the journal says of that."""
     console.tell()
     found = console.ok("GET", f"/api/journal?event={event}")["lines"]
-    return [line for line in found if line["did"] == FactType.TOLD]
+    return [line for line in found if line["type"] == FactType.DELIVERED]
 
 
 @pytest.mark.spec("O7", "M16")
@@ -41,7 +41,11 @@ def test_each_machine_that_asks_is_told_once() -> None:
         console.advance(10)
         console.poll("av_0", "av_1", "av_2")
         assert told(console, event)[2:] == [("av_1", "12:00:20")]
-        assert [line["machine"] for line in lines(console, event)] == ["av_0", "av_2", "av_1"]
+        assert [line["machines"] for line in lines(console, event)] == [
+            ["av_0"],
+            ["av_2"],
+            ["av_1"],
+        ]
         assert {line["actor"] for line in lines(console, event)} == {"machine"}
 
 
@@ -137,13 +141,13 @@ def test_events_that_are_over_are_forgotten() -> None:
             console.poll("vm")
             console.approve("vm", event)
             console.advance(60)
-        assert console.fleet.deliveries._known == {}
-        assert console.fleet.deliveries._new == {}
+        assert console.fleet.deliveries._delivered == {}
+        assert console.fleet.deliveries._unwritten == {}
         console.act("vm", "restart", key="last")
         assert console.get("vm").status == 200
         console.ok("POST", "/api/machines/vm/delete", key="gone")
         console.advance(3600)
-        assert console.fleet.deliveries._known == {}
+        assert console.fleet.deliveries._delivered == {}
 
 
 @pytest.mark.spec("O7")

@@ -216,12 +216,12 @@ def test_the_journal_tells_the_whole_story() -> None:
         harness.approve("vm")
         harness.advance(60)
         lines = [entry.line for entry in harness.journal(event)]
-        assert [(line.fact.did, line.actor, line.at - NOON) for line in lines] == [
+        assert [(line.fact.type, line.actor, line.at - NOON) for line in lines] == [
             (FactType.SCHEDULED, "alice", 0),
             (FactType.APPROVED, "machine", 0),
             (FactType.STARTED, "machine", 0),
-            (FactType.BEGUN, "machine", 0),
-            (FactType.CARRIED_OUT, "driver", 60),
+            (FactType.IMPACT_BEGUN, "machine", 0),
+            (FactType.IMPACT_CARRIED_OUT, "driver", 60),
             (FactType.ENDED, "driver", 60),
         ]
         numbers = [entry.number for entry in harness.journal()]

@@ -117,9 +117,9 @@ def test_what_an_alarm_causes_comes_before_the_next() -> None:
         harness.approve("av", "av0")
         harness.advance(3600)
         order = [
-            (entry.line.fact.did, entry.line.at - NOON)
+            (entry.line.fact.type, entry.line.at - NOON)
             for entry in harness.journal()
-            if entry.line.fact.did in {"ImpactBegun", "ImpactCarriedOut"}
+            if entry.line.fact.type in {"ImpactBegun", "ImpactCarriedOut"}
         ]
         assert order == [
             ("ImpactBegun", 30),

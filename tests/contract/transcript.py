@@ -35,6 +35,7 @@ from fairwarning.core.decision import FactType
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import EvictionPolicy, ImpactKind, Machine, Priority, Rules, ScopeKind
 from fairwarning.core.rollout import progress
+from fairwarning.service.history.explanations import detail_text
 from fairwarning.store.store import JournalEntry
 from tests.fixtures.fleet import NEWEST, NOON, FleetHarness
 
@@ -53,9 +54,9 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 TOLD = {
     FactType.ENABLED: "{entity} is on",
     FactType.DISABLED: "{entity} is off",
-    FactType.BEGUN: "{machine}: {why} begins",
-    FactType.CARRIED_OUT: "{machine}: carried out",
-    FactType.FAILED: "{machine}: failed, {why}",
+    FactType.IMPACT_BEGUN: "{machine}: {why} begins",
+    FactType.IMPACT_CARRIED_OUT: "{machine}: carried out",
+    FactType.IMPACT_FAILED: "{machine}: failed, {why}",
     FactType.CANCELLED: "{machine}: called off, {why}",
     FactType.LAPSED: "{machine}: lapsed",
     FactType.MACHINE_REMOVED: "{machine}: gone",
@@ -134,16 +135,16 @@ class Stage:
         """What the journal has to tell since it was last asked."""
         entries = self.harness.journal()[self.told :]
         self.told += len(entries)
-        return [self._tell(entry) for entry in entries if entry.line.fact.did in TOLD]
+        return [self._tell(entry) for entry in entries if entry.line.fact.type in TOLD]
 
     @staticmethod
     def _tell(entry: JournalEntry) -> str:
         fact = entry.line.fact
-        text = TOLD[fact.did].format(
+        text = TOLD[fact.type].format(
             entity=entry.line.entity[1],
-            machine=fact.machine,
+            machine=",".join(fact.machines),
             operation=fact.operation,
-            why=fact.why,
+            why=detail_text(fact),
         )
         return f"{since_start(entry.line.at)} {text}"
 
@@ -262,11 +263,11 @@ class Stage:
                 for part in (
                     since_start(entry.line.at),
                     entry.line.actor,
-                    entry.line.fact.did,
-                    entry.line.fact.machine,
-                    f"({entry.line.fact.why})" if entry.line.fact.why else "",
+                    entry.line.fact.type,
+                    ",".join(entry.line.fact.machines),
+                    f"({detail_text(entry.line.fact)})",
                 )
-                if part
+                if part not in {"", "()"}
             )
             for entry in self.harness.journal()
             if entry.line.entity[1] == scope

@@ -180,7 +180,7 @@ def _check_storable(harness: FleetHarness) -> None:
         assert back == entity
     for entry in harness.journal():
         repr(entry).encode()
-        (entry.line.actor + entry.line.fact.why).encode()
+        (entry.line.actor + entry.line.fact.detail).encode()
 
 
 @pytest.mark.parametrize("kind", CONCRETE, ids=lambda kind: kind.__name__)

@@ -72,7 +72,9 @@ def test_what_is_under_way_goes_on_when_it_pauses() -> None:
         harness.do(AbortRollout(rollout="r"))
         assert harness.rollout("r").status is RolloutStatus.ABORTED
         why = [
-            e.line.fact.why for e in harness.journal() if e.line.fact.did is FactType.ROLLOUT_PAUSED
+            e.line.fact.detail
+            for e in harness.journal()
+            if e.line.fact.type is FactType.ROLLOUT_PAUSED
         ]
         assert why == ["1 of 6 machines failed, more than 0 %"]
 

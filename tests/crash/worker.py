@@ -90,7 +90,7 @@ class Worker:
             return {"status": operation.status if operation else None}
         if do == "approved":
             entries = await self.fleet.store.journal(event=request["event"])
-            return {"lines": [entry.line.fact.did for entry in entries]}
+            return {"lines": [entry.line.fact.type for entry in entries]}
         assert do == "stop"
         self.stop.set()
         return {}

@@ -6,7 +6,7 @@ they no longer tell what the program does.
 
 import sys
 
-from tests.docs.chapters import api, cli, contract, events, figures, settings
+from tests.docs.chapters import api, cli, contract, events, figures, invariants, settings
 from tests.docs.pages import GENERATED, ROOT
 
 PAGES = {
@@ -15,6 +15,7 @@ PAGES = {
     "settings.md": settings.write,
     "events.md": events.write,
     "contract.md": contract.write,
+    "invariants.md": invariants.write,
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
 }

@@ -1,13 +1,15 @@
 """Whatever a page names is there: commands with their options, paths of the API, files, rules."""
 
 import re
+import tokenize
 from pathlib import Path
 
 import click
 import pytest
 
 from fairwarning.service.config import values
-from tests.docs.chapters import api, cli
+from tests.conformance.rows import all_rows
+from tests.docs.chapters import api, cli, invariants
 from tests.docs.pages import GENERATED, ROOT, pages, text_of
 
 PAGES = [page for page in pages() if GENERATED not in page.parents]
@@ -121,3 +123,29 @@ def test_every_key_of_the_fleet_file_is_told() -> None:
         *(values.SCALE_SET, values.COUNT, {"machines": None, "roles": None}),
     )
     assert [key for table in tables for key in table if f"`{key}`" not in page] == []
+
+
+def test_every_id_in_the_sources_is_defined() -> None:
+    """A reader finds each contract row and invariant that a comment names (`E5`, `IL3`)."""
+    defined = {name for chapter in invariants.definitions().values() for name in chapter}
+    defined |= all_rows().keys()
+    named = re.compile(r"\b(?:I[CDGKLS]|[MECTGOX])[0-9]{1,2}\b")
+    unknown = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for text in _comments(path)
+        for name in named.findall(text)
+        if name not in defined
+    }
+    assert not unknown
+
+
+def _comments(path: Path) -> list[str]:
+    """Comments and docstrings of a file."""
+    with path.open("rb") as file:
+        tokens = list(tokenize.tokenize(file.readline))
+    return [
+        token.string
+        for token in tokens
+        if token.type == tokenize.COMMENT or token.string.startswith('"""')
+    ]

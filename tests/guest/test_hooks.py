@@ -698,7 +698,7 @@ def test_a_url_that_is_none_fails_at_once(url: str) -> None:
 def test_a_server_must_prove_who_it_is() -> None:
     """With https, something that speaks no TLS is no server, and is asked again until the end."""
     with serving((200, {})) as server, hook_harness() as harness:
-        harness.run(posting(server.url.replace("http:", "https:")), seconds=1.5)
+        harness.run(posting(server.url.replace("http:", "https:")), seconds=10)
         assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no answer: ")
         assert server.asked == []
 
@@ -707,14 +707,14 @@ def test_a_request_has_a_deadline() -> None:
     """Also one that is never answered, and one that is answered with trouble only."""
     with serving((0, {})) as silent, serving((500, {})) as broken, hook_harness() as harness:
         began = time.monotonic()
-        harness.run(posting(silent.url), seconds=1)
-        harness.run(posting(broken.url), seconds=1)
+        harness.run(posting(silent.url), seconds=10)
+        harness.run(posting(broken.url), seconds=10)
         failures = {failed for *_, failed in harness.ends()}
         assert failures == {
             OUT_OF_TIME,
             f"{OUT_OF_TIME}: the answer was 500 Internal Server Error",
         }
-        assert time.monotonic() - began < 1 + SOON_SECONDS
+        assert time.monotonic() - began < 10 + SOON_SECONDS
 
 
 def test_a_request_can_be_stopped() -> None:

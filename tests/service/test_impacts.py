@@ -136,7 +136,7 @@ async def test_started_is_durable_and_visible_before_the_impact() -> None:
         def look(_: Impact) -> None:
             seen.append(published[0].body("2017-08-01"))
             assert any(
-                "ImpactBegun" in str(line.fact.did) for line in harness.store.commits[-1].lines
+                "ImpactBegun" in str(line.fact.type) for line in harness.store.commits[-1].lines
             )
 
         harness.driver.on_impact = look

@@ -33,7 +33,7 @@ def _started(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         raise Violation("IL1", f"{line.fact.event} started but was never seen")
-    if line.fact.why.endswith("without notice"):
+    if line.fact.announcement:
         must(known.status == "", "IL1", f"{line.fact.event} strikes after {known.status}")
     else:
         must(known.status == "Scheduled", "IL1", f"{line.fact.event} starts from {known.status}")
@@ -54,27 +54,29 @@ def _left(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         return
-    before = {FactType.ENDED: "Started"}.get(line.fact.did, "Scheduled")
-    must(known.status == before, "IL1", f"{line.fact.event} is {line.fact.did} from {known.status}")
+    before = {FactType.ENDED: "Started"}.get(line.fact.type, "Scheduled")
+    must(
+        known.status == before, "IL1", f"{line.fact.event} is {line.fact.type} from {known.status}"
+    )
     known.status = "gone"
     del books.open[line.fact.event]
 
 
 def _impact(line: JournalLine) -> str:
     of = line.fact.event or guid(line.fact.operation, line.entity[1])
-    return f"{of}:{line.fact.machine}"
+    return f"{of}:{','.join(line.fact.machines)}"
 
 
 def _over(books: Books, line: JournalLine) -> None:
     key = _impact(line)
     must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
     books.impacts[key] = "over"
-    if "in time" in line.fact.why:
+    if "in time" in line.fact.detail:
         e9(books, key, line.at)
-    if line.fact.did is FactType.CARRIED_OUT:
+    if line.fact.type is FactType.IMPACT_CARRIED_OUT:
         rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
         if rollout in books.rollouts:
-            books.machines_done[rollout].add(line.fact.machine)
+            books.machines_done[rollout].update(line.fact.machines)
 
 
 def _begun(books: Books, line: JournalLine) -> None:
@@ -82,11 +84,11 @@ def _begun(books: Books, line: JournalLine) -> None:
     must(key not in books.impacts, "IL5", f"{key} begins again")
     books.begun_at[key] = line.at
     books.impacts[key] = "begun"
-    if line.fact.why in ANNOUNCED and not line.fact.event:
+    if line.fact.detail in ANNOUNCED and not line.fact.event:
         must(
             line.entity[1] not in books.on,
             "IL12",
-            f"{line.entity[1]} is on and yet {line.fact.why} of {line.fact.machine} has no event",
+            f"{line.entity[1]} is on and {line.fact.detail} of {line.fact.machines} has no event",
         )
 
 
@@ -115,7 +117,7 @@ def _step(books: Books, line: JournalLine) -> None:
     rollout = line.entity[1].rpartition("/")[0]
     state = books.rollouts.get(rollout)
     steps = books.steps[rollout]
-    if line.fact.did is FactType.STEP_ENDED:
+    if line.fact.type is FactType.STEP_ENDED:
         steps.discard(line.entity[1])
         return
     must(line.entity[1] not in steps, "IC6", f"{line.entity[1]} takes two steps at once")
@@ -136,7 +138,8 @@ def _resumed(books: Books, line: JournalLine) -> None:
 def _removed(books: Books, line: JournalLine) -> None:
     scope = books.scopes.get(line.entity[1])
     if scope:
-        must(line.fact.machine not in scope.machines, "IL11", f"{line.fact.machine} is still there")
+        for machine in line.fact.machines:
+            must(machine not in scope.machines, "IL11", f"{machine} is still there")
 
 
 LINES = {
@@ -149,9 +152,9 @@ LINES = {
     FactType.CANCELLED: _left,
     FactType.LAPSED: _left,
     FactType.ENDED: _left,
-    FactType.BEGUN: _begun,
-    FactType.CARRIED_OUT: _over,
-    FactType.FAILED: _over,
+    FactType.IMPACT_BEGUN: _begun,
+    FactType.IMPACT_CARRIED_OUT: _over,
+    FactType.IMPACT_FAILED: _over,
     FactType.OPERATION_ACCEPTED: _accepted,
     FactType.OPERATION_ENDED: _ended,
     FactType.STEP_BEGUN: _step,

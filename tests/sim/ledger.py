@@ -103,13 +103,13 @@ class Ledger(Books):
         for line in lines:
             if line.at < self.at or not line.actor:
                 raise Violation(
-                    "IC7", f"{line.fact.did} at {line.at} by {line.actor!r} is out of order"
+                    "IC7", f"{line.fact.type} at {line.at} by {line.actor!r} is out of order"
                 )
             self.at = line.at
 
     def _line(self, line: JournalLine) -> None:
         fact = line.fact
-        handler = LINES.get(fact.did)
+        handler = LINES.get(fact.type)
         if handler:
             handler(self, line)
 

@@ -34,10 +34,11 @@ from fairwarning.core.commands import (
     StartRollout,
     UpdateSet,
 )
-from fairwarning.core.decision import Fact, FactType
+from fairwarning.core.decision import Announcement, Fact, FactType
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import (
     Entity,
+    EventType,
     EvictionPolicy,
     Impact,
     ImpactKind,
@@ -50,15 +51,18 @@ from fairwarning.core.model import (
     ScaleSet,
     Scope,
     ScopeKind,
+    Source,
 )
 from fairwarning.store.store import Batch
 
 NOON = 1_767_960_000.25
 
 
-def line_about(entity: Ref, event: str = "", *, at: float = 1.5, why: str = "") -> JournalLine:
-    """A line of the journal about the entity."""
-    return JournalLine(at, "somebody", entity, Fact(FactType.STARTED, event, "m", "o", why))
+def line_about(entity: Ref, event: str = "", *, at: float = 1.5, detail: str = "") -> JournalLine:
+    """A journal line about the entity, with a name that holds a comma and an announcement."""
+    announcement = Announcement(EventType.REBOOT, Source.USER, 1_767_960_900) if event else None
+    fact = Fact(FactType.STARTED, event, ("m", 'n,"o'), "o", detail, announcement)
+    return JournalLine(at, "operator", entity, fact)
 
 
 class Author:

@@ -85,7 +85,8 @@ def test_the_journal_comes_in_pages(kept: Kept) -> None:
 def test_a_line_can_say_anything(kept: Kept) -> None:
     """Text goes in and out as it is: quotes, other scripts, control characters, nothing."""
     lines = [
-        line_about(A, why=why) for why in ("", "'; --", "été „ß“ 雪 🙂", "a\0b\n\r\t", "x" * 5000)
+        line_about(A, detail=why)
+        for why in ("", "'; --", "été „ß“ 雪 🙂", "a\0b\n\r\t", "x" * 5000)
     ]
 
     async def story(store: Store) -> None:

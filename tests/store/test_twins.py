@@ -28,7 +28,7 @@ async def answers(store: Store, author: Author) -> list[Any]:
         await store.load(chance.sample(refs, min(len(refs), 5))),
         await store.due_entities(now + chance.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
         await store.next_due(),
-        await store.find_machines(name=line.fact.machine or "nobody"),
+        await store.find_machines(name=next(iter(line.fact.machines), "nobody")),
         await store.find_machines(address=f"10.0.0.m-{chance.randrange(1, 60)}"),
         await store.find_machines(number=chance.randrange(1, 60)),
         await store.list_machines(chance.randrange(60), limit),

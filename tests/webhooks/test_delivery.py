@@ -382,7 +382,7 @@ def test_ten_thousand_messages_are_drained_in_bounded_memory(messages: int) -> N
             most = 0
             while delivery.cursor < entries[-1].number:
                 most = max(most, delivery.waiting)
-                assert len(fleet.webhooks._changes._known) <= limits.REMEMBERED_EVENTS
+                assert len(fleet.webhooks._changes._announcements) <= limits.REMEMBERED_EVENTS
                 await asyncio.sleep(0.01)
             assert 0 < most <= limits.PAGE_LINES
             assert got == [one.number for one in entries]

@@ -102,4 +102,4 @@ async def _told(path: Path) -> list[int]:
         lines = await store.journal(limit=1_000_000)
     finally:
         await store.close()
-    return [one.number for one in lines if one.line.fact.did in TOLD]
+    return [one.number for one in lines if one.line.fact.type in TOLD]

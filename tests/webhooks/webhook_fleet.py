@@ -129,7 +129,7 @@ class WebhookFleet:
     async def told(self, after: int = 0) -> list[int]:
         """The numbers of all journal lines that have to be sent."""
         lines = await self.fleet.store.journal(after=after, limit=1_000_000)
-        return [one.number for one in lines if one.line.fact.did in TOLD]
+        return [one.number for one in lines if one.line.fact.type in TOLD]
 
     async def caught_up(self, name: str = "ops") -> None:
         """Return once everything so far was sent or given up, and that is durable."""
@@ -153,7 +153,7 @@ class WebhookFleet:
                 NOON,
                 "clock",
                 (Scope, f"s{n % scopes}"),
-                Fact(FactType.SCHEDULED, f"E{n}", "vm", f"o{n}"),
+                Fact(FactType.SCHEDULED, f"E{n}", ("vm",), f"o{n}"),
             )
             for n in range(events)
         ]

@@ -211,5 +211,5 @@ def _lines(changes: follow.EventStream, awaited: set[str], *, endless: bool) -> 
                 yield {"clock": message.data}
                 continue
             yield message.data
-            if message.data["did"] in journal.LEFT:
+            if message.data["type"] in journal.LEFT:
                 awaited.discard(message.data["event"])

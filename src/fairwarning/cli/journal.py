@@ -10,7 +10,7 @@ from fairwarning.cli.show import Json, pace
 LEFT = frozenset({"Ended", "Cancelled", "Lapsed"})  # after which an event is no more
 _STYLES = {
     "Scheduled": "yellow",
-    "Told": "cyan",
+    "Delivered": "cyan",
     "Approved": "green",
     "PeerApproved": "green",
     "Started": "bold yellow",
@@ -34,7 +34,7 @@ class LineFilter(NamedTuple):
             return True
         return (
             (not self.events or line["event"] in self.events)
-            and (not self.machine or self.machine in line["machine"].split(","))
+            and (not self.machine or self.machine in line["machines"])
             and (not self.scope or line["about"] == f"Scope {self.scope}")
         )
 
@@ -56,8 +56,8 @@ def _clock(clock: Json) -> tuple[str, str, str]:
 
 def _told(line: Json) -> tuple[str, str, str]:
     """When, what, and everything else that is known."""
-    who = line["machine"].replace(",", ", ") or line["about"]
+    who = ", ".join(line["machines"]) or line["about"]
     by = f" by {line['actor']}" if line["actor"] not in {"", who} else ""
-    why = f": {line['why']}" if line["why"] not in {"", line["actor"]} else ""
+    why = f": {line['detail']}" if line["detail"] not in {"", line["actor"]} else ""
     event = f"; event {line['event']}" if line["event"] else ""
-    return line["at"].partition("T")[2], line["did"], f"{who}{by}{why}{event}"
+    return line["at"].partition("T")[2], line["type"], f"{who}{by}{why}{event}"

@@ -255,7 +255,7 @@ class _UnitOfWork:
             )
             self.put(Operation, name, accepted)
             self.note(
-                Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, why=kind),)
+                Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, detail=kind),)
             )
         self.tallies[name] = tally.plus(progress) if tally else progress
 

@@ -1,36 +1,35 @@
-"""What comes out of a decision: facts for the journal, impacts for drivers, messages for others."""
+"""The results of a decision: facts for the journal, impacts for drivers, messages to entities."""
 
-import re
 from enum import StrEnum
 
 from fairwarning.core.commands import Command
 from fairwarning.core.model import Entity, Event, EventStatus, EventType, Impact, Scope, Source
 from fairwarning.core.record import short_record
-from fairwarning.core.times import iso, parse_date
 
 
 class FactType(StrEnum):
-    """What the journal tells: past tense, a line for each change (IC7)."""
+    """The types of journal lines, in the past tense; each change has one (IC7)."""
 
     SCOPE_CREATED = "ScopeCreated"
     SCOPE_REMOVED = "ScopeRemoved"
     CONFIGURED = "Configured"
     MACHINE_ADDED = "MachineAdded"
     MACHINE_CHANGED = "MachineChanged"
+    MACHINE_LINKED = "MachineLinked"
     MACHINE_REMOVED = "MachineRemoved"
     ENABLED = "Enabled"
     DISABLED = "Disabled"
     SCHEDULED = "Scheduled"
-    TOLD = "Told"
+    DELIVERED = "Delivered"
     APPROVED = "Approved"
     PEER_APPROVED = "PeerApproved"
     STARTED = "Started"
     CANCELLED = "Cancelled"
     LAPSED = "Lapsed"
     ENDED = "Ended"
-    BEGUN = "ImpactBegun"
-    CARRIED_OUT = "ImpactCarriedOut"
-    FAILED = "ImpactFailed"
+    IMPACT_BEGUN = "ImpactBegun"
+    IMPACT_CARRIED_OUT = "ImpactCarriedOut"
+    IMPACT_FAILED = "ImpactFailed"
     SET_CREATED = "SetCreated"
     SET_CHANGED = "SetChanged"
     SET_REMOVED = "SetRemoved"
@@ -49,83 +48,77 @@ class FactType(StrEnum):
 
 
 EVENT_ENDED = frozenset({FactType.CANCELLED, FactType.LAPSED, FactType.ENDED})
-"""After these an event is gone."""
+"""After one of these facts an event is no longer in the document."""
+
+
+@short_record
+class Announcement:
+    """How an event was announced, for readers of the journal after the event is gone."""
+
+    type: EventType
+    source: Source
+    not_before: int | None  # None: the event started without notice
+
+
+def announcement_of(event: Event) -> Announcement:
+    """How this new event is announced."""
+    sudden = event.status is EventStatus.STARTED
+    return Announcement(event.type, event.source, None if sudden else event.not_before)
 
 
 @short_record
 class Fact:
-    """One thing that came to pass, for the journal."""
+    """One change, for the journal. Readers make sentences of it and never parse one."""
 
-    did: FactType
+    type: FactType
     event: str = ""
-    machine: str = ""
+    machines: tuple[str, ...] = ()
     operation: str = ""
-    why: str = ""
-
-
-def announcement(event: Event) -> str:
-    """What the journal says of an event when it comes, for whoever reads it when it is gone."""
-    when = f"not before {iso(event.not_before)}"
-    if event.status is EventStatus.STARTED:
-        when = "without notice"
-    return f"{event.type} by {event.source}, {when}"
-
-
-def read_announcement(why: str) -> tuple[EventType, Source, int | None] | None:
-    """Type, source and NotBefore (None: no notice) of an event that was journaled so."""
-    found = _ANNOUNCEMENT.fullmatch(why)
-    if found is None:
-        return None
-    kind, source, date = found.groups()
-    return EventType(kind), Source(source), parse_date(date) if date else None
-
-
-_ANNOUNCEMENT = re.compile(
-    rf"({'|'.join(EventType)}) by ({'|'.join(Source)}), (?:not before (\S+)|without notice)"
-)
+    detail: str = ""
+    announcement: Announcement | None = None  # on the line that announces an event
 
 
 @short_record
 class OperationProgress:
-    """How much of an operation this decision planned or ended, in impacts."""
+    """How many impacts of an operation a decision planned, finished or cancelled."""
 
     operation: str
     planned: int = 0
     done: int = 0
     failed: int = 0
     cancelled: int = 0
-    why: str = ""
+    error: str = ""
 
     def plus(self, more: "OperationProgress") -> "OperationProgress":
-        """Both together."""
+        """The sum of both."""
         return OperationProgress(
             self.operation,
             self.planned + more.planned,
             self.done + more.done,
             self.failed + more.failed,
             self.cancelled + more.cancelled,
-            self.why or more.why,
+            self.error or more.error,
         )
 
 
 @short_record
 class Decision:
-    """What follows from a command: commit all of it, publish the scope, then carry impacts out."""
+    """The result of a command on a scope: commit it, publish the scope, then start the impacts."""
 
-    scope: Scope | None  # None: the scope is gone
+    scope: Scope | None  # None: the scope was removed
     facts: tuple[Fact, ...] = ()
-    impacts: tuple[Impact, ...] = ()  # to be carried out from now on
-    settled: tuple[str, ...] = ()  # ids of impacts that are over
+    impacts: tuple[Impact, ...] = ()  # to hand to the driver
+    settled: tuple[str, ...] = ()  # ids of impacts that have ended
     progress: tuple[OperationProgress, ...] = ()
     sends: tuple[Command, ...] = ()
 
 
 @short_record
 class EntityDecision:
-    """What a set, a rollout or a lane answers: itself anew, facts, and what it sends to others."""
+    """The result of a command on a set, a rollout, a lane, an operation or a resource."""
 
-    entity: Entity | None  # None: it is gone
+    entity: Entity | None  # None: the entity was removed
     facts: tuple[Fact, ...] = ()
     sends: tuple[Command, ...] = ()
-    others: tuple[Entity, ...] = ()  # further entities that came to be
+    others: tuple[Entity, ...] = ()  # further entities that were created
     progress: tuple[OperationProgress, ...] = ()

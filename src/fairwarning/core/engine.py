@@ -118,7 +118,10 @@ def _link_machine(draft: ScopeDraft, command: LinkMachine) -> None:
     machine = draft.machine(command.machine)
     if machine.resource and machine.resource != command.resource:
         raise Conflict("MachineExists", f"{machine.name!r} is known as {machine.resource!r}")
-    _change(draft, changed(machine, resource=command.resource), f"is {command.resource}")
+    draft.own_machines()[machine.name] = changed(machine, resource=command.resource)
+    draft.facts.append(
+        Fact(FactType.MACHINE_LINKED, machines=(machine.name,), detail=command.resource)
+    )
 
 
 def _apply_model(draft: ScopeDraft, command: ApplyModel) -> None:
@@ -143,9 +146,9 @@ def _set_protection(draft: ScopeDraft, command: SetProtection) -> None:
             _change(draft, after, "protected" if protected else "no longer protected")
 
 
-def _change(draft: ScopeDraft, machine: Machine, why: str) -> None:
+def _change(draft: ScopeDraft, machine: Machine, detail: str) -> None:
     draft.own_machines()[machine.name] = machine
-    draft.facts.append(Fact(FactType.MACHINE_CHANGED, machine=machine.name, why=why))
+    draft.facts.append(Fact(FactType.MACHINE_CHANGED, machines=(machine.name,), detail=detail))
 
 
 # --- What machines and operators say of events ---------------------------------------------------
@@ -158,8 +161,7 @@ def _poll(draft: ScopeDraft, command: Poll) -> None:
 def _tell(draft: ScopeDraft, command: RecordDelivery) -> None:
     event = draft.events.get(command.event)
     if event:  # it may be over by now
-        machines = ",".join(command.machines)
-        draft.facts.append(Fact(FactType.TOLD, event.id, machines, event.operation))
+        draft.facts.append(Fact(FactType.DELIVERED, event.id, command.machines, event.operation))
 
 
 def _approve(draft: ScopeDraft, command: Approve) -> None:

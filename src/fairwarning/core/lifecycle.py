@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Decision, Fact, FactType, OperationProgress, announcement
+from fairwarning.core.decision import Decision, Fact, FactType, OperationProgress, announcement_of
 from fairwarning.core.errors import InvariantViolated, NotFound
 from fairwarning.core.messages import (
     DeleteAnnounced,
@@ -147,8 +147,8 @@ class ScopeDraft:
                 "BadTransition", f"{move} does not make an event {event.status}"
             )
         self.events[event.id] = event
-        did = FactType.SCHEDULED if move is EventTransition.ANNOUNCE else FactType.STARTED
-        self._fact(did, event, announcement(event))
+        scheduled = move is EventTransition.ANNOUNCE
+        self._fact(FactType.SCHEDULED if scheduled else FactType.STARTED, event, announced=True)
         if event.impact is not None:
             for name in event.resources:
                 self.plan(name, event.impact, event.operation, event)
@@ -200,7 +200,9 @@ class ScopeDraft:
         """It will not happen: the event goes and so do its waiting impacts."""
         if event.impact is not None:
             self._drop_impacts(event)
-            self._count(OperationProgress(event.operation, cancelled=len(event.resources), why=why))
+            self._count(
+                OperationProgress(event.operation, cancelled=len(event.resources), error=why)
+            )
             for name in event.resources:
                 self._tell_stays(name, event.impact, why)
         self._dequeue(event)
@@ -215,7 +217,9 @@ class ScopeDraft:
             return
         self._drop_impacts(event)
         gone = len(event.resources) - len(rest)
-        self._count(OperationProgress(event.operation, planned=-len(rest), cancelled=gone, why=why))
+        self._count(
+            OperationProgress(event.operation, planned=-len(rest), cancelled=gone, error=why)
+        )
         self._leave(event, EventTransition.CANCEL, why)
         again = changed(
             event,
@@ -279,7 +283,13 @@ class ScopeDraft:
         self.impacts[impact.machine] = impact
         self.new_impacts.append(impact)
         self.facts.append(
-            Fact(FactType.BEGUN, impact.event, impact.machine, impact.operation, impact.kind)
+            Fact(
+                FactType.IMPACT_BEGUN,
+                impact.event,
+                (impact.machine,),
+                impact.operation,
+                impact.kind,
+            )
         )
 
     def finish(self, impact: Impact, error: str) -> None:
@@ -287,9 +297,9 @@ class ScopeDraft:
         del self.impacts[impact.machine]
         self.settled.append(impact.id)
         done, failed = (0, 1) if error else (1, 0)
-        self._count(OperationProgress(impact.operation, done=done, failed=failed, why=error))
-        did = FactType.FAILED if error else FactType.CARRIED_OUT
-        self.facts.append(Fact(did, impact.event, impact.machine, impact.operation, error))
+        self._count(OperationProgress(impact.operation, done=done, failed=failed, error=error))
+        kind = FactType.IMPACT_FAILED if error else FactType.IMPACT_CARRIED_OUT
+        self.facts.append(Fact(kind, impact.event, (impact.machine,), impact.operation, error))
         if error:
             self._tell_stays(impact.machine, impact.kind, error)
         else:
@@ -318,7 +328,7 @@ class ScopeDraft:
         if deleted:  # IL11: its identity answers no more
             del self.own_machines()[machine.name]
             self._drop_advice(machine.name)
-            self.facts.append(Fact(FactType.MACHINE_REMOVED, machine=machine.name))
+            self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
             if self.scope.owner:
                 self.sends.append(InstanceDeleted(set=self.scope.owner))
             if machine.resource:
@@ -363,10 +373,15 @@ class ScopeDraft:
         own = self.own_machines()
         for machine in machines:
             own[machine.name] = changed(machine, created_at=self.now)
-            self.facts.append(Fact(FactType.MACHINE_ADDED, machine=machine.name))
+            self.facts.append(Fact(FactType.MACHINE_ADDED, machines=(machine.name,)))
 
-    def _fact(self, did: FactType, event: Event, why: str) -> None:
-        self.facts.append(Fact(did, event.id, ",".join(event.resources), event.operation, why))
+    def _fact(
+        self, kind: FactType, event: Event, detail: str = "", *, announced: bool = False
+    ) -> None:
+        announcement = announcement_of(event) if announced else None
+        self.facts.append(
+            Fact(kind, event.id, event.resources, event.operation, detail, announcement)
+        )
 
     def _visible_change(self) -> bool:
         before = self.scope.events
@@ -378,7 +393,7 @@ class ScopeDraft:
     def decision(self) -> Decision:
         """Close the draft: incarnation (M11), and the whole bundle."""
         if self.polled_at == self.scope.polled_at and all(
-            fact.did is FactType.TOLD for fact in self.facts
+            fact.type is FactType.DELIVERED for fact in self.facts
         ):
             return Decision(self.scope, tuple(self.facts))
         if self.incarnation and not self.enabled_anew and self._visible_change():

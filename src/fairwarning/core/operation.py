@@ -30,14 +30,14 @@ def settle(operation: Operation, progress: OperationProgress, now: float) -> Ent
         done=total.done,
         failed=total.failed,
         cancelled=total.cancelled,
-        error=total.why,
+        error=total.error,
         status=status,
         ended_at=None if status is OperationStatus.RUNNING else now,
     )
     if status is OperationStatus.RUNNING:
         return EntityDecision(after)
     why = f"{status}: {after.error}" if after.error else status.value
-    fact = Fact(FactType.OPERATION_ENDED, operation=after.id, why=why)
+    fact = Fact(FactType.OPERATION_ENDED, operation=after.id, detail=why)
     return EntityDecision(after, (fact,), _ending(after))
 
 

@@ -135,7 +135,7 @@ def _target_deleted(resource: Resource, world: EntityReader) -> EntityDecision:
 
 def _keep(resource: Resource, why: str) -> EntityDecision:
     """It stays: whoever waits for its end has failed."""
-    failed = tuple(OperationProgress(one, failed=1, why=why) for one in resource.awaited)
+    failed = tuple(OperationProgress(one, failed=1, error=why) for one in resource.awaited)
     return EntityDecision(changed(resource, awaited=()), progress=failed)
 
 

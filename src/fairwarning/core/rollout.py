@@ -192,7 +192,7 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> E
     facts: tuple[Fact, ...] = ()
     if command.failed and rollout.status is RolloutStatus.RUNNING and (why := _too_many(rollout)):
         rollout = changed(rollout, status=RolloutStatus.PAUSED, why=why)
-        facts = (Fact(FactType.ROLLOUT_PAUSED, why=why),)
+        facts = (Fact(FactType.ROLLOUT_PAUSED, detail=why),)
     if not command.ended:
         return EntityDecision(rollout, facts)
     running = tuple(n for n in rollout.running if n != command.lane)
@@ -204,7 +204,7 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> E
     aborted = rollout.status is RolloutStatus.ABORTED
     status = RolloutStatus.ABORTED if aborted else RolloutStatus.DONE
     ended = changed(rollout, status=status, ended_at=now)
-    return EntityDecision(ended, (*facts, Fact(FactType.ROLLOUT_ENDED, why=status)))
+    return EntityDecision(ended, (*facts, Fact(FactType.ROLLOUT_ENDED, detail=status)))
 
 
 def _too_many(rollout: Rollout) -> str:
@@ -303,7 +303,7 @@ def _defer(lane: Lane, busy: list[str], now: float) -> EntityDecision:
     wait = limits.ROLLOUT_RETRY_SECONDS * 2 ** min(lane.deferred, 10)
     retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
     # Journal the first time only: the rest is more of the same.
-    facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machine=",".join(busy)),)
+    facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machines=tuple(busy)),)
     return EntityDecision(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
 
 

@@ -125,7 +125,7 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDe
     if updated.upgrade is UpgradeMode.AUTOMATIC:
         sends += _apply_model(updated, _named(updated, None, groups))
     return EntityDecision(
-        updated, (Fact(FactType.SET_CHANGED, why=f"model {updated.model}"),), tuple(sends)
+        updated, (Fact(FactType.SET_CHANGED, detail=f"model {updated.model}"),), tuple(sends)
     )
 
 
@@ -176,7 +176,7 @@ def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecisio
     _check_not_deleting(scale_set)
     staying = _staying(groups)
     fact = Fact(
-        FactType.SET_CHANGED, operation=command.operation, why=f"capacity {command.capacity}"
+        FactType.SET_CHANGED, operation=command.operation, detail=f"capacity {command.capacity}"
     )
     if command.capacity >= len(staying):
         grown, sends = _grow(scale_set, command.capacity - len(staying), groups)
@@ -188,7 +188,7 @@ def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecisio
 def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> EntityDecision:
     picks = _named(scale_set, command.instances, groups)
     if command.action is Delete:
-        fact = Fact(FactType.SET_CHANGED, operation=command.operation, why=f"{len(picks)} fewer")
+        fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail=f"{len(picks)} fewer")
         return EntityDecision(scale_set, (fact,), _deletes(command, picks))
     sends = tuple(
         command.action(
@@ -203,7 +203,7 @@ def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> EntityDe
     """The set itself counts as one thing to be done, so the operation ends when it is gone."""
     _check_not_deleting(scale_set)
     doomed = changed(scale_set, deleting=command.operation)
-    fact = Fact(FactType.SET_CHANGED, operation=command.operation, why="being deleted")
+    fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail="being deleted")
     planned = OperationProgress(command.operation, planned=1)
     if not _instances(groups):
         return _remove(doomed, (fact,), (planned,))
@@ -220,7 +220,7 @@ def _deletion_failed(scale_set: ScaleSet, command: DeletionFailed) -> EntityDeci
     """The set cannot go while an instance stays: it may be deleted anew."""
     if not scale_set.deleting:
         return EntityDecision(scale_set)
-    failed = OperationProgress(scale_set.deleting, failed=1, why=command.why)
+    failed = OperationProgress(scale_set.deleting, failed=1, error=command.why)
     resource, why = scale_set.resource, command.why
     sends = (TargetDeletionFailed(resource=resource, why=why),) if resource else ()
     return EntityDecision(changed(scale_set, deleting=""), (), sends, progress=(failed,))

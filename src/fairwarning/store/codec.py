@@ -9,6 +9,7 @@ from operator import attrgetter
 
 import msgspec
 
+from fairwarning.core.decision import Announcement, Fact, FactType
 from fairwarning.core.model import (
     NOTHING,
     Entity,
@@ -33,6 +34,8 @@ _encode = msgspec.json.Encoder().encode
 _entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
 _machine = msgspec.json.Decoder(Machine)
 _impact = msgspec.json.Decoder(Impact)
+_names = msgspec.json.Decoder(tuple[str, ...])
+_announcement = msgspec.json.Decoder(Announcement)
 
 _RULES = Rules()
 
@@ -77,3 +80,29 @@ def machine(body: str) -> Machine:
 def impact(body: str) -> Impact:
     """The impact again."""
     return _impact.decode(body)
+
+
+# --- Facts of the journal ---
+
+
+def names(machines: tuple[str, ...]) -> str:
+    """Names of machines as a JSON list; empty if there are none."""
+    return _encode(machines).decode() if machines else ""
+
+
+def announcement(value: Announcement | None) -> str:
+    """An announcement as JSON; empty if there is none."""
+    return _encode(value).decode() if value else ""
+
+
+def fact(kind: str, event: str, machines: str, *rest: str) -> Fact:
+    """The fact of a line, from its columns."""
+    operation, detail, announced = rest
+    return Fact(
+        FactType(kind),
+        event,
+        _names.decode(machines) if machines else (),
+        operation,
+        detail,
+        _announcement.decode(announced) if announced else None,
+    )

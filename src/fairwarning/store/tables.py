@@ -12,7 +12,6 @@ from typing import cast
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store import codec, schema
@@ -73,7 +72,8 @@ class SqliteRows:
         fact, kind, name = line.fact, line.entity[0].__name__, line.entity[1]
         row = (
             line.at, line.actor, kind, name,
-            fact.did.value, fact.event, fact.machine, fact.operation, fact.why,
+            fact.type.value, fact.event, codec.names(fact.machines), fact.operation,
+            fact.detail, codec.announcement(fact.announcement),
         )  # fmt: skip
         before = self._newest.get(line.entity)
         if before is None:
@@ -298,9 +298,7 @@ def latest(
 
 
 def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
-    did, event, machine, operation, why = fact
-    told = Fact(FactType(did), event, machine, operation, why)
-    return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), told))
+    return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), codec.fact(*fact)))
 
 
 def forget(connection: SqliteConnection, before: float) -> int:

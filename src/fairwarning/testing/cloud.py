@@ -25,6 +25,7 @@ from fairwarning.service.config.fleet_file import Create, FleetFile
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.config.values import MACHINE
 from fairwarning.service.faults import FaultKind, FaultRule
+from fairwarning.service.history.explanations import detail_text
 from fairwarning.service.lookup import machine_called
 from fairwarning.store.store import JournalEntry
 from fairwarning.testing.handles import (
@@ -321,7 +322,12 @@ def toml(value: object) -> str:
 
 def _told(entry: JournalEntry) -> str:
     line, fact = entry.line, entry.line.fact
-    about = [fact.machine, fact.why, fact.event and f"event {fact.event[:8]}", fact.operation]
+    about = [
+        ", ".join(fact.machines),
+        detail_text(fact),
+        fact.event and f"event {fact.event[:8]}",
+        fact.operation,
+    ]
     shown = ", ".join(part for part in about if part)
-    text = f"{iso(int(line.at))} {line.entity[1]}: {fact.did}"
+    text = f"{iso(int(line.at))} {line.entity[1]}: {fact.type}"
     return f"{text} ({shown}) by {line.actor}" if shown else f"{text} by {line.actor}"

@@ -156,10 +156,10 @@ class MachineHandle:
         """What has happened to it, from the moment each began: `["freeze", "reboot"]`."""
         lines = [entry.line for entry in self._service.run(self._service.journal())]
         return [
-            str(line.fact.why)
+            str(line.fact.detail)
             for line in lines
-            if line.fact.did is FactType.BEGUN
-            and line.fact.machine == self.name
+            if line.fact.type is FactType.IMPACT_BEGUN
+            and self.name in line.fact.machines
             and line.entity == (Scope, self.scope)
         ]
 

@@ -160,11 +160,11 @@ class JournalLineInfo(Struct):
     at: Time
     actor: str
     about: str
-    did: str
+    type: str
     event: str
-    machine: str
+    machines: list[str]
     operation: str
-    why: str
+    detail: str
 
 
 class ExplanationStepInfo(Struct):
@@ -172,9 +172,9 @@ class ExplanationStepInfo(Struct):
 
     at: Time
     after: float
-    did: str
+    type: str
     actor: str
-    machine: str
+    machines: list[str]
     text: str
 
 

@@ -7,7 +7,7 @@ from fairwarning.core.decision import FactType
 from fairwarning.core.model import Event, ImpactKind, Machine, Operation, Rollout, ScaleSet, Scope
 from fairwarning.core.times import format_duration, iso
 from fairwarning.service.history.events import EventHistory, JournalEntry
-from fairwarning.service.history.explanations import Explanation
+from fairwarning.service.history.explanations import Explanation, detail_text
 from fairwarning.service.lookup import MachineLocation
 
 
@@ -195,11 +195,11 @@ def line(entry: JournalEntry) -> responses.JournalLineInfo:
         at=time(told.at),
         actor=told.actor,
         about=f"{kind.__name__} {name}",
-        did=told.fact.did.value,
+        type=told.fact.type.value,
         event=told.fact.event,
-        machine=told.fact.machine,
+        machines=list(told.fact.machines),
         operation=told.fact.operation,
-        why=told.fact.why,
+        detail=detail_text(told.fact),
     )
 
 
@@ -208,7 +208,7 @@ def explanation(one: Explanation) -> responses.ExplanationInfo:
     first = one.steps[0].at if one.steps else 0.0
     life = one.events[0] if one.kind == "event" else EventHistory(id="", scope="")
     approvals = [(each.approved_by, each.approved_at) for each in one.events]
-    told = {name: at for each in reversed(one.events) for name, at in each.told.items()}
+    told = {name: at for each in reversed(one.events) for name, at in each.delivered.items()}
     return responses.ExplanationInfo(
         kind=one.kind,
         id=one.id,
@@ -219,9 +219,9 @@ def explanation(one: Explanation) -> responses.ExplanationInfo:
             responses.ExplanationStepInfo(
                 at=time(step.at),
                 after=round(step.at - first, 3),
-                did=step.did.value,
+                type=step.type.value,
                 actor=step.actor,
-                machine=step.machine,
+                machines=list(step.machines),
                 text=step.text,
             )
             for step in one.steps

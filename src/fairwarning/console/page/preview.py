@@ -110,7 +110,7 @@ def _told(outcome: Outcome, now: float) -> str:
     born = [event for event in left.values() if event.id not in standing]
     said = _announced(born, now)
     said += _at_once(outcome, {event.id for event in born}, silent=silent)
-    gone = {line.fact.event for line in outcome.lines if line.fact.did is FactType.CANCELLED}
+    gone = {line.fact.event for line in outcome.lines if line.fact.type is FactType.CANCELLED}
     if replaced := [event.type.value for event in standing.values() if event.id in gone]:
         said.append(f"It takes the place of the pending {', '.join(replaced)}.")
     return " ".join(said)

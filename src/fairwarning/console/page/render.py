@@ -81,7 +81,7 @@ def _notice(notice: str | None) -> str:
 def _sentence(step: ExplanationStepInfo) -> str:
     """Its text with a capital, unless it begins with somebody's name."""
     first = step.text.partition(" ")[0].rstrip(",")
-    if first in {step.actor, *step.machine.split(",")}:
+    if first in {step.actor, *step.machines}:
         return step.text
     return step.text[:1].upper() + step.text[1:]
 

@@ -1,7 +1,7 @@
-"""Which machine was shown which event, and when: collected as they ask, journaled in a moment (O7).
+"""The delivery log: which machine was shown which event, and when (O7).
 
-A poll never waits for it. What a crash may lose is the last moment's; what it may repeat is told
-twice, and the first time counts.
+Polls record deliveries in memory and never wait for the journal. A crash may lose the last 200 ms
+of deliveries or record one twice; readers take the earliest.
 """
 
 import asyncio
@@ -10,49 +10,49 @@ from collections.abc import Callable
 from fairwarning.core.commands import RecordDelivery
 from fairwarning.core.model import Event, Scope
 
-_WRITE_SECONDS = 0.2  # real ones, so that many machines are journaled together
+_WRITE_SECONDS = 0.2  # of real time: deliveries to many machines become one journal line
 
 
 class DeliveryLog:
-    """The machines that know of each event that is planned or under way."""
+    """Records the first delivery of each event to each machine."""
 
     def __init__(self, post: Callable[[RecordDelivery], None], rate: Callable[[], float]) -> None:
         self._post = post
-        self._rate = rate  # of time: what is quick for us may be minutes for the fleet
-        self._known: dict[str, dict[str, set[str]]] = {}  # scope -> event -> machines
-        self._new: dict[tuple[str, str], list[str]] = {}  # scope, event -> machines
+        self._rate = rate  # virtual seconds per real second
+        self._delivered: dict[str, dict[str, set[str]]] = {}  # scope -> event -> machines
+        self._unwritten: dict[tuple[str, str], list[str]] = {}  # scope, event -> machines
         self._timer: asyncio.TimerHandle | None = None
 
     def show(self, scope: Scope, machine: str, events: list[Event]) -> None:
-        """The machine is being answered with these."""
-        known = self._known.setdefault(scope.id, {})
+        """A response with these events is about to be sent to the machine."""
+        delivered = self._delivered.setdefault(scope.id, {})
         for event in events:
-            machines = known.setdefault(event.id, set())
+            machines = delivered.setdefault(event.id, set())
             if machine not in machines:
                 machines.add(machine)
-                self._new.setdefault((scope.id, event.id), []).append(machine)
-        if self._new and self._timer is None:
+                self._unwritten.setdefault((scope.id, event.id), []).append(machine)
+        if self._unwritten and self._timer is None:
             wait = _WRITE_SECONDS / max(self._rate(), 1.0)
             self._timer = asyncio.get_running_loop().call_later(wait, self.write)
 
     def write(self) -> None:
-        """Have it journaled."""
+        """Journal the deliveries that were recorded since the last call."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        new, self._new = self._new, {}
-        for (scope, event), machines in new.items():
+        unwritten, self._unwritten = self._unwritten, {}
+        for (scope, event), machines in unwritten.items():
             self._post(
                 RecordDelivery(scope=scope, event=event, machines=tuple(machines), actor="machine")
             )
 
     def follow(self, name: str, scope: Scope | None) -> None:
-        """Events that are over are forgotten."""
-        known = self._known.get(name)
-        if known is None:
+        """Forget events that have ended; called when a scope has changed."""
+        delivered = self._delivered.get(name)
+        if delivered is None:
             return
-        live = scope.events if scope else {}
-        for event in [one for one in known if one not in live]:
-            del known[event]
-        if not known:
-            del self._known[name]
+        current = scope.events if scope else {}
+        for event in [event for event in delivered if event not in current]:
+            del delivered[event]
+        if not delivered:
+            del self._delivered[name]

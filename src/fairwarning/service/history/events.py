@@ -1,9 +1,9 @@
-"""The lives of events, put together from the journal: also of those that are over (O7)."""
+"""Event histories, built from journal lines; they outlive their events (O7)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairwarning.core.decision import EVENT_ENDED, FactType, read_announcement
+from fairwarning.core.decision import EVENT_ENDED, FactType
 from fairwarning.core.model import EventType, Scope, Source
 from fairwarning.store.store import JournalEntry
 
@@ -12,7 +12,7 @@ __all__ = ["EventHistory", "JournalEntry", "event_histories"]
 
 @dataclass(slots=True, kw_only=True)
 class EventHistory:
-    """What became of one event. What the lines do not tell is empty or None."""
+    """What happened to one event. A field is empty or None if no line says it."""
 
     id: str
     scope: str
@@ -21,64 +21,57 @@ class EventHistory:
     type: EventType | None = None
     source: Source | None = None
     created_at: float | None = None
-    not_before: int | None = None  # None: there was no notice
-    told: dict[str, float] = field(default_factory=dict)  # machines, and when first
+    not_before: int | None = None  # None: no notice was given
+    delivered: dict[str, float] = field(default_factory=dict)  # machine -> first delivery
     approved_by: str = ""
     approved_at: float | None = None
     started_at: float | None = None
-    started_why: str = ""
-    began: dict[str, float] = field(default_factory=dict)  # impacts, by machine
-    finished: dict[str, float] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)  # instead, and why
+    started_because: str = ""  # "approved" or "NotBefore"; empty without notice
+    impact_began: dict[str, float] = field(default_factory=dict)  # by machine
+    impact_done: dict[str, float] = field(default_factory=dict)
+    impact_failed: dict[str, str] = field(default_factory=dict)  # machine -> error
     ended_at: float | None = None
-    ended: FactType | None = None  # carried out, cancelled or lapsed
-    ended_why: str = ""
+    ended: FactType | None = None  # ended, cancelled or lapsed
+    ended_because: str = ""
 
     @property
-    def whole(self) -> bool:
-        """Whether it is known from its beginning."""
+    def is_complete(self) -> bool:
+        """Whether the history starts with the event's announcement."""
         return self.created_at is not None
 
 
 def event_histories(entries: Iterable[JournalEntry]) -> dict[str, EventHistory]:
-    """The events that these lines tell of, oldest line first."""
-    found: dict[str, EventHistory] = {}
+    """The events that these lines concern, by id. Lines come oldest first."""
+    histories: dict[str, EventHistory] = {}
     for entry in entries:
         event = entry.line.fact.event
         if event and entry.line.entity[0] is Scope:
-            if event not in found:
-                found[event] = EventHistory(id=event, scope=entry.line.entity[1])
-            _live(found[event], entry)
-    return found
+            if event not in histories:
+                histories[event] = EventHistory(id=event, scope=entry.line.entity[1])
+            _add(histories[event], entry)
+    return histories
 
 
-def _live(life: EventHistory, entry: JournalEntry) -> None:
-    """One line more."""
+def _add(history: EventHistory, entry: JournalEntry) -> None:
     at, actor, fact = entry.line.at, entry.line.actor, entry.line.fact
-    life.operation = fact.operation or life.operation
-    match fact.did:
-        case FactType.SCHEDULED:
-            _announced(life, entry)
-        case FactType.TOLD:
-            life.told |= {one: at for one in fact.machine.split(",") if one not in life.told}
+    history.operation = fact.operation or history.operation
+    if announced := fact.announcement:
+        history.created_at, history.resources = at, fact.machines
+        history.type, history.source = announced.type, announced.source
+        history.not_before = announced.not_before
+    match fact.type:
+        case FactType.DELIVERED:
+            for machine in fact.machines:
+                history.delivered.setdefault(machine, at)
         case FactType.APPROVED:
-            life.approved_by, life.approved_at = actor, at
+            history.approved_by, history.approved_at = actor, at
         case FactType.STARTED:
-            if not life.whole:  # no notice was given
-                _announced(life, entry)
-            life.started_at, life.started_why = at, fact.why
-        case FactType.BEGUN:
-            life.began[fact.machine] = at
-        case FactType.CARRIED_OUT:
-            life.finished[fact.machine] = at
-        case FactType.FAILED:
-            life.failed[fact.machine] = fact.why
-        case did if did in EVENT_ENDED:
-            life.ended, life.ended_at, life.ended_why = did, at, fact.why
-
-
-def _announced(life: EventHistory, entry: JournalEntry) -> None:
-    fact = entry.line.fact
-    life.created_at, life.resources = entry.line.at, tuple(fact.machine.split(","))
-    if read := read_announcement(fact.why):
-        life.type, life.source, life.not_before = read
+            history.started_at, history.started_because = at, fact.detail
+        case FactType.IMPACT_BEGUN:
+            history.impact_began |= dict.fromkeys(fact.machines, at)
+        case FactType.IMPACT_CARRIED_OUT:
+            history.impact_done |= dict.fromkeys(fact.machines, at)
+        case FactType.IMPACT_FAILED:
+            history.impact_failed |= dict.fromkeys(fact.machines, fact.detail)
+        case ended if ended in EVENT_ENDED:
+            history.ended, history.ended_at, history.ended_because = ended, at, fact.detail

@@ -1,28 +1,28 @@
-"""Stories: what the journal says of an event, an operation or a machine, as sentences (O7).
+"""Explanations: an event, an operation or a machine in sentences, from its journal lines (O7).
 
-Pure: lines in, a story out. `explain` reads the lines.
+Pure. `queries` reads the lines.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairwarning.core.decision import FactType
+from fairwarning.core.decision import Announcement, Fact, FactType
 from fairwarning.core.model import Event, EventStatus, Operation, Scope
 from fairwarning.core.record import record
 from fairwarning.core.times import iso, spoken
 from fairwarning.service.history.events import EventHistory, JournalEntry, event_histories
 
-_NAMED = 5  # machines that a sentence names before it says how many more there are
+_NAMES_SHOWN = 5  # machines that a sentence names before it gives a count
 
 
 @record
 class ExplanationStep:
-    """One thing that came to pass."""
+    """One journal line as a sentence."""
 
     at: float
-    did: FactType
+    type: FactType
     actor: str
-    machine: str
+    machines: tuple[str, ...]
     text: str
 
 
@@ -36,41 +36,41 @@ class Explanation:
     summary: str
     awaits: str
     steps: tuple[ExplanationStep, ...]
-    events: tuple[EventHistory, ...]  # of the events it tells of
+    events: tuple[EventHistory, ...]
 
 
 def explain_event(
     entries: Sequence[JournalEntry], event: Event | None, operation: Operation | None, now: float
 ) -> Explanation:
-    """The story of one event; `event` as it is now, if it is still there."""
-    (life,) = event_histories(entries).values()
-    kind = life.type or "Event"
-    wanted = f", wanted by {operation.actor} ({operation.kind})" if operation else ""
+    """Explain one event; `event` is its present state, None once it has ended."""
+    (history,) = event_histories(entries).values()
+    kind = history.type or "Event"
+    origin = f", requested by {operation.actor} ({operation.kind})" if operation else ""
     return Explanation(
         kind="event",
-        id=life.id,
-        title=f"{kind} of {_some(life.resources)} in {life.scope}{wanted}",
-        summary=_summary(life, event),
+        id=history.id,
+        title=f"{kind} of {_join_names(history.resources)} in {history.scope}{origin}",
+        summary=_summary(history, event),
         awaits=awaited(event, now) if event else "",
         steps=_steps(entries),
-        events=(life,),
+        events=(history,),
     )
 
 
 def explain_operation(
     entries: Sequence[JournalEntry], operation: Operation, events: Sequence[Event], now: float
 ) -> Explanation:
-    """The story of an operation; `events` are those of its events that are still there."""
-    counted = [f"{operation.done} of {operation.planned} impacts done"]
-    counted += [f"{operation.failed} failed"] if operation.failed else []
-    counted += [f"{operation.cancelled} cancelled"] if operation.cancelled else []
-    why = f" ({operation.error})" if operation.error else ""
+    """Explain an operation; `events` are those of its events that have not ended."""
+    counts = [f"{operation.done} of {operation.planned} impacts done"]
+    counts += [f"{operation.failed} failed"] if operation.failed else []
+    counts += [f"{operation.cancelled} cancelled"] if operation.cancelled else []
+    error = f" ({operation.error})" if operation.error else ""
     return Explanation(
         kind="operation",
         id=operation.id,
-        title=f"{operation.kind}, asked for by {operation.actor}",
-        summary=f"{operation.status}: {', '.join(counted)}{why}.",
-        awaits="; ".join(f"event {one.id[:8]}: {awaited(one, now)}" for one in events),
+        title=f"{operation.kind}, requested by {operation.actor}",
+        summary=f"{operation.status}: {', '.join(counts)}{error}.",
+        awaits=_awaited_by_all(events, now),
         steps=_steps(entries),
         events=tuple(event_histories(entries).values()),
     )
@@ -79,18 +79,19 @@ def explain_operation(
 def explain_machine(
     entries: Sequence[JournalEntry], name: str, scope: Scope | None, now: float
 ) -> Explanation:
-    """The story of a machine: its newest lines."""
+    """Explain the recent past of a machine."""
     machine = scope.machines.get(name) if scope else None
     events = [event for event in scope.events.values() if name in event.resources] if scope else []
-    state = f"it is {machine.power}" if machine else "it is gone"
-    polled = "" if scope and scope.enabled else "; nobody polls there, so nothing is announced"
-    coming = ", ".join(f"{event.type} ({event.status})" for event in events) or "nothing"
+    state = machine.power.capitalize() if machine else "Deleted"
+    polled = scope is not None and scope.enabled
+    unpolled = "" if polled else "; its scope is not polled, so it gets no notice"
+    pending = ", ".join(f"{event.type} ({event.status})" for event in events) or "none"
     return Explanation(
         kind="machine",
         id=name,
         title=f"{name} in {scope.id}" if scope else name,
-        summary=f"{state[0].upper()}{state[1:]}; announced for it: {coming}{polled}.",
-        awaits="; ".join(f"event {one.id[:8]}: {awaited(one, now)}" for one in events),
+        summary=f"{state}; events: {pending}{unpolled}.",
+        awaits=_awaited_by_all(events, now),
         steps=_steps(entries),
         events=tuple(event_histories(entries).values()),
     )
@@ -100,95 +101,110 @@ def explain_machine(
 
 
 def awaited(event: Event, now: float) -> str:
-    """What an event that is there waits for."""
+    """What an event in the document is waiting for."""
     if event.status is EventStatus.STARTED:
-        return f"the {event.impact} of {_some(event.resources)} to be carried out"
+        return f"the {event.impact} of {_join_names(event.resources)} to finish"
     left = f"NotBefore, {iso(event.not_before)[11:19]}, in {spoken(event.not_before - now)}"
     if event.impact is None:
-        return f"{left}; it is advice, and nothing will follow"
+        return f"{left}; it is advice, and no impact follows"
     if not event.approved_by:
-        others = f" and of {_some(event.awaits)}" if event.awaits else ""
-        return f"an approval by a machine of its scope{others}, or {left}"
+        peers = f" and of {_join_names(event.awaits)}" if event.awaits else ""
+        return f"approval by a machine of its scope{peers}, or {left}"
     if event.awaits:
-        return f"approvals in {_some(event.awaits)}, which are hit together with it, or {left}"
-    return f"earlier deletes of the set that are neither approved nor timed out, or {left}"
+        return f"approval in {_join_names(event.awaits)}, which belong to the same wave, or {left}"
+    return f"earlier deletes of the set to be approved or to time out, or {left}"
+
+
+def _awaited_by_all(events: Iterable[Event], now: float) -> str:
+    return "; ".join(f"event {event.id[:8]}: {awaited(event, now)}" for event in events)
 
 
 # --- Sentences ----------------------------------------------------------------------------------
 
 
-def _summary(life: EventHistory, event: Event | None) -> str:
+def detail_text(fact: Fact) -> str:
+    """The detail of a fact as text, for people."""
+    return _describe(fact.announcement) if fact.announcement else fact.detail
+
+
+def _describe(announcement: Announcement) -> str:
+    not_before = announcement.not_before
+    when = "without notice" if not_before is None else f"not before {iso(not_before)}"
+    return f"{announcement.type} by {announcement.source}, {when}"
+
+
+def _summary(history: EventHistory, event: Event | None) -> str:
     if event is not None:
-        return f"{event.status} since {_clock(life.started_at or life.created_at)}."
-    if life.ended is FactType.CANCELLED:
-        return f"Cancelled: {life.ended_why}."
-    if life.ended is FactType.LAPSED:
-        return "Over: it was advice, and nothing followed."
-    begun = life.created_at or life.started_at or 0.0
-    waited = spoken((life.started_at or begun) - begun)
-    why = "its approval" if life.started_why == "approved" else "NotBefore"
-    how = f"it started after {waited}, at {why}" if life.not_before else "it came without notice"
-    failed = f"; {len(life.failed)} of its impacts failed" if life.failed else ""
-    lasted = spoken((life.ended_at or begun) - (life.started_at or begun))
-    return f"Over: {how}, and took {lasted}{failed}."
+        return f"{event.status} since {_time_of_day(history.started_at or history.created_at)}."
+    if history.ended is FactType.CANCELLED:
+        return f"Cancelled: {history.ended_because}."
+    if history.ended is FactType.LAPSED:
+        return "Ended: it was advice, and no impact followed."
+    created = history.created_at or history.started_at or 0.0
+    started = history.started_at or created
+    cause = "when it was approved" if history.started_because == "approved" else "at NotBefore"
+    start = f"started {cause}, after {spoken(started - created)}"
+    if not history.not_before:
+        start = "started without notice"
+    failures = f"; {len(history.impact_failed)} impacts failed" if history.impact_failed else ""
+    return f"Ended: {start}, and took {spoken((history.ended_at or created) - started)}{failures}."
 
 
 def _steps(entries: Iterable[JournalEntry]) -> tuple[ExplanationStep, ...]:
     steps: list[ExplanationStep] = []
-    began: dict[tuple[str, str], float] = {}
+    began: dict[tuple[str, tuple[str, ...]], float] = {}
     for entry in entries:
-        line = entry.line
-        fact = line.fact
-        if fact.did is FactType.BEGUN:
-            began[fact.event, fact.machine] = line.at
-        took = line.at - began.get((fact.event, fact.machine), line.at)
-        text = _sentence(entry, took)
+        line, fact = entry.line, entry.line.fact
+        impact = (fact.event, fact.machines)
+        if fact.type is FactType.IMPACT_BEGUN:
+            began[impact] = line.at
+        text = _sentence(entry, line.at - began.get(impact, line.at))
         steps.append(
             ExplanationStep(
-                at=line.at, did=fact.did, actor=line.actor, machine=fact.machine, text=text
+                at=line.at, type=fact.type, actor=line.actor, machines=fact.machines, text=text
             )
         )
     return tuple(steps)
 
 
 _SENTENCES = {
-    FactType.SCHEDULED: "{why}, was announced for {machines}",
-    FactType.TOLD: "it was shown to {machines}",
+    FactType.SCHEDULED: "{detail}, was scheduled for {machines}",
+    FactType.DELIVERED: "it was delivered to {machines}",
     FactType.APPROVED: "it was approved by {actor}",
-    FactType.PEER_APPROVED: "it was approved in {why}, which is hit together with it",
-    FactType.STARTED: "it started for {machines}, {why}",
-    FactType.BEGUN: "the {why} of {machines} began",
-    FactType.CARRIED_OUT: "it was carried out on {machines}, after {took}",
-    FactType.FAILED: "it failed for {machines}, after {took}: {why}",
-    FactType.CANCELLED: "it was taken back: {why}",
-    FactType.LAPSED: "its time passed; it was advice, and nothing followed",
-    FactType.ENDED: "it is over",
-    FactType.OPERATION_ACCEPTED: "it was asked for by {actor} ({why}), and accepted",
-    FactType.OPERATION_ENDED: "the operation ended: {why}",
+    FactType.PEER_APPROVED: "it was approved in {detail}, which belongs to the same wave",
+    FactType.STARTED: "it started for {machines}, {detail}",
+    FactType.IMPACT_BEGUN: "the {detail} of {machines} began",
+    FactType.IMPACT_CARRIED_OUT: "it was carried out on {machines}, after {took}",
+    FactType.IMPACT_FAILED: "it failed for {machines}, after {took}: {detail}",
+    FactType.CANCELLED: "it was cancelled: {detail}",
+    FactType.LAPSED: "it lapsed; it was advice, and no impact followed",
+    FactType.ENDED: "it ended",
+    FactType.OPERATION_ACCEPTED: "it was requested by {actor} ({detail}) and accepted",
+    FactType.OPERATION_ENDED: "the operation ended: {detail}",
 }
-_STARTS = {"approved": "because it was approved", "NotBefore": "because NotBefore was reached"}
+_START_CAUSES = {"approved": "because it was approved", "NotBefore": "because NotBefore passed"}
 
 
 def _sentence(entry: JournalEntry, took: float) -> str:
     fact, actor = entry.line.fact, entry.line.actor
-    machines = _some(fact.machine.split(","))
-    known = _SENTENCES.get(fact.did)
-    if known:
-        why = _STARTS.get(fact.why, fact.why)
-        return known.format(actor=actor, machines=machines, why=why, took=spoken(took))
-    about = f" {machines}" if fact.machine else ""
-    return f"{_spaced(fact.did)}{about}" + (f" ({fact.why})" if fact.why else "")
+    machines, detail = _join_names(fact.machines), detail_text(fact)
+    sentence = _SENTENCES.get(fact.type)
+    if sentence:
+        detail = _START_CAUSES.get(detail, detail)
+        return sentence.format(actor=actor, machines=machines, detail=detail, took=spoken(took))
+    about = f" {machines}" if machines else ""
+    return f"{_words(fact.type)}{about}" + (f" ({detail})" if detail else "")
 
 
-def _spaced(did: FactType) -> str:
+def _words(kind: FactType) -> str:
     """`MachineAdded` as words: machine added."""
-    return "".join(f" {c.lower()}" if c.isupper() else c for c in did.value).strip()
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in kind.value).strip()
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _join_names(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _clock(moment: float | None) -> str:
+def _time_of_day(moment: float | None) -> str:
     return iso(int(moment or 0))[11:19]

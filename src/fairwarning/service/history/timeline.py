@@ -1,4 +1,4 @@
-"""What is planned, under way, and lately over, in all of the fleet (O8)."""
+"""The timeline: events of the whole fleet that are scheduled, started or recently ended (O8)."""
 
 from collections.abc import Mapping
 
@@ -7,56 +7,60 @@ from fairwarning.core.record import record
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history.events import EventHistory, JournalEntry, event_histories
 
-LINES = 5000  # of the journal, looked through at most
-EVENTS = 500  # shown at most
+LINES = 5000  # journal lines read at most
+EVENTS = 500  # events shown at most
 _PAGE = 1000
 
 
 @record
 class EventTimeline:
-    """Events whose lives touch the time from `begins` to `now`, in order of their creation."""
+    """Events that existed between `begins` and `now`, ordered by creation."""
 
     begins: float
     now: float
-    events: tuple[tuple[EventHistory, Event | None], ...]  # with the event itself while it is there
-    cut: bool  # there may have been more
+    events: tuple[tuple[EventHistory, Event | None], ...]  # the event: None once it has ended
+    cut: bool  # there may be more
 
 
 async def timeline(fleet: Fleet, seconds: float) -> EventTimeline:
-    """The last so many seconds, and what is to come."""
+    """Events of the last `seconds`, and those to come."""
     now = fleet.clock.now()
     begins = now - seconds
     entries, cut = await _since(fleet, begins)
-    found = event_histories(entries)
-    there = await live_events(fleet, "", EVENTS)
-    live = {event.id: event for _, event in there}
-    found |= {event.id: _waiting(scope, event) for scope, event in there if not _acted_on(event)}
-    for name in {*live, *found}:
-        if name not in found or not found[name].whole:
-            found |= event_histories(await fleet.store.journal(event=name, limit=LINES))
-    shown = [life for life in found.values() if life.whole and _is_shown(life, begins, live)]
-    shown.sort(key=lambda life: (life.id in live, life.created_at or 0.0, life.id))
-    cut = cut or len(there) >= EVENTS or len(shown) > EVENTS
-    newest = sorted(shown[-EVENTS:], key=lambda life: (life.created_at or 0.0, life.id))
+    histories = event_histories(entries)
+    current = await live_events(fleet, "", EVENTS)
+    live = {event.id: event for _, event in current}
+    histories |= {e.id: _new_history(scope, e) for scope, e in current if not _acted_on(e)}
+    for name in {*live, *histories}:
+        if name not in histories or not histories[name].is_complete:
+            histories |= event_histories(await fleet.store.journal(event=name, limit=LINES))
+    shown = [h for h in histories.values() if h.is_complete and _is_shown(h, begins, live)]
+    shown.sort(key=lambda history: (history.id in live, *_creation(history)))
+    cut = cut or len(current) >= EVENTS or len(shown) > EVENTS
+    newest = sorted(shown[-EVENTS:], key=_creation)
     return EventTimeline(
         begins=begins,
         now=now,
-        events=tuple((life, live.get(life.id)) for life in newest),
+        events=tuple((history, live.get(history.id)) for history in newest),
         cut=cut,
     )
 
 
-def _is_shown(life: EventHistory, begins: float, live: Mapping[str, Event]) -> bool:
-    """What is there, and what was over since then; of more that is there we know too little."""
-    return life.id in live if life.ended_at is None else life.ended_at >= begins
+def _creation(history: EventHistory) -> tuple[float, str]:
+    return history.created_at or 0.0, history.id
+
+
+def _is_shown(history: EventHistory, begins: float, live: Mapping[str, Event]) -> bool:
+    """Whether the event exists, or ended after `begins`."""
+    return history.id in live if history.ended_at is None else history.ended_at >= begins
 
 
 def _acted_on(event: Event) -> bool:
     return event.status is EventStatus.STARTED or bool(event.approved_by)
 
 
-def _waiting(scope: str, event: Event) -> EventHistory:
-    """Of an event to which nothing has happened yet the journal knows no more than itself."""
+def _new_history(scope: str, event: Event) -> EventHistory:
+    """The history of an event that was only announced so far; the journal need not be read."""
     return EventHistory(
         id=event.id,
         scope=scope,
@@ -70,29 +74,29 @@ def _waiting(scope: str, event: Event) -> EventHistory:
 
 
 async def _since(fleet: Fleet, begins: float) -> tuple[list[JournalEntry], bool]:
-    """The journal from a moment on, oldest first; whether it goes further back than we looked."""
-    found: list[JournalEntry] = []
+    """Journal lines since `begins`, oldest first, and whether the limit cut some off."""
+    lines: list[JournalEntry] = []
     before = None
-    while len(found) < LINES:
+    while len(lines) < LINES:
         page = await fleet.store.latest_lines(_PAGE, before=before)
-        found += [entry for entry in page if entry.line.at >= begins]
+        lines += [entry for entry in page if entry.line.at >= begins]
         if len(page) < _PAGE or page[-1].line.at < begins:
-            return found[::-1], False
+            return lines[::-1], False
         before = page[-1].number
-    return found[::-1], True
+    return lines[::-1], True
 
 
 async def live_events(fleet: Fleet, after: str, limit: int) -> list[tuple[str, Event]]:
-    """Events that are there, with their scopes: whole scopes, until there are `limit` events."""
-    found: list[tuple[str, Event]] = []
-    while len(found) < limit:
+    """Current events with their scopes: whole scopes, until there are `limit` events."""
+    events: list[tuple[str, Event]] = []
+    while len(events) < limit:
         names = await fleet.store.scopes_with_events(after, _PAGE)
         for name in names:
             scope = await fleet.reader.read(Scope, name)
-            found += [(name, event) for event in scope.events.values()] if scope else []
-            if len(found) >= limit:
+            events += [(name, event) for event in scope.events.values()] if scope else []
+            if len(events) >= limit:
                 break
         if len(names) < _PAGE:
             break
         after = names[-1]
-    return found
+    return events

@@ -1,107 +1,91 @@
-"""From a line of the journal to a message: which lines are told, and what they tell.
+"""Turns journal lines into webhook messages.
 
-The journal alone is asked, never the scope: so a line gives the same message whenever it is sent,
-also when its event is long gone.
+A message is built from the journal alone, never from the scope, so that a line gives the same
+message whenever it is sent, also after its event has ended.
 """
 
 from collections import OrderedDict
 
 from fairwarning.core import times
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.decision import FactType, read_announcement
-from fairwarning.core.model import EventType
-from fairwarning.core.record import record
+from fairwarning.core.decision import Announcement, FactType
+from fairwarning.service.history.explanations import detail_text
 from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.messages import TYPES, WebhookMessage
 from fairwarning.store.store import JournalEntry, Store
 
 _STATUS = {
     FactType.SCHEDULED: "Scheduled",
-    FactType.APPROVED: "Scheduled",  # what a machine reads does not change by it
+    FactType.APPROVED: "Scheduled",  # an approval does not change the document
     FactType.STARTED: "Started",
     FactType.CANCELLED: "Cancelled",
     FactType.LAPSED: "Lapsed",
     FactType.ENDED: "Ended",
 }
-"""The lines that are told, and how the event then stands."""
+"""The facts that are reported, and the status of the event after each."""
 
 _HAS_BEGUN = frozenset({FactType.STARTED, FactType.ENDED})
-
-
-@record
-class _Announced:
-    """What was said of an event when it came; None where an older journal does not tell."""
-
-    type: EventType | None = None
-    not_before: int | None = None
 
 
 def is_reported(entry: JournalEntry) -> bool:
     """Whether a line is about a change of an event."""
     fact = entry.line.fact
-    return fact.did in _STATUS and bool(fact.event)
+    return fact.type in _STATUS and bool(fact.event)
 
 
 class MessageBuilder:
-    """Makes messages of lines; one for all subscriptions, so that an event is looked up once."""
+    """Builds messages. All subscriptions share one, so each event is looked up once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: OrderedDict[str, _Announced] = OrderedDict()
+        self._announcements: OrderedDict[str, Announcement | None] = OrderedDict()
 
     async def page(self, after: int) -> list[JournalEntry]:
-        """The next lines, told or not; fewer than a page if there are no more."""
+        """The next lines, reported or not; less than a page if there are no more."""
         return await self._store.journal(after=after, limit=limits.PAGE_LINES)
 
     async def message(self, entry: JournalEntry) -> WebhookMessage:
-        """What to send of a line that is told."""
+        """The message for a reported line."""
         line, fact = entry.line, entry.line.fact
         scope = line.entity[1]
-        announced = await self._announced(line)
+        announcement = await self._announcement(line)
         return WebhookMessage(
             id=str(entry.number),
-            type=f"{TYPES}event.{fact.did.lower()}",
+            type=f"{TYPES}event.{fact.type.lower()}",
             scope=scope,
             subject=f"{scope}/{fact.event}",
             at=line.at,
             data={
                 "EventId": fact.event,
-                "EventStatus": _STATUS[fact.did],
-                "EventType": announced.type,
-                "Resources": fact.machine.split(","),
-                "NotBefore": _date(fact.did, announced.not_before),
+                "EventStatus": _STATUS[fact.type],
+                "EventType": announcement.type if announcement else None,
+                "Resources": list(fact.machines),
+                "NotBefore": _date(fact.type, announcement),
                 "Scope": scope,
                 "Operation": fact.operation,
                 "Actor": line.actor,
-                "Why": fact.why,
+                "Why": detail_text(fact),
             },
         )
 
-    async def _announced(self, line: JournalLine) -> _Announced:
+    async def _announcement(self, line: JournalLine) -> Announcement | None:
+        """How the line's event was announced; None if retention has dropped that line."""
         event = line.fact.event
-        known = self._known.get(event)
-        if known is None:
-            known = _read(line) or await self._look_up(event)
-            self._known[event] = known
-            if len(self._known) > limits.REMEMBERED_EVENTS:
-                self._known.popitem(last=False)
-        return known
+        if event not in self._announcements:
+            announcement = line.fact.announcement or await self._look_up(event)
+            self._announcements[event] = announcement
+            if len(self._announcements) > limits.REMEMBERED_EVENTS:
+                self._announcements.popitem(last=False)
+        return self._announcements[event]
 
-    async def _look_up(self, event: str) -> _Announced:
-        """Its first line is the one that announced it."""
+    async def _look_up(self, event: str) -> Announcement | None:
         first = await self._store.journal(event=event, limit=1)
-        return (_read(first[0].line) if first else None) or _Announced()
+        return first[0].line.fact.announcement if first else None
 
 
-def _read(line: JournalLine) -> _Announced | None:
-    if line.fact.did not in {FactType.SCHEDULED, FactType.STARTED}:
-        return None
-    found = read_announcement(line.fact.why)
-    return _Announced(type=found[0], not_before=found[2]) if found else None
-
-
-def _date(did: FactType, not_before: int | None) -> str | None:
-    """As the document has it (M8): empty once the event has started."""
-    if did in _HAS_BEGUN:
+def _date(kind: FactType, announcement: Announcement | None) -> str | None:
+    """NotBefore as in the document (M8): empty once the event has started."""
+    if kind in _HAS_BEGUN:
         return ""
+    not_before = announcement.not_before if announcement else None
     return None if not_before is None else times.rfc1123(not_before)

@@ -6,7 +6,6 @@ import msgspec
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import JournalLine
-from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Entity, Machine, Ref, Scope
 from fairwarning.store import codec
 from fairwarning.store.codec import KINDS
@@ -74,11 +73,12 @@ def _line(line: JournalLine) -> dict[str, object]:
         "actor": _masked(line.actor),
         "kind": line.entity[0].__name__,
         "id": line.entity[1],
-        "did": fact.did.value,
+        "type": fact.type.value,
         "event": fact.event,
-        "machine": _masked(fact.machine),
+        "machines": codec.names(fact.machines),
         "operation": fact.operation,
-        "why": _masked(fact.why),
+        "detail": _masked(fact.detail),
+        "announcement": codec.announcement(fact.announcement),
     }
 
 
@@ -133,6 +133,5 @@ def place(number: int, scope: str, body: str) -> MachineLocation:
 
 def entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:
     """A line of the journal again."""
-    did, event, machine, operation, why = fact
-    told = Fact(FactType(did), event, _bare(machine), operation, _bare(why))
-    return JournalEntry(number, JournalLine(at, _bare(actor), (KINDS[kind], name), told))
+    line = JournalLine(at, _bare(actor), (KINDS[kind], name), codec.fact(*map(_bare, fact)))
+    return JournalEntry(number, line)

@@ -42,7 +42,8 @@ CREATE UNIQUE INDEX machine_address ON machine (address) WHERE address <> '';
 -- Impacts begun and not settled.
 CREATE TABLE impact (id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 
--- Who did what, when and why (IC7). `before` is the line before it about the same entity, so that
+-- The journal: who did what, when and why (IC7). `machines` and `announcement` are JSON, or
+-- empty. `before` is the line before it about the same entity, so that
 -- from entity.line on each line leads to the next older one.
 CREATE TABLE journal (
     number INTEGER PRIMARY KEY,
@@ -51,11 +52,12 @@ CREATE TABLE journal (
     actor TEXT NOT NULL,
     kind TEXT NOT NULL,
     id TEXT NOT NULL,
-    did TEXT NOT NULL,
+    type TEXT NOT NULL,
     event TEXT NOT NULL,
-    machine TEXT NOT NULL,
+    machines TEXT NOT NULL,
     operation TEXT NOT NULL,
-    why TEXT NOT NULL
+    detail TEXT NOT NULL,
+    announcement TEXT NOT NULL
 );
 
 -- About which entities the lines are that tell of an event, and which is the first of them.

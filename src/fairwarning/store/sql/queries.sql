@@ -113,43 +113,51 @@ INSERT OR IGNORE INTO event (id, kind, entity, line)
 VALUES (?, ?, ?, ?);
 
 -- name: add_lines
-WITH new (number, before, at, actor, kind, id, did, event, machine, operation, why) AS (
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+WITH new (
+    number, before, at, actor, kind, id, type, event, machines, operation, detail, announcement
+) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
 INSERT INTO journal (
-    number, before, at, actor, kind, id, did, event, machine, operation, why, story
+    number, before, at, actor, kind, id, type, event, machines, operation, detail,
+    announcement, first_line
 )
 SELECT
     new.number, new.before, new.at, new.actor, new.kind, new.id,
-    new.did, new.event, new.machine, new.operation, new.why, coalesce(event.line, 0)
+    new.type, new.event, new.machines, new.operation, new.detail,
+    new.announcement, coalesce(event.line, 0)
 FROM new
 LEFT JOIN event ON event.id = new.event AND event.kind = new.kind AND event.entity = new.id;
 
 -- name: add_first_lines
 -- The first line of a batch about an entity follows the last one before the batch.
-WITH new (number, at, actor, kind, id, did, event, machine, operation, why) AS (
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+WITH new (
+    number, at, actor, kind, id, type, event, machines, operation, detail, announcement
+) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )
 INSERT INTO journal (
-    number, before, at, actor, kind, id, did, event, machine, operation, why, story
+    number, before, at, actor, kind, id, type, event, machines, operation, detail,
+    announcement, first_line
 )
 SELECT
     new.number, entity.previous, new.at, new.actor, new.kind, new.id,
-    new.did, new.event, new.machine, new.operation, new.why, coalesce(event.line, 0)
+    new.type, new.event, new.machines, new.operation, new.detail,
+    new.announcement, coalesce(event.line, 0)
 FROM new
 CROSS JOIN entity USING (kind, id)
 LEFT JOIN event ON event.id = new.event AND event.kind = new.kind AND event.entity = new.id;
 
 -- name: lines
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE number > :after ORDER BY number LIMIT :limit;
 
 -- name: latest
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE number < :before ORDER BY number DESC LIMIT :limit;
 
 -- name: lines_of_operation
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE number > :after AND number < :before AND operation = :operation
 ORDER BY number LIMIT :limit;
 
@@ -166,7 +174,7 @@ WITH RECURSIVE chain (number) AS (
     WHERE journal.before > 0
     LIMIT :limit
 )
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM chain CROSS JOIN journal USING (number)
 ORDER BY number DESC;
 
@@ -177,16 +185,17 @@ WITH RECURSIVE chain (number) AS (
     SELECT journal.before FROM chain CROSS JOIN journal USING (number)
     WHERE journal.before > :after
 )
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM chain CROSS JOIN journal USING (number)
 WHERE :event IN ('', event) ORDER BY number LIMIT :limit;
 
 -- name: lines_of_event
 SELECT
     journal.number, journal.at, journal.actor, journal.kind, journal.id,
-    journal.did, journal.event, journal.machine, journal.operation, journal.why
-FROM event CROSS JOIN journal ON journal.story = event.line
-WHERE event.id = :event AND journal.story > 0 AND journal.number > :after
+    journal.type, journal.event, journal.machines, journal.operation, journal.detail,
+    journal.announcement
+FROM event CROSS JOIN journal ON journal.first_line = event.line
+WHERE event.id = :event AND journal.first_line > 0 AND journal.number > :after
 ORDER BY journal.number LIMIT :limit;
 
 -- name: oldest

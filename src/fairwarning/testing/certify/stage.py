@@ -231,7 +231,7 @@ class CertifyEnvironment:
         while entries := await self.fleet.store.journal(after=seen.lines, limit=_PAGE):
             seen.lines = entries[-1].number
             for entry in entries:
-                self._take(entry.line.fact.did, entry.line.fact.event, entry.line.actor, now)
+                self._take(entry.line.fact.type, entry.line.fact.event, entry.line.actor, now)
         for told in seen.events.values():
             if told.read_at is None and seen.polls > told.asked:
                 told.read_at = now

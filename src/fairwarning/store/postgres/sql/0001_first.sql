@@ -47,18 +47,20 @@ CREATE TABLE impact (
 );
 CREATE INDEX impact_holder ON impact (holder);
 
--- Who did what, when and why (IC7), in parts of a million lines, so that old ones can be dropped.
+-- The journal: who did what, when and why (IC7). `machines` and `announcement` are JSON, or
+-- empty. In parts of a million lines, so that old ones can be dropped.
 CREATE TABLE journal (
     number bigint NOT NULL,
     at double precision NOT NULL,
     actor text NOT NULL,
     kind text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
-    did text NOT NULL,
+    type text NOT NULL,
     event text COLLATE "C" NOT NULL,
-    machine text NOT NULL,
+    machines text NOT NULL,
     operation text COLLATE "C" NOT NULL,
-    why text NOT NULL,
+    detail text NOT NULL,
+    announcement text NOT NULL,
     PRIMARY KEY (number)
 ) PARTITION BY RANGE (number);
 CREATE INDEX journal_entity ON journal (kind, id, number);
@@ -197,14 +199,17 @@ BEGIN
         PERFORM add_part(before.line + json_array_length(lines));
         INSERT INTO journal
         SELECT before.line + new.n, new.at, new.actor, new.kind, new.id,
-            new.did, new.event, new.machine, new.operation, new.why
+            new.type, new.event, new.machines, new.operation, new.detail, new.announcement
         FROM ROWS FROM (
             json_to_recordset(lines) AS (
                 at double precision, actor text, kind text, id text,
-                did text, event text, machine text, operation text, why text
+                type text, event text, machines text, operation text, detail text,
+                announcement text
             )
         ) WITH ORDINALITY
-        AS new (at, actor, kind, id, did, event, machine, operation, why, n);
+        AS new (
+            at, actor, kind, id, type, event, machines, operation, detail, announcement, n
+        );
 
         PERFORM pg_notify('fairwarning', '');
     END IF;

@@ -116,32 +116,32 @@ SELECT changed, id FROM entity
 WHERE kind = 'Scope' AND changed > %(after)s ORDER BY changed LIMIT %(limit)s;
 
 -- name: lines
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE number > %(after)s ORDER BY number LIMIT %(limit)s;
 
 -- name: lines_of_entity
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal
 WHERE kind = %(kind)s AND id = %(id)s AND number > %(after)s AND %(event)s IN ('', event)
 ORDER BY number LIMIT %(limit)s;
 
 -- name: lines_of_event
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE event = %(event)s AND event <> '' AND number > %(after)s
 ORDER BY number LIMIT %(limit)s;
 
 -- name: lines_of_operation
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal
 WHERE number > %(after)s AND number < %(before)s AND operation = %(operation)s
 ORDER BY number LIMIT %(limit)s;
 
 -- name: latest
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE number < %(before)s ORDER BY number DESC LIMIT %(limit)s;
 
 -- name: latest_of_entity
-SELECT number, at, actor, kind, id, did, event, machine, operation, why
+SELECT number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 FROM journal WHERE kind = %(kind)s AND id = %(id)s AND number < %(before)s
 ORDER BY number DESC LIMIT %(limit)s;
 
