@@ -7,7 +7,8 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event
-from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Given, Read
+from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Read
+from fairwarning.service.config.values import Table as Given
 from fairwarning.service.faults import DELAY_MAX_SECONDS, FaultKind
 from fairwarning.testing.cloud import MachineHandle, OperationHandle, ScaleSetHandle
 from fairwarning.testing.handles import NEWEST

@@ -12,7 +12,8 @@ from typing import Any
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.record import changed, record
-from fairwarning.service.config.values import FleetFileError, Given, at, parsed, table, tables
+from fairwarning.service.config.values import FleetFileError, at, parse_toml, table, tables
+from fairwarning.service.config.values import Table as Given
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
@@ -117,7 +118,7 @@ def read(text: str, source: str = "scenario") -> Scenario:
     Anything else is `Refused`, and told by `source`, by the place in it and by what is allowed.
     """
     try:
-        given = table(parsed(text), _FILE, "fleet", "step")
+        given = table(parse_toml(text), _FILE, "fleet", "step")
         names = ScenarioNames(given["fleet"], given.get("silent", ()))
         return Scenario(
             name=given.get("name", Path(source).stem),
