@@ -132,6 +132,4 @@ def test_programs_are_for_a_service_of_one_process(tmp_path: Path) -> None:
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as service:
         service.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
-        service.assert_refused(
-            ("fault", "set", "500"), 4, "faults are for a service of one process"
-        )
+        service.assert_refused(("fault", "set", "500"), 4, "faults work with a single process only")

@@ -21,7 +21,8 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 from tests.cluster.witness import Seen, Written
-from tests.sim.books import Books, Known
+from tests.sim.books import Books
+from tests.sim.books import KnownEvent as Known
 from tests.sim.invariants import e4, ic4, id1_id2, id8, il4, il5_begun
 from tests.sim.journal import LINES
 from tests.sim.violations import must

@@ -1,7 +1,7 @@
 """Planted bugs: small patches to the production source, each of which the simulator must find.
 
-A plant is applied while the module is imported, so it must be planted before anything else of ours
-is; a patch that no longer fits the source is an error.
+A patch is applied while its module is imported, so a bug must be planted before any import of
+`fairwarning`; a patch that no longer matches the source is an error.
 """
 
 import sys
@@ -23,12 +23,18 @@ class Patch:
 
 
 class Plant:
-    """A bug: the invariants it breaks (any may show first), and the patches that make it."""
+    """A bug: the invariants it breaks (any may fail first), and its patches."""
 
     def __init__(self, breaks: str, *patches: Patch) -> None:
         self.breaks = breaks.split()
         self.patches = patches
 
+
+SOURCE = Path(__file__).parents[2] / "src" / "fairwarning"
+BEFORE_COMMIT = Patch(
+    "service.committer", "await self._commit(work)", "self.planted(work); await self._commit(work)"
+)
+DECIDE = "work = await self._committer.decide(waiting)"
 
 PLANTS: dict[str, Plant] = {
     "start early": Plant(
@@ -71,33 +77,27 @@ PLANTS: dict[str, Plant] = {
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",
-            "self._published.setdefault(scope, Published(self._empty))",
-            "self._published.setdefault(scope[:6], Published(self._empty))",
+            "self._published.setdefault(scope, PublishedScope(self._empty))",
+            "self._published.setdefault(scope[:6], PublishedScope(self._empty))",
         ),
     ),
     "acknowledge what is not durable": Plant(
         "IC1 IL9",
         Patch(
-            "service.rounds",
-            "                for one in waiting:\n                    one.error = error\n",
+            "service.committer",
+            "                for pending in waiting:\n                    pending.error = error\n",
             "",
         ),
     ),
     "show what is not durable": Plant(
         "ID2 IL9",
-        Patch(
-            "service.rounds",
-            "                await self._commit(work)\n",
-            "                self._make_visible(work)\n                await self._commit(work)\n",
-        ),
+        BEFORE_COMMIT,
+        Patch("service.fleet", DECIDE, f"self._committer.planted = self._make_visible; {DECIDE}"),
     ),
     "strike before it is durable": Plant(
         "IL5 E9",
-        Patch(
-            "service.rounds",
-            "                await self._commit(work)\n",
-            "                self._carry_out(work)\n                await self._commit(work)\n",
-        ),
+        BEFORE_COMMIT,
+        Patch("service.fleet", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
     ),
     "stand still": Plant(
         "ID1",
@@ -138,7 +138,7 @@ PLANTS: dict[str, Plant] = {
     "reuse an instance id": Plant(
         "IC4",
         Patch(
-            "core.scaleset",
+            "core.scale_set",
             "    first = scale_set.next_instance\n",
             "    first = len(_instances(groups))\n",
         ),
@@ -147,7 +147,7 @@ PLANTS: dict[str, Plant] = {
         "E9",
         Patch(
             "service.fleet",
-            "                self._impacts.hand_over(impact)\n            last",
+            "                self._impacts.dispatch(impact)\n            last",
             "                pass\n            last",
         ),
     ),
@@ -170,7 +170,7 @@ PLANTS: dict[str, Plant] = {
 }
 
 
-class _Planted(SourceFileLoader):
+class _PatchingLoader(SourceFileLoader):
     """Loads a module with patches applied."""
 
     patches: Sequence[Patch] = ()
@@ -179,14 +179,14 @@ class _Planted(SourceFileLoader):
         source = Path(self.get_filename(fullname)).read_text()
         for patch in self.patches:
             if source.count(patch.old) < 1:
-                raise SystemExit(f"the plant does not fit {fullname} any more: {patch.old!r}")
+                raise SystemExit(f"the patch no longer matches {fullname}: {patch.old!r}")
             source = source.replace(patch.old, patch.new)
         code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
         return code
 
 
-class _Gardener(MetaPathFinder):
-    """Finds the modules that have a bug to be planted."""
+class _PatchingFinder(MetaPathFinder):
+    """Finds the modules to patch."""
 
     def __init__(self, patches: Sequence[Patch]) -> None:
         self.patches = patches
@@ -194,18 +194,21 @@ class _Gardener(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        mine = [p for p in self.patches if fullname == f"fairwarning.{p.module}"]
-        spec = PathFinder.find_spec(fullname, path, target) if mine else None
+        patches = [patch for patch in self.patches if fullname == f"fairwarning.{patch.module}"]
+        spec = PathFinder.find_spec(fullname, path, target) if patches else None
         if spec is None or spec.origin is None:
             return None
-        loader = _Planted(fullname, spec.origin)
-        loader.patches = mine
+        loader = _PatchingLoader(fullname, spec.origin)
+        loader.patches = patches
         spec.loader = loader
         return spec
 
 
 def plant(name: str) -> None:
-    """From now on, modules are imported with this bug."""
+    """Plant a bug in all modules that are imported later."""
     if any(module.startswith("fairwarning.") for module in sys.modules):
-        raise SystemExit("plant before importing anything that is to have the bug")
-    sys.meta_path.insert(0, _Gardener(PLANTS[name].patches))
+        raise SystemExit("plant the bug before importing fairwarning")
+    for patch in PLANTS[name].patches:
+        if not (SOURCE / f"{patch.module.replace('.', '/')}.py").exists():
+            raise SystemExit(f"the module to patch does not exist: fairwarning.{patch.module}")
+    sys.meta_path.insert(0, _PatchingFinder(PLANTS[name].patches))

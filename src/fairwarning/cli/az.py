@@ -24,7 +24,7 @@ from fairwarning.cli import options
 from fairwarning.core.errors import Unavailable
 from fairwarning.server.ready import OPERATOR, ReadyLine, read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.tokens import Tokens, signing_key
 
 CLOUD = "Fairwarning"
 # Not plainly "azure": the CLI also reads the folders of this name in and above the current one.
@@ -100,7 +100,7 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
     folder = data / FOLDER
     az = AzureCli(program, folder, environment(os.environ, folder, ready["ca"]))
     with _alone(folder):
-        digest = digest_of(program, ready, key_of(data))
+        digest = digest_of(program, ready, signing_key(data))
         if not is_set_up(folder, digest, time.time()):
             _set_up(az, data, ready, digest)
     # Named here as well, whatever `az cloud set` may have been told since.
@@ -228,7 +228,7 @@ def _write_version(folder: Path, version: str) -> None:
 
 
 def _log_in(az: AzureCli, data: Path) -> None:
-    secret = Tokens(key_of(data), TENANT).secret(OPERATOR)
+    secret = Tokens(signing_key(data), TENANT).secret(OPERATOR)
     who = ("--username", OPERATOR.name, "--tenant", TENANT)
     # From stdin: what stands in a command line, every user of this system can read.
     az.do("login", "--service-principal", *who, "--password", "@-", given=secret)

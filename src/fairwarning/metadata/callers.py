@@ -163,7 +163,7 @@ class Callers:
         for caller in active:
             if caller.polls:
                 if scope := caller.published.scope:
-                    self._fleet.polls.seen(scope, now)
+                    self._fleet.polls.record(scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
                 caller.polls = caller.quiet = 0

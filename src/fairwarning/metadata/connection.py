@@ -222,7 +222,7 @@ class MetadataConnection(RequestStream):
         self._known = NOTHING
         self._held = ask
         self._desk.hold(caller)
-        caller.published.follow(self._wake)
+        caller.published.add_listener(self._wake)
         self._timer = asyncio.get_running_loop().call_later(ask.wait, self._wake)
 
     def _release(self) -> bool:
@@ -232,7 +232,7 @@ class MetadataConnection(RequestStream):
         self._held = None
         self._busy = False
         self._desk.counts.held -= 1
-        self._caller.published.unfollow(self._wake)
+        self._caller.published.remove_listener(self._wake)
         self._timer.cancel()
         self._timer = None
         return True

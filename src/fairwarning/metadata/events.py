@@ -79,7 +79,7 @@ class EventsResource:
     def seen(self, caller: Caller) -> None:
         """Its scope was asked for just now (M14)."""
         if scope := caller.published.scope:
-            self._fleet.polls.seen(scope, self._fleet.clock.now())
+            self._fleet.polls.record(scope, self._fleet.clock.now())
 
     async def fetch(self, caller: Caller, ask: ParsedRequest) -> bytes:
         """The document of a scope that is off, or not yet ready: the request is held (M14)."""

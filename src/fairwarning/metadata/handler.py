@@ -60,7 +60,7 @@ class RequestHandler:
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
         self.events = EventsResource(fleet, self.counts, self.callers.active)
-        self.faults.followers.append(self.callers.recheck)
+        self.faults.listeners.append(self.callers.recheck)
         self.connections: set[OpenConnection] = set()
         self.accepted = 0  # connections so far
         self.emptied: asyncio.Event | None = None  # whoever stops waits for it

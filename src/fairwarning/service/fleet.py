@@ -112,14 +112,14 @@ class Fleet:
         self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
         if self.following:
             self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
-            await self.following.begun.wait()
+            await self.following.caught_up.wait()
 
     async def open(self) -> None:
         """All of `start` but what runs on by itself."""
         await self.store.open()
         failpoints.hit("start.opened")
         if self._shared:
-            self.clock.agree(await self._shared.time())
+            self.clock.synchronize(await self._shared.time())
         elif kept := await self.store.get_note("clock"):
             self.clock.restore(kept)
         if isinstance(self.clock, VirtualClock):
@@ -132,7 +132,7 @@ class Fleet:
         last = ""
         while impacts := await self.store.unfinished_impacts(last, BATCH_COMMANDS):
             for impact in impacts:
-                self._impacts.hand_over(impact)
+                self._impacts.dispatch(impact)
             last = impacts[-1].id
 
     async def stop(self) -> None:
@@ -207,7 +207,7 @@ class Fleet:
         """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
         published = await self.documents.fetch(scope)
         if published.scope and published.scope.enabled:
-            self.polls.seen(published.scope, self.clock.now())
+            self.polls.record(published.scope, self.clock.now())
         else:
             await self.submit(Poll(scope=scope, actor="machine"))
         await self._ready(published)
@@ -251,7 +251,7 @@ class Fleet:
 
     async def work_off(self) -> None:
         """Round after round, until nothing waits and nothing is due."""
-        while self._queue or self._timers.due or (self.following and self.following.has_news):
+        while self._queue or self._timers.due or (self.following and self.following.has_heartbeat):
             await self._catch_up()
             waiting = self._queue[:BATCH_COMMANDS]
             del self._queue[:BATCH_COMMANDS]
@@ -269,13 +269,13 @@ class Fleet:
         beat = await self.following.catch_up(self._publish) if self.following else None
         if beat is None or self.following is None:
             return
-        if self.following.has_lines(beat):
+        if self.following.journal_grew(beat):
             self._tell_watchers()
             self._tell_readers()
         if self._committer.broken:
             return
         self._timers.arm(beat.due)
-        self.polls.write_late(self.clock.now())
+        self.polls.write_idle(self.clock.now())
         if beat.loose:
             with suppress(Unavailable):  # the next beat says so again
                 await self._take_up_impacts()
@@ -327,7 +327,7 @@ class Fleet:
                 InvariantViolated("Stuck", f"{stuck[0].command} is due but changes nothing")
             )
             return
-        self._timers.ring()
+        self._timers.fire()
 
     def _is_due(self, ref: Ref, work: CommandBatch) -> bool:
         entity = work.loaded.get(ref)
@@ -343,14 +343,14 @@ class Fleet:
             if not refs:
                 self._arm(await self.store.next_due())
         except Unavailable:
-            self.retry_later(self._timers.ring)
+            self.retry_later(self._timers.fire)
             return []
         return [PendingCommand(command, None) for ref in refs for command in self._elapse(*ref)]
 
     def _arm(self, moment: float | None) -> None:
         """Nothing was due for us. If it seems so all the same, somebody is about to write it."""
         if moment is not None and moment <= self.clock.now():
-            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.ring)
+            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.fire)
         else:
             self._timers.arm(moment)
 
@@ -383,7 +383,7 @@ class Fleet:
     def _publish(self, name: str, scope: Scope | None) -> None:
         self.documents.publish(name, scope)
         if scope and scope.enabled:
-            self.polls.recorded(scope)
+            self.polls.drop_stored(scope)
         else:
             self.polls.forget(name)
         for follower in self.followers:
@@ -399,7 +399,7 @@ class Fleet:
 
     def _carry_out(self, work: CommandBatch) -> None:
         for impact in work.impacts:
-            self._impacts.hand_over(impact)
+            self._impacts.dispatch(impact)
         for settled in work.settled:
             self._impacts.forget(settled)
 
@@ -411,7 +411,7 @@ class Fleet:
 
     def _again(self, command: Command) -> None:
         if isinstance(command, AdvanceTime | RetryLane):
-            self._timers.ring()
+            self._timers.fire()
         else:
             self.post(command)
 

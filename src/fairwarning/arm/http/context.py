@@ -55,7 +55,7 @@ class ArmContext:
         """Resources of a kind in order: those of a group, or all that the caller may see."""
         if group:
             await self.group(group)
-        prefix = resources.within(kind, group or call.principal.group)
+        prefix = resources.id_prefix(kind, group or call.principal.group)
         after = _after(call.query("$skiptoken"), prefix)
         found = await self.fleet.reader.resources(prefix, after, PAGE + 1)
         token = skip_token(found[PAGE - 1].id) if len(found) > PAGE else ""

@@ -166,7 +166,7 @@ def _goes(scope: Scope, name: str) -> bool:
 
 
 async def _all(plane: ArmContext, kind: str, group: str) -> list[Resource]:
-    prefix = after = resources.within(kind, group)
+    prefix = after = resources.id_prefix(kind, group)
     found: list[Resource] = []
     while page := await plane.fleet.reader.resources(prefix, after, PAGE):
         found += page

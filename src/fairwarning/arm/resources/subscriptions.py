@@ -135,7 +135,7 @@ _KINDS = sorted(
         resources.CLOUD_SERVICE,
         *network.KINDS,
     ),
-    key=resources.within,
+    key=resources.id_prefix,
 )
 
 _TOLD = frozenset({"sku", "kind", "zones", "identity"})  # of what was written, beside the usual
@@ -172,7 +172,7 @@ async def _page(plane: ArmContext, group: str, after: str) -> list[tuple[str, Re
     """Resources past a place, with their kinds; one more than a page if there are more."""
     found: list[tuple[str, Resource]] = []
     for kind in _KINDS:
-        prefix = resources.within(kind, group)
+        prefix = resources.id_prefix(kind, group)
         start = after if after.startswith(prefix) else prefix
         room = PAGE + 1 - len(found)
         if room and start >= after:

@@ -5,7 +5,7 @@ from fairwarning.console.api.part import ApiSection, Settings, read
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 
 class ClockAndFaultsApi(ApiSection):
@@ -41,7 +41,7 @@ class ClockAndFaultsApi(ApiSection):
                     seconds=fault.seconds,
                     delay_seconds=fault.delay_seconds,
                 )
-                for fault, left in self.fleet.faults.standing()
+                for fault, left in self.fleet.faults.active()
             ]
         )
 
@@ -49,7 +49,7 @@ class ClockAndFaultsApi(ApiSection):
         """From now on, answer with this fault."""
         given = bodies.given(read(bodies.NewFault, settings))
         if name := given.get("machine", ""):
-            place = await machine_called(self.fleet, name)
+            place = await find_machine(self.fleet, name)
             given |= {"scope": place.scope, "machine": place.machine.name}
         elif name := given.get("scope", ""):
             await self._scope(name)

@@ -8,7 +8,7 @@ from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation
 from fairwarning.service.history import queries
 from fairwarning.service.history.timeline import live_events, timeline
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 
 class EventsApi(ApiSection):
@@ -20,7 +20,7 @@ class EventsApi(ApiSection):
         """Events that are there, scope by scope: a page may be a little longer than asked for."""
         name = scope
         if machine:
-            place = await machine_called(self.fleet, machine)
+            place = await find_machine(self.fleet, machine)
             name, machine = place.scope, place.machine.name
         if name:
             found = (await self._scope(name)).events.values()

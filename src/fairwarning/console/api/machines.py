@@ -22,7 +22,7 @@ from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.config import fleet_file
 from fairwarning.service.history import queries
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 _DAY_SECONDS = 24 * 3600
 
@@ -86,7 +86,7 @@ class MachinesApi(ApiSection):
 
     async def machine(self, name: str) -> responses.MachineInfo:
         """One machine."""
-        place = await machine_called(self.fleet, name)
+        place = await find_machine(self.fleet, name)
         return views.machine(place, await self._scope(place.scope))
 
     async def explain_machine(self, name: str) -> responses.ExplanationInfo:
@@ -130,14 +130,14 @@ class MachinesApi(ApiSection):
         if done := await self._repeat(key):
             return done
         command = await self.machine_command(name, action, name_of(key), settings, actor)
-        place = await machine_called(self.fleet, name)
+        place = await find_machine(self.fleet, name)
         return await self._accept(command, (place.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
     ) -> Command:
         """What `act` submits."""
-        place = await machine_called(self.fleet, name)
+        place = await find_machine(self.fleet, name)
         kind = one_of(action, ACTIONS, "action")
         how = await self._how(place.scope, action, settings)
         scope = await self._scope(place.scope)
