@@ -76,7 +76,7 @@ def _row(
 ) -> dict[str, float]:
     """The delays that clients saw after the change of the document."""
     assert reported is None or reported["held"] == held, reported
-    since = reported["durable"] if reported else measured["reported"]
+    since = reported["durable"] if reported else measured["changed_at"]
     row = {
         _MEMORY: measured["memory"] / held / _KIBI,
         "CPU µs to answer": measured["cpu"] / held * MICRO,
