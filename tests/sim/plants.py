@@ -52,7 +52,7 @@ PLANTS: dict[str, Plant] = {
             "        len(ids) > 1 or draft.approve(draft.events[name], command.actor)",
         ),
     ),
-    "keep what was written of a machine that is gone": Plant(
+    "keep the resource of a deleted machine": Plant(
         "C1",
         Patch("core.lifecycle", "            if machine.resource:\n", "            if False:\n"),
     ),
@@ -64,7 +64,7 @@ PLANTS: dict[str, Plant] = {
             "guid(draft.scope.id, key)",
         ),
     ),
-    "skip a restart of timers": Plant(
+    "do not set timers at a restart": Plant(
         "IL6",
         Patch(
             "service.fleet",
@@ -81,7 +81,7 @@ PLANTS: dict[str, Plant] = {
             "self._published.setdefault(scope[:6], PublishedScope(self._empty))",
         ),
     ),
-    "acknowledge what is not durable": Plant(
+    "acknowledge a failed commit": Plant(
         "IC1 IL9",
         Patch(
             "service.committer",
@@ -89,17 +89,17 @@ PLANTS: dict[str, Plant] = {
             "",
         ),
     ),
-    "show what is not durable": Plant(
+    "publish before the commit": Plant(
         "ID2 IL9",
         BEFORE_COMMIT,
         Patch("service.fleet", DECIDE, f"self._committer.planted = self._make_visible; {DECIDE}"),
     ),
-    "strike before it is durable": Plant(
+    "dispatch impacts before the commit": Plant(
         "IL5 E9",
         BEFORE_COMMIT,
         Patch("service.fleet", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
     ),
-    "stand still": Plant(
+    "keep the incarnation after a change": Plant(
         "ID1",
         Patch(
             "core.lifecycle",
@@ -159,7 +159,7 @@ PLANTS: dict[str, Plant] = {
             "domains.setdefault(0, [])",
         ),
     ),
-    "take a repeat for new": Plant(
+    "accept a repeated operation again": Plant(
         "IC2 IS4 ID3",
         Patch(
             "core.cascade",
