@@ -1,6 +1,6 @@
 """`make bench`: measure each figure and its peer.
 
-Takes minutes; --quick takes seconds and is good for a look only. Needs a quiet machine.
+Takes minutes; --quick takes seconds and gives only rough figures. Needs an idle machine.
 """
 
 import argparse

@@ -13,10 +13,10 @@ _HEADING = """\
 
 <!-- Written by `{command}`; do not edit by hand. -->
 
-Every figure stands beside a peer or a ratio that was measured in the same run, because figures of
-two machines, or of two days, do not compare. CPU time (of all threads) comes first: it is what a
-busy neighbour disturbs least. Contenders take turns, three rounds, and each figure is the median.
-`make bench` measures again; `make bench ARGS="commands --quick"` one of them in a hurry.
+Every figure is compared with a peer or given as a ratio from the same run, because figures of
+different machines or days are not comparable. CPU time (of all threads) comes first, because other
+programs disturb it least. Contenders alternate in three rounds, and each figure is the median.
+`make bench` measures again; `make bench ARGS="commands --quick"` runs one benchmark quickly.
 """
 
 
