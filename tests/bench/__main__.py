@@ -60,7 +60,7 @@ BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "cluster-commands": pgcommands.run,
     "cluster-visible": clustered.run,
     "agent": agent.run,
-    "arm-knock": arm.knock,
+    "arm-first-request": arm.first_request,
     "arm-reads": arm.reads,
     "arm-restarts": arm.restarts,
     "arm-listing": arm.listing,

@@ -32,7 +32,7 @@ _AFTER = "resident MiB after"
 # --- The first request ----------------------------------------------------------------------------
 
 
-def knock(context: BenchmarkContext) -> Result:
+def first_request(context: BenchmarkContext) -> Result:
     """Measure."""
     context.expect(2 * context.effort.rounds)
     with planes.ours(context, 1) as server:
@@ -52,7 +52,7 @@ def knock(context: BenchmarkContext) -> Result:
         for name, samples in taken.items()
     }
     return Result(
-        name="arm-knock",
+        name="arm-first-request",
         title="The first request to the control plane",
         about="`fairwarning up` loads its control plane on the first connection. Measured: memory "
         "at rest with an existing certificate authority, memory after the first read of a machine "

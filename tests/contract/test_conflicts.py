@@ -84,8 +84,8 @@ def test_one_busy_machine_refuses_the_whole_operation() -> None:
         harness.poll("av")
         harness.operate(Restart, "av", "av1", name="first")
         before = harness.scope("av")
-        wish = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
-        assert harness.refusal(wish).code == "MachineBusy"
+        command = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
+        assert harness.refusal(command).code == "MachineBusy"
         assert harness.scope("av") == before
 
 
@@ -136,8 +136,8 @@ def test_one_delete_or_eviction_does_not_replace_another(
         harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
         harness.poll("vm")
         harness.operate(first, "vm", "vm", name="first")
-        wish = second(scope="vm", operation="second", machines=("vm",))
-        assert harness.refusal(wish).code == "MachineBusy"
+        command = second(scope="vm", operation="second", machines=("vm",))
+        assert harness.refusal(command).code == "MachineBusy"
 
 
 @pytest.mark.spec("E5", "E1")
@@ -195,12 +195,12 @@ def test_a_hundred_user_operations_may_be_scheduled() -> None:
         harness.poll("av")
         for n in range(100):
             harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-        wish = Restart(scope="av", operation="more", machines=("av100",))
-        error = harness.refusal(wish)
+        command = Restart(scope="av", operation="more", machines=("av100",))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("TooManyOperations", 409)
         assert "100" in error.message
         harness.approve("av", "av7")  # now one operation fewer is scheduled
-        harness.do(wish)
+        harness.do(command)
         assert len(harness.events("av")) == 101
 
 
@@ -214,11 +214,11 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
         harness.operate(Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
         for n in range(20, 29):
             harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
-        wish = Restart(scope="av", operation="more", machines=("av30",))
-        assert harness.refusal(wish).code == "TooManyOperations"
+        command = Restart(scope="av", operation="more", machines=("av30",))
+        assert harness.refusal(command).code == "TooManyOperations"
         harness.operate(Maintain, "av", "av31", name="platform too")
         harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
-        harness.do(wish)
+        harness.do(command)
 
 
 @pytest.mark.spec("E6", "M15")
@@ -253,8 +253,8 @@ def test_a_scope_holds_a_bounded_number_of_events() -> None:
         harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         harness.poll("av")
         harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
-        wish = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
-        error = harness.refusal(wish)
+        command = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("TooManyEvents", 409)
         harness.operate(Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
         assert len(harness.events("av")) == 256

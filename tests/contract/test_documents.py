@@ -192,8 +192,8 @@ def test_the_incarnation_counts_visible_changes() -> None:
         seen = [harness.poll("av")]
         harness.operate(Restart, "av", "av0", "av1")
         seen.append(harness.poll("av"))
-        for quiet in (60, 10 * MINUTE):
-            harness.advance(quiet)
+        for seconds in (60, 10 * MINUTE):
+            harness.advance(seconds)
             assert harness.poll("av") == seen[-1]
         harness.restart()
         assert harness.poll("av") == seen[-1]

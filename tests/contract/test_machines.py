@@ -30,7 +30,7 @@ def test_a_new_machine_sees_the_document_of_the_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("command", "code"),
     [
         (_add("av", "new", "av1"), "MachineExists"),
         (_add("vm", "second"), "FixedScope"),
@@ -39,13 +39,13 @@ def test_a_new_machine_sees_the_document_of_the_scope() -> None:
         (_add("av", *(f"new{n}" for n in range(195))), "ScopeFull"),
     ],
 )
-def test_machines_that_cannot_be_added(wish: AddMachines, code: str) -> None:
+def test_machines_that_cannot_be_added(command: AddMachines, code: str) -> None:
     """Duplicates, a second standalone machine, set members and too many are refused."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.standalone()
         harness.make_scale_set(1)
-        assert harness.refusal(wish).code == code
+        assert harness.refusal(command).code == code
         assert len(harness.machines("av")) == 6
 
 
@@ -62,8 +62,8 @@ def test_a_standalone_scope_ends_with_its_machine() -> None:
     """The scope is deleted with its machine, and its name can be used for a new scope."""
     with FleetHarness() as harness:
         two = tuple(Machine(name=name) for name in "ab")
-        wish = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
-        assert harness.refusal(wish).code == "OneMachine"
+        command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
+        assert harness.refusal(command).code == "OneMachine"
         harness.make_enabled("vm")
         harness.operate(Delete, "vm", "vm", name="delete")
         harness.advance(30)
@@ -100,10 +100,10 @@ def test_an_address_names_one_machine() -> None:
     with FleetHarness() as harness:
         harness.standalone("a", address="10.0.0.1")
         machine = Machine(name="b", address="10.0.0.1")
-        wish = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
-        error = harness.refusal(wish)
+        command = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("AddressTaken", 409)
         assert not harness.exists("b")
         harness.operate(Delete, "a", "a")
         harness.advance(30)
-        harness.do(wish)
+        harness.do(command)

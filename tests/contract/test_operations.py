@@ -102,14 +102,14 @@ def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
     """Repeating an operation id changes nothing and returns the current operation."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        wish = Restart(scope="vm", operation="op", machines=("vm",))
-        harness.do(wish)
+        command = Restart(scope="vm", operation="op", machines=("vm",))
+        harness.do(command)
         if when != "scheduled":
             harness.approve("vm")
         if when == "over":
             harness.advance(60)
         before = harness.scope("vm"), harness.journal()
-        assert harness.do(wish) == harness.operation("op")
+        assert harness.do(command) == harness.operation("op")
         assert (harness.scope("vm"), harness.journal()) == before
 
 

@@ -157,18 +157,18 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
 
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("command", "code"),
     [
         (StartRollout(rollout="up", scopes=("vm", "nowhere")), "UnknownScope"),
         (StartRollout(rollout="up", scopes=("vm",), by_host=True), "NoHost"),
         (StartRollout(rollout="up", scopes=("vm",), hosts=("other",)), "NothingToDo"),
     ],
 )
-def test_invalid_rollouts(wish: StartRollout, code: str) -> None:
+def test_invalid_rollouts(command: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        assert harness.refusal(wish).code == code
+        assert harness.refusal(command).code == code
         assert harness.events("vm") == []
         assert harness.facts(FactType.ROLLOUT_STARTED) == []
 
@@ -178,8 +178,8 @@ def test_operations_cannot_have_the_name_of_a_step() -> None:
     """No operation can have the name of a rollout's step."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        wish = Restart(scope="vm", operation="up/0/0", machines=("vm",))
-        assert harness.refusal(wish).code == "BadCommand"
+        command = Restart(scope="vm", operation="up/0/0", machines=("vm",))
+        assert harness.refusal(command).code == "BadCommand"
         _roll(harness, "vm")
         harness.advance(STEP)
         assert harness.impacted() == ["vm"]

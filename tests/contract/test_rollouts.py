@@ -177,14 +177,14 @@ def test_invalid_rollout_commands_are_conflicts() -> None:
         assert _conflict(harness, PauseRollout(rollout="up"))
         harness.do(ResumeRollout(rollout="up"))
         harness.advance(HOUR)
-        for wish in (PauseRollout, ResumeRollout, AbortRollout):
-            assert _conflict(harness, wish(rollout="up"))
-            assert harness.refusal(wish(rollout="other")).status == 404
+        for kind in (PauseRollout, ResumeRollout, AbortRollout):
+            assert _conflict(harness, kind(rollout="up"))
+            assert harness.refusal(kind(rollout="other")).status == 404
 
 
-def _conflict(harness: FleetHarness, wish: RolloutCommand) -> bool:
+def _conflict(harness: FleetHarness, command: RolloutCommand) -> bool:
     before = harness.rollout("up")
-    error = harness.refusal(wish)
+    error = harness.refusal(command)
     return (error.code, error.status) == ("RolloutState", 409) and harness.rollout("up") == before
 
 

@@ -186,12 +186,12 @@ def test_unknown_instances_are_refused() -> None:
     """An unknown instance id refuses the whole operation."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
-        for wish in (
+        for command in (
             OperateInstances(set="web", operation="op", action=Delete, instances=(0, 7)),
             UpgradeInstances(set="web", instances=(0, 7)),
             ProtectInstances(set="web", instances=(0, 7)),
         ):
-            error = harness.refusal(wish)
+            error = harness.refusal(command)
             assert (error.code, error.status) == ("UnknownInstance", 404)
         assert harness.events(GROUP) == []
 

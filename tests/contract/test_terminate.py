@@ -47,11 +47,11 @@ def test_other_durations_are_refused_with_the_range(text: str) -> None:
     seconds = parse_duration(text)
     with FleetHarness() as harness:
         harness.make_scale_set(1)
-        for wish in (
+        for command in (
             UpdateSet(set="web", terminate_seconds=seconds),
             CreateSet(set="db", capacity=1, terminate_seconds=seconds),
         ):
-            error = harness.refusal(wish)
+            error = harness.refusal(command)
             assert error.status == 400
             assert "PT5M to PT15M" in error.message
         assert harness.scale_set("db") is None

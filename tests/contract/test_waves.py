@@ -256,8 +256,8 @@ def test_a_host_with_two_domains_of_a_scope_is_refused() -> None:
     with FleetHarness() as harness:
         machines = tuple(Machine(name=f"m{n}", host="h", update_domain=n) for n in (0, 1))
         harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        wish = StartRollout(rollout="up", scopes=("a",), by_host=True)
-        assert harness.refusal(wish).code == "HostSpansDomains"
+        command = StartRollout(rollout="up", scopes=("a",), by_host=True)
+        assert harness.refusal(command).code == "HostSpansDomains"
 
 
 @pytest.mark.spec("E10")

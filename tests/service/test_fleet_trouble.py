@@ -195,15 +195,15 @@ async def test_a_violated_invariant_is_logged(caplog: pytest.LogCaptureFixture) 
 async def test_submitters_after_a_violated_invariant() -> None:
     """Every submitter gets Unavailable, and none of their commands takes effect."""
     async with controlled_fleet(cached=0) as harness:
-        await harness.fleet.submit(standalone("calm"))
+        await harness.fleet.submit(standalone("idle"))
         await _broken(harness)
         answers = await asyncio.gather(
-            harness.fleet.submit(Poll(scope="calm")),
+            harness.fleet.submit(Poll(scope="idle")),
             harness.fleet.submit(standalone("new")),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Unavailable] * 2
-        assert not (await harness.scope("calm")).enabled
+        assert not (await harness.scope("idle")).enabled
         assert await harness.fleet.reader.read(Scope, "new") is None
 
 

@@ -60,7 +60,7 @@ async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failur
             script.append(action)
             await world.act(action)
         if settle:
-            await calm_down(world)
+            await check_liveness(world)
     except Violation as violation:
         return Failure(seed, step, violation, tuple(script))
     finally:
@@ -69,11 +69,11 @@ async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failur
     return None
 
 
-async def calm_down(world: World) -> None:
+async def check_liveness(world: World) -> None:
     """Check liveness: without faults, all work must end (IL6, IC1, IC4, IC6)."""
     failpoints.arm(None)
     world.disk.refuse = 0
-    world.calm = True
+    world.faults_stopped = True
     for _ in range(4):
         for scope in list(world.ledger.scopes):
             await world.act(Read(scope, "2020-07-01"))

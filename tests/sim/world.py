@@ -92,7 +92,7 @@ class Machines:
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Carry out an impact once; recognize repeats by the id."""
         hash_of = self.hash_of(impact.id)
-        if self.world.calm or not self.silent(impact.id):
+        if self.world.faults_stopped or not self.silent(impact.id):
             seconds = (hash_of >> 8) % 240 / 4
             self.world.after(seconds, lambda: self._act(impact, hash_of, report))
 
@@ -122,7 +122,7 @@ class World:
 
     def __init__(self, seed: int, path: str = "") -> None:
         self.seed = seed
-        self.calm = False
+        self.faults_stopped = False
         self.ledger = Ledger()
         self.disk = Disk(self.ledger)
         self.machines = Machines(self)

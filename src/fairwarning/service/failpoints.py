@@ -48,11 +48,11 @@ def arm_from_environment() -> None:
         raise SystemExit(f"unknown failpoint {failpoint!r}; allowed: {', '.join(NAMES)}")
     remaining = int(count or "1")
 
-    def die(name: str) -> None:
+    def kill_process(name: str) -> None:
         nonlocal remaining
         if name == failpoint:
             remaining -= 1
             if remaining == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    arm(die)
+    arm(kill_process)

@@ -11,7 +11,7 @@ from fairwarning.core.model import Scope
 class PollLog:
     """The last poll of each scope, if it is later than the stored one.
 
-    Several processes may receive polls for a scope. Each writes them, and the others see that.
+    Several processes may receive polls for a scope; once one has written, the others need not.
     """
 
     def __init__(self, post: Callable[[Poll], None]) -> None:
