@@ -83,7 +83,7 @@ def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> No
         async def write() -> None:
             for number in range(0, 5000, 250):
                 await console._store.commit(written(number, 250))
-                console.fleet._tell_readers()
+                console.fleet._notify_readers()
                 await asyncio.sleep(0)
 
         console.run(write())

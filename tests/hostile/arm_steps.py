@@ -299,8 +299,8 @@ def _check_resource(found: Mapping[Ref, Entity | None], resource: Resource) -> N
             assert scope.machines[resource.machine].resource == resource.id
     stands = bool(resource.set or resource.scope)
     assert stands is (kind in _STANDING), resource
-    if resource.doomed:
-        operation = found.get((Operation, resource.doomed))
+    if resource.removed_by:
+        operation = found.get((Operation, resource.removed_by))
         assert isinstance(operation, Operation), resource
         assert operation.status is OperationStatus.RUNNING, (resource, operation)
 
@@ -355,5 +355,5 @@ def assert_ends(arm: ArmHarness) -> None:
     ]
     assert going == []
     assert not any(one.impacts or one.events for one in found if isinstance(one, Scope))
-    assert not any(one.doomed for one in found if isinstance(one, Resource))
+    assert not any(one.removed_by for one in found if isinstance(one, Resource))
     assert_sound(arm)

@@ -30,6 +30,12 @@ class Plant:
         self.patches = patches
 
 
+_GIVE_THE_FLEET = Patch(
+    "service.fleet",
+    "        self._shared = store.shared\n",
+    "        self._shared = store.shared\n        self._committer.fleet = self\n",
+)
+
 PLANTS: dict[str, Plant] = {
     "start early": Plant(
         "IL2",
@@ -71,33 +77,37 @@ PLANTS: dict[str, Plant] = {
         Patch("service.documents", "self._published.get(scope)", "self._published.get(scope[:6])"),
         Patch(
             "service.documents",
-            "self._published.setdefault(scope, Published(self._empty))",
-            "self._published.setdefault(scope[:6], Published(self._empty))",
+            "self._published.setdefault(scope, PublishedScope(self._empty))",
+            "self._published.setdefault(scope[:6], PublishedScope(self._empty))",
         ),
     ),
     "acknowledge what is not durable": Plant(
         "IC1 IL9",
         Patch(
-            "service.rounds",
-            "                for one in waiting:\n                    one.error = error\n",
+            "service.committer",
+            "                for pending in waiting:\n                    pending.error = error\n",
             "",
         ),
     ),
     "show what is not durable": Plant(
         "ID2 IL9",
         Patch(
-            "service.rounds",
+            "service.committer",
             "                await self._commit(work)\n",
-            "                self._make_visible(work)\n                await self._commit(work)\n",
+            "                self.fleet._make_visible(work)\n"
+            "                await self._commit(work)\n",
         ),
+        _GIVE_THE_FLEET,
     ),
     "strike before it is durable": Plant(
         "IL5 E9",
         Patch(
-            "service.rounds",
+            "service.committer",
             "                await self._commit(work)\n",
-            "                self._carry_out(work)\n                await self._commit(work)\n",
+            "                self.fleet._carry_out(work)\n"
+            "                await self._commit(work)\n",
         ),
+        _GIVE_THE_FLEET,
     ),
     "stand still": Plant(
         "ID1",
@@ -138,7 +148,7 @@ PLANTS: dict[str, Plant] = {
     "reuse an instance id": Plant(
         "IC4",
         Patch(
-            "core.scaleset",
+            "core.scale_set",
             "    first = scale_set.next_instance\n",
             "    first = len(_instances(groups))\n",
         ),

@@ -155,8 +155,8 @@ class World:
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
         self.fleet.retry_later = lambda again: self.after(1.0, again)
         await self.fleet.open()
-        self.clock.settled = self.fleet.work_off
-        await self.fleet.work_off()
+        self.clock.settled = self.fleet.process_queue
+        await self.fleet.process_queue()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call back by the present process's clock, unless that process dies before."""
@@ -203,7 +203,7 @@ class World:
             case StopAndStart():
                 for poll in self.fleet.polls.unwritten():
                     self.fleet.post(poll)
-                await self.fleet.work_off()
+                await self.fleet.process_queue()
                 await self._rebirth(1.0)
             case FillDisk():
                 self.disk.refuse = action.commits
@@ -222,7 +222,7 @@ class World:
         waiting = [PendingCommand(command, None) for command in commands]
         alone = waiting[0] if len(waiting) == 1 else None
         commits = self.ledger.commits
-        await self.fleet.carry(waiting)
+        await self.fleet.process_batch(waiting)
         if alone and isinstance(alone.error, Refused):
             must(
                 self.ledger.commits == commits,
@@ -231,7 +231,7 @@ class World:
             )
         for one in waiting:
             self._answered(one.command, one.operation, one.error)
-        await self.fleet.work_off()
+        await self.fleet.process_queue()
 
     def _answered(
         self, command: Command, operation: Operation | None, error: FairwarningError | None
@@ -257,8 +257,10 @@ class World:
         if published.scope and published.scope.enabled:
             self.fleet.polls.seen(published.scope, self.clock.now())
         else:
-            await self.fleet.carry([PendingCommand(Poll(scope=scope, actor="machine"), None)])
+            await self.fleet.process_batch(
+                [PendingCommand(Poll(scope=scope, actor="machine"), None)]
+            )
             if not published.incarnation:
                 return  # the disk was full
         self.ledger.read(scope, version, published.body(version))
-        await self.fleet.work_off()
+        await self.fleet.process_queue()

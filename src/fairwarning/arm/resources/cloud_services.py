@@ -150,7 +150,7 @@ def document(plane: ArmContext, resource: Resource, scope: Scope) -> Body:
     """A service as Azure shows it."""
     body = documents.merged({"location": plane.cloud.location}, documents.written(resource))
     deleting = any(i.kind is ImpactKind.DELETE for i in scope.impacts.values())
-    state = "Deleting" if resource.doomed else "Updating" if deleting else "Succeeded"
+    state = "Deleting" if resource.removed_by else "Updating" if deleting else "Succeeded"
     known: Body = {
         "name": resource.name,
         "id": plane.path(CLOUD_SERVICE, resource.group, resource.name),
@@ -295,8 +295,8 @@ async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
     resource = await plane.find(CLOUD_SERVICE, call.group, call.name)
     if resource is None:
         return await writing.nothing(plane, call)
-    if resource.doomed:
-        return await targets.under_way(plane, call, resource.doomed)
+    if resource.removed_by:
+        return await targets.under_way(plane, call, resource.removed_by)
     operation = new_operation()
     names = tuple((await plane.scope(resource)).machines)
     deletes = (Delete(scope=resource.scope, machines=names, operation=operation),) if names else ()

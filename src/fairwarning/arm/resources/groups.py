@@ -30,7 +30,7 @@ _LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT)
 
 def document(plane: ArmContext, group: Resource) -> Body:
     """A resource group as Azure shows it."""
-    state = "Deleting" if group.doomed else "Succeeded"
+    state = "Deleting" if group.removed_by else "Succeeded"
     known: Body = {
         "id": plane.path(GROUP, "", group.name),
         "name": group.name,
@@ -92,8 +92,8 @@ async def _put(plane: ArmContext, call: ArmRequest) -> Response:
 async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
     """All that is in it, each with its notice; the group itself goes last."""
     group = await plane.group(call.group)
-    if group.doomed:
-        return await targets.under_way(plane, call, group.doomed)
+    if group.removed_by:
+        return await targets.under_way(plane, call, group.removed_by)
     for _ in range(_ATTEMPTS):
         remove = await _removal(plane, call, group)
         try:
@@ -111,7 +111,10 @@ async def _removal(plane: ArmContext, call: ArmRequest, group: Resource) -> Remo
     await going.take_machines(plane, group.name)
     await going.take_sets(plane, group.name)
     later = [
-        one.id for kind in _LATER for one in await _all(plane, kind, group.name) if not one.doomed
+        one.id
+        for kind in _LATER
+        for one in await _all(plane, kind, group.name)
+        if not one.removed_by
     ]
     if len(going.follow) + len(later) > FOLLOWING_COMMANDS:
         text = f"The group holds more than {FOLLOWING_COMMANDS} resources; delete some of them."
@@ -144,7 +147,7 @@ class _GroupDeletion:
                 self.follow.append(Delete(scope=scope.id, machines=names, operation=self.operation))
         for one in found:
             scope_ = scopes.get(one.scope)
-            if one.doomed or (scope_ and one.machine and _goes(scope_, one.machine)):
+            if one.removed_by or (scope_ and one.machine and _goes(scope_, one.machine)):
                 self.leaving.append(one.id)
 
     async def take_sets(self, plane: ArmContext, group: str) -> None:

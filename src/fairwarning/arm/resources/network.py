@@ -228,7 +228,7 @@ def _part_document(
 
 
 def _state(resource: Resource) -> str:
-    return "Deleting" if resource.doomed else "Succeeded"
+    return "Deleting" if resource.removed_by else "Succeeded"
 
 
 # --- Requests -------------------------------------------------------------------------------------
