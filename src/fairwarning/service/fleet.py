@@ -38,10 +38,10 @@ from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock, VirtualClock
 from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
+from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from fairwarning.service.faults import FaultRules
 from fairwarning.service.following import ChangeFollower
-from fairwarning.service.history.deliveries import DeliveryLog
 from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
