@@ -111,7 +111,7 @@ class Page:
     async def _html(self, visit: PageRequest, shown: PageContent, status: int = 200) -> Response:
         here = _path(visit.request)
         data = {
-            "known": True,
+            "logged_in": True,
             "may": visit.may,
             "here": here,
             "back": here if visit.request.method == "GET" else "/",
@@ -155,7 +155,7 @@ class Page:
             return RedirectResponse("/login", _SEE_OTHER, HEADERS)
         title = "Not found" if isinstance(error, NotFound) else "That did not work"
         shown = PageContent(
-            "error.html", {"title": title, "message": error.message, "known": False}
+            "error.html", {"title": title, "message": error.message, "logged_in": False}
         )
         return await self._html(PageRequest(request, self._api, self._fleet), shown, error.status)
 

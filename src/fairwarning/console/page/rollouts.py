@@ -51,7 +51,7 @@ async def _events(visit: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
 async def decide(visit: PageRequest) -> FormDone:
     """Pause, resume or abort."""
     name, action = visit.named("id"), visit.named("action")
-    await visit.api.steer_rollout(name, action, visit.actor)
+    await visit.api.control_rollout(name, action, visit.actor)
     return FormDone(_SAID.get(action, action), f"/rollouts/{quote(name)}")
 
 
