@@ -222,7 +222,7 @@ def eventful(harness: BrowserHarness) -> Page:
 
 def advance(page: Page, minutes: str) -> None:
     """Let time pass."""
-    page.get_by_label("Advance by so many minutes").fill(minutes)
+    page.get_by_label("Minutes to advance").fill(minutes)
     page.get_by_role("button", name="Advance", exact=True).click()
     expect(page.locator("#notice")).to_contain_text("Advanced")
 

@@ -35,7 +35,7 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         page.get_by_label("Name").fill("shop")
         page.get_by_label("Instances").fill("2")
         page.get_by_role("tab", name="Management").click()
-        page.get_by_label("On: an instance").check()
+        page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("7")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
@@ -46,7 +46,7 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         fleet = harness.open(page.context)  # looks on, and is never touched
         page.get_by_label("Scale to").fill("1")
         press(page, "Scale")
-        expect(page.locator("#notice")).to_contain_text("Terminate is announced for shop_1")
+        expect(page.locator("#notice")).to_contain_text("Terminate scheduled for shop_1")
         row = fleet.locator("#timeline .row", has_text="shop_1")
         expect(row).to_contain_text("in 7:00")
         assert harness.poll("shop_0") == ["Terminate"]
@@ -55,8 +55,8 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         press(page, "Approve")
         expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         page.get_by_role("button", name="+1 min").click()
-        expect(page.locator("#state")).to_contain_text("Over")
-        expect(row).to_contain_text("over")
+        expect(page.locator("#state")).to_contain_text("Ended")
+        expect(row).to_contain_text("ended")
         expect(fleet.locator("#machines")).to_contain_text("shop_0")
         expect(fleet.locator("#machines")).not_to_contain_text("shop_1")
         assert harness.poll("shop_0") == []
@@ -67,36 +67,38 @@ def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Pat
     """At once where nobody polls; with notice where somebody does, until time is advanced."""
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/machines/web_0")
-        deed = page.locator(".deed", has=page.get_by_role("button", name="Restart"))
-        expect(deed).to_contain_text("At once, as nobody polls in its scope: web_0 reboots.")
+        action = page.locator(".action", has=page.get_by_role("button", name="Restart"))
+        expect(action).to_contain_text("Reboots web_0 immediately: no machine in its scope polls.")
         harness.poll("web_0")
-        expect(deed).to_contain_text("Reboot with 15 min notice")  # by itself: the page follows
+        expect(action).to_contain_text(
+            "Reboot event with 15 min notice"
+        )  # by itself: the page follows
         press(page, "Restart")
         expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
-        expect(deed).to_contain_text("Not now:")
+        expect(action).to_contain_text("Unavailable:")
         expect(page.get_by_role("button", name="Restart")).to_be_disabled()
         page.get_by_role("button", name="+5 min").click()
         expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
-        page.get_by_label("Advance by so many minutes").fill("11.5")
+        page.get_by_label("Minutes to advance").fill("11.5")
         page.get_by_role("button", name="Advance", exact=True).click()
         expect(page.locator("#state")).not_to_contain_text("Reboot")
-        expect(page.locator("#story")).to_contain_text("because NotBefore was reached")
+        expect(page.locator("#activity")).to_contain_text("because NotBefore was reached")
         assert harness.poll("web_0") == []
 
 
 @pytest.mark.spec("O5")
-def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
+def test_the_clock_runs_and_is_paused(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""
     with browser_harness(tmp_path / "data") as harness:
         harness.poll("web_0")
         page = harness.tab("/machines/web_0")
         press(page, "Restart")
         page.get_by_role("button", name="60").click()
-        expect(page.locator("#clock")).to_contain_text("runs")
+        expect(page.locator("#clock")).to_contain_text("running at")
         expect(page.get_by_role("button", name="60")).to_have_attribute("aria-pressed", "true")
         expect(page.locator("#state")).not_to_contain_text("Reboot in 15:00")
-        page.get_by_role("button", name="Freeze time").click()
-        expect(page.locator("#clock")).to_contain_text("frozen")
+        page.get_by_role("button", name="Pause clock").click()
+        expect(page.locator("#clock")).to_contain_text("paused")
 
 
 @pytest.mark.spec("O8")
@@ -109,7 +111,7 @@ def test_two_tabs_agree(tmp_path: Path) -> None:
         press(page, "Restart")
         for tab in (one, other):
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("in 15:00")
-        other.get_by_text("As a table").click()
+        other.get_by_text("Show as table").click()
         other.get_by_label("Filter by name").fill("half a wo")
         page.goto(event_of(page, "web_1"))
         press(page, "Cancel")
@@ -153,7 +155,7 @@ def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
         expect(page.get_by_role("tab", name="Management")).to_be_focused()
         reach(page, "Off:")
         page.keyboard.press("ArrowUp")
-        expect(page.get_by_label("On: an instance")).to_be_checked()
+        expect(page.get_by_label("On: instances")).to_be_checked()
         reach(page, "Create")
         page.keyboard.press("Space")
         expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
@@ -188,23 +190,23 @@ def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
 
         page.goto("/sets/new")
         page.get_by_label("Name").fill("shop")
-        page.get_by_label("On: an instance").check()
+        page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("20")
         page.get_by_role("button", name="Create").click()
         expect(page.locator("main [data-error]")).to_contain_text("'PT5M' to 'PT15M'")
         expect(page.get_by_label("Name")).to_have_value("shop")
-        expect(page.get_by_label("On: an instance")).to_be_checked()
+        expect(page.get_by_label("On: instances")).to_be_checked()
         page.get_by_label("Termination delay").fill("15")
         page.get_by_role("button", name="Create").click()
-        expect(page.locator("#notice")).to_contain_text("shop is there")
+        expect(page.locator("#notice")).to_contain_text("shop created")
         page.reload()
         expect(page.locator("#notice")).to_have_text("")  # it is said once
 
         page.goto(event_of(page, "web_2"))
         page.get_by_role("button", name="Approve").click()
-        expect(page.locator("#notice")).to_contain_text("Approved")
+        expect(page.locator("#notice")).to_contain_text("Event approved")
         page.get_by_role("button", name="+15 min").click()
-        expect(page.locator("#state")).to_contain_text("Over")
+        expect(page.locator("#state")).to_contain_text("Ended")
 
 
 @pytest.mark.spec("O8")
@@ -234,10 +236,10 @@ def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
         press(page, "Run spot-eviction")
         expect(page.locator("#notice")).to_contain_text("spot-eviction passed")
         page.goto("/faults")
-        page.get_by_label("What goes wrong").select_option("410")
-        press(page, "Set")
-        expect(page.locator("#faults")).to_contain_text("410 Gone for every machine")
+        page.get_by_label("Fault", exact=True).select_option("410")
+        press(page, "Inject fault")
+        expect(page.locator("#faults")).to_contain_text("410 Gone for all machines")
         assert harness.service.get("web_0").status == 410
         press(page, "Clear all")
-        expect(page.locator("#faults")).to_contain_text("None")
+        expect(page.locator("#faults")).to_contain_text("No active faults")
         assert harness.poll("web_0") == []

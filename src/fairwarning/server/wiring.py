@@ -179,7 +179,7 @@ class ServerProcess:
         return application(
             ConsoleParts(
                 fleet=self.fleet,
-                figures=self._figures,
+                metrics=self._figures,
                 tokens=self.tokens,
                 webhooks=self.webhooks,
                 closing=self._closing,

@@ -7,14 +7,14 @@ from fairwarning.testing.scenarios import find, play, shipped
 class BundledScenarios:
     """The scenarios that ship, each played in a cloud of its own."""
 
-    def shipped(self) -> list[responses.ScenarioInfo]:
+    def list_scenarios(self) -> list[responses.ScenarioInfo]:
         """The scenarios there are."""
         return [
             responses.ScenarioInfo(name=one.name, about=one.about, text=one.text)
             for one in shipped()
         ]
 
-    def play(self, name: str) -> responses.ScenarioResultInfo:
+    def run(self, name: str) -> responses.ScenarioResultInfo:
         """Run one of them in virtual time."""
         verdict = play(find(name))
         difference = verdict.difference

@@ -7,44 +7,44 @@ from fairwarning.core.decision import Fact, FactType
 from fairwarning.core.model import Scope
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
-from tests.console.telling import LIVES, Life, tell
+from tests.console.explanation_cases import CASES, Case, render
 from tests.fixtures.console import ConsoleHarness
 from tests.fixtures.fleet import NOON
 
-FOLDER = Path(__file__).parent / "stories"
+FOLDER = Path(__file__).parent / "explanations"
 
 
-def path_of(life: Life) -> Path:
-    """Where its text is."""
-    return FOLDER / f"{life.__name__.replace('_', '-')}.txt"
-
-
-@pytest.mark.spec("O7")
-@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
-def test_story(life: Life, request: pytest.FixtureRequest) -> None:
-    """Each life cycle is explained as its text says, to the letter."""
-    told = tell(life)
-    if request.config.getoption("--rewrite-stories", default=False):
-        path_of(life).write_text(told, encoding="utf-8")
-    assert told == path_of(life).read_text(encoding="utf-8")
+def path_of(case: Case) -> Path:
+    """Return the file with the text of a case."""
+    return FOLDER / f"{case.__name__.replace('_', '-')}.txt"
 
 
 @pytest.mark.spec("O7")
-@pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
-def test_a_story_is_the_same_from_a_file(life: Life, tmp_path: Path) -> None:
-    """Whichever store keeps the journal."""
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_explanation(case: Case, request: pytest.FixtureRequest) -> None:
+    """Each life cycle is explained exactly as its file says."""
+    text = render(case)
+    if request.config.getoption("--rewrite-explanations", default=False):
+        path_of(case).write_text(text, encoding="utf-8")
+    assert text == path_of(case).read_text(encoding="utf-8")
+
+
+@pytest.mark.spec("O7")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_explanation_from_sqlite(case: Case, tmp_path: Path) -> None:
+    """An explanation does not depend on the store."""
     store = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096)
-    assert tell(life, store) == path_of(life).read_text(encoding="utf-8")
+    assert render(case, store) == path_of(case).read_text(encoding="utf-8")
 
 
-def test_every_text_is_told() -> None:
-    """No text is left over from a life cycle that is gone."""
-    assert {path.name for path in FOLDER.iterdir()} == {path_of(life).name for life in LIVES}
+def test_every_file_has_a_case() -> None:
+    """No file is left over from a removed case."""
+    assert {path.name for path in FOLDER.iterdir()} == {path_of(case).name for case in CASES}
 
 
 @pytest.mark.spec("O7")
-def test_the_unknown_has_no_story() -> None:
-    """Events, operations and machines that never were; a part of an id is none."""
+def test_unknown_ids_have_no_explanation() -> None:
+    """Unknown events, operations and machines get 404; so does a part of an id."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
@@ -61,8 +61,8 @@ def test_the_unknown_has_no_story() -> None:
 
 
 @pytest.mark.spec("O7")
-def test_a_story_outlives_restarts_and_much_that_is_newer() -> None:
-    """The same words after either; an id in lower case is the same id."""
+def test_an_explanation_survives_restarts_and_newer_lines() -> None:
+    """The text is the same after both; ids are case-insensitive."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
