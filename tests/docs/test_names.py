@@ -119,6 +119,7 @@ def test_every_key_of_the_fleet_file_is_told() -> None:
     page = text_of(ROOT / "docs" / "fleet-file.md")
     tables = (
         *(values.CLOUD, values.ENDPOINT, values.CONTROL_PLANE, values.CONSOLE),
+        *(values.DRIVER, values.CLUSTER, values.JOURNAL),
         *(values._RULES, values.ENTRY, values.MACHINE, values.DOMAINS),
         *(values.SCALE_SET, values.COUNT, {"machines": None, "roles": None}),
     )
