@@ -34,8 +34,8 @@ def write() -> str:
         "further effect and gets the same response. Lists take `limit` (1 to 1000) and `after`; "
         "pass the response's `next` as `after` to get the next page. `next` is null on the last "
         "page. Times are ISO 8601 in UTC.",
-        "An error has a status of 400 or above and an [Error](#error) body that says what is "
-        "allowed.",
+        "An error has a status of 400 or above and an [ErrorResponse](#errorresponse) body that "
+        "says what is allowed.",
         "## Requests",
         *(part for path, methods in whole["paths"].items() for part in _path(path, methods)),
         "## Schemas",

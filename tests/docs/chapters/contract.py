@@ -32,7 +32,8 @@ def write() -> str:
     return page(
         "Contract",
         "Every guarantee has an id and tests that name it. `make conformance` lists these tests; "
-        '`make conformance ARGS="--require E1-E11"` fails if one of these rows has no test.',
+        '`make conformance ARGS="--require E1-E11"` fails if one of these rows has no test. '
+        "[Invariants](invariants.md) lists the internal properties behind them.",
         *(
             part
             for chapter, rows in chapters().items()
