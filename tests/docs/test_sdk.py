@@ -75,7 +75,7 @@ def test_every_member_of_an_enumeration_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_every_method_of_a_client_is_documented(name: str) -> None:
-    """The table of one client stands for both."""
+    """The clients have the same methods, so the table of ScheduledEvents covers both."""
     public = [attribute for attribute in vars(getattr(fairwarning, name)) if attribute[0] != "_"]
     text = section(r"ScheduledEvents")
     assert [attribute for attribute in public if f"`{attribute}" not in text] == []
