@@ -1,6 +1,7 @@
-"""A tour: a small fleet in virtual time, and what its machines are told before things happen.
+"""A tour of the Python API: a small fleet on a virtual clock, and the events its machines read.
 
-Nothing here sleeps: fifteen minutes of notice pass in no time. `make run` runs it.
+Nothing here sleeps: fifteen minutes of notice take milliseconds. Run it from a checkout with
+`.venv/bin/python examples/tour.py`.
 """
 
 import asyncio
