@@ -229,12 +229,12 @@ _FIXED: Mapping[str, str] = {
     "sku": "server",
     "version": "latest",
     "kind": "virtualMachines",
-    "around": "one",
+    "parent": "one",
     "instance": "role_IN_0",
     "tenant": TENANT,
 }
 _USUAL = {"virtualMachineScaleSets": "web", "cloudServices": "cloud", "{kind}": "planned"} | {
-    part: "part" for kind in network._TABLE for part in kind.open
+    part: "part" for kind in network._TABLE for part in kind.nested
 }
 _SETS = {"simulateEviction": "spots", "performMaintenance": "plans"}
 _CHOSEN = {

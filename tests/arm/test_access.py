@@ -337,7 +337,7 @@ def test_references_lead_nowhere(mould: Mould) -> None:
     """What a body or a template names of another group is not looked up, let alone changed."""
     ours = f"/subscriptions/{{0}}/resourceGroups/{OURS}/providers"
     with mould.cast() as arm:
-        home = ours.format(arm.app.plane.cloud.subscription)
+        home = ours.format(arm.app.context.cloud.subscription)
         compute = f"/resourceGroups/{THEIRS}/providers/Microsoft.Compute"
         before = state(arm)
         inside = {"availabilitySet": {"id": f"{home}/Microsoft.Compute/availabilitySets/av"}}

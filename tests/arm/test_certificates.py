@@ -254,7 +254,7 @@ def test_processes_agree(tmp_path: Path) -> None:
     """Processes that prepare at once end with one authority."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.arm import certificates, signing\n"
+        "from fairwarning.arm.identity import certificates, signing\n"
         "print('ready', flush=True); sys.stdin.read()\n"
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"

@@ -394,7 +394,7 @@ def deployed(arm: ArmHarness, kind: str, ask: ResourceWrite) -> WriteResult:
     """What a deployment writes."""
 
     async def put() -> WriteResult:
-        return await network.PUTS[kind.lower()](arm.app.plane, ask)
+        return await network.PUTS[kind.lower()](arm.app.context, ask)
 
     return arm._runner.run(put())
 
@@ -412,7 +412,7 @@ def test_everything_can_be_deployed() -> None:
             written = deployed(arm, kind, ask)
             assert written.created
             assert written.resource.name == name
-            steps = arm.app.plane.path(kind, "rg", name)
+            steps = arm.app.context.arm_id(kind, "rg", name)
             assert written.document["id"] == steps
         assert arm.get(f"{LB}/inboundNatRules/ssh").json == written.document
         assert set(network.PUTS) == {kind.lower() for kind in network.TYPES}

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from fairwarning.arm.http import context
-from fairwarning.arm.http.context import skip_token
+from fairwarning.arm.http.context import encode_skip_token
 from fairwarning.arm.resources import subscriptions
-from fairwarning.arm.resources.providers import versions
+from fairwarning.arm.resources.providers import api_versions
 from fairwarning.service.config.settings import TENANT, CloudSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
@@ -119,11 +119,11 @@ def test_a_reader_registers_nothing() -> None:
 
 def test_versions_for_templates() -> None:
     """The newest first, names compared without case; of what is unknown, one that will do."""
-    assert versions("Microsoft.Compute", "virtualMachineScaleSets")[0] == "2026-04-01"
-    assert versions("MICROSOFT.compute", "VIRTUALMACHINES")[-1] == "2015-06-15"
-    assert versions("Microsoft.Network", "publicIpAddresses")[0] > "2022-01-01"
-    assert versions("Microsoft.Compute", "nothing") == ("2024-11-01",)
-    assert versions("Acme.X", "y") == ("2024-11-01",)
+    assert api_versions("Microsoft.Compute", "virtualMachineScaleSets")[0] == "2026-04-01"
+    assert api_versions("MICROSOFT.compute", "VIRTUALMACHINES")[-1] == "2015-06-15"
+    assert api_versions("Microsoft.Network", "publicIpAddresses")[0] > "2022-01-01"
+    assert api_versions("Microsoft.Compute", "nothing") == ("2024-11-01",)
+    assert api_versions("Acme.X", "y") == ("2024-11-01",)
 
 
 # --- Resources ------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_whoever_is_bound_to_a_group_sees_that() -> None:
         assert [one["name"] for one in found] == ["a"]
         refused = arm.get("/resourceGroups/his/resources", principal=ANN)
         assert (refused.status, refused.error_code) == (403, "AuthorizationFailed")
-        token = skip_token("microsoft.network/publicipaddresses:his:")
+        token = encode_skip_token("microsoft.network/publicipaddresses:his:")
         peek = arm.get("/resources", principal=ANN, **{"$skiptoken": token})
         assert peek.json["value"] == []
 

@@ -15,7 +15,13 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, answer, base_url, read_bytes, version_of
+from fairwarning.arm.http.request import (
+    ArmRequest,
+    api_version,
+    base_url,
+    json_response,
+    read_bytes,
+)
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.resources import images
 from fairwarning.service.config.settings import TENANT
@@ -37,13 +43,13 @@ _ISSUER = f"https://sts.windows.net/{TENANT}/"  # as our tokens say
 # --- The cloud ------------------------------------------------------------------------------------
 
 
-async def _cloud(_plane: ArmContext, call: ArmRequest) -> Response:
+async def _cloud(_context: ArmContext, request: ArmRequest) -> Response:
     """What this cloud's servers are called, in the shape of the version that is asked for."""
-    version = version_of(call.request) if call.query("api-version") else _OBJECT_SINCE
-    base = base_url(call.request)
+    version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
+    base = base_url(request.http)
     if version >= _OBJECT_SINCE:
-        return answer(_described(base))
-    return answer([_described(base)] if version >= _LIST_SINCE else _flat(base))
+        return json_response(_described(base))
+    return json_response([_described(base)] if version >= _LIST_SINCE else _flat(base))
 
 
 def _authentication(base: str) -> dict[str, Any]:
@@ -87,17 +93,17 @@ def _flat(base: str) -> dict[str, Any]:
     return {**dict.fromkeys(names, f"{base}/"), "authentication": _authentication(base)}
 
 
-async def _aliases(_plane: ArmContext, _call: ArmRequest) -> Response:
-    return answer(images.aliases())
+async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
+    return json_response(images.aliases())
 
 
 # --- The login server -----------------------------------------------------------------------------
 
 
-async def _instance(_plane: ArmContext, call: ArmRequest) -> Response:
+async def _instance(_context: ArmContext, request: ArmRequest) -> Response:
     """Whether an authority is one of this cloud's: that is what clients ask first, if at all."""
-    base = base_url(call.request)
-    named, tenant = _parsed(call.query("authorization_endpoint"))
+    base = base_url(request.http)
+    named, tenant = _parsed(request.query("authorization_endpoint"))
     if not named or named != _parsed(base)[0]:
         return _refused("invalid_instance", "the authorization_endpoint is not this service's")
     if tenant not in TENANTS:
@@ -105,7 +111,7 @@ async def _instance(_plane: ArmContext, call: ArmRequest) -> Response:
     home = _home(base, tenant)
     version = "" if tenant == ADFS else "/v2.0"
     host = base.removeprefix("https://")
-    return answer(
+    return json_response(
         {
             "tenant_discovery_endpoint": f"{home}{version}/.well-known/openid-configuration",
             "api-version": "1.1",
@@ -123,14 +129,14 @@ def _parsed(url: str) -> tuple[str, str]:
         return "", ""
 
 
-async def _openid(_plane: ArmContext, call: ArmRequest) -> Response:
+async def _openid(_context: ArmContext, request: ArmRequest) -> Response:
     """Where to log in, as OpenID Connect's discovery tells it."""
-    tenant = call.params["tenant"].lower()
+    tenant = request.params["tenant"].lower()
     if tenant not in TENANTS:
         return _unknown_tenant()
-    home = _home(base_url(call.request), tenant)
-    version = "/v2.0" if "/v2.0/" in call.path.lower() else ""
-    return answer(
+    home = _home(base_url(request.http), tenant)
+    version = "/v2.0" if "/v2.0/" in request.path.lower() else ""
+    return json_response(
         {
             "issuer": _ISSUER,
             "token_endpoint": f"{home}/oauth2{version}/token",
@@ -151,9 +157,9 @@ def _home(base: str, tenant: str) -> str:
     return f"{base}/{tenant if tenant == ADFS else TENANT}"
 
 
-async def _keys(_plane: ArmContext, _call: ArmRequest) -> Response:
+async def _keys(_context: ArmContext, _request: ArmRequest) -> Response:
     """None: nobody but this service can check its tokens, and nobody else has to."""
-    return answer({"keys": []})
+    return json_response({"keys": []})
 
 
 # --- Tokens (RFC 6749) ----------------------------------------------------------------------------
@@ -169,23 +175,23 @@ class _LoginError(Exception):
         self.status = status
 
 
-async def _token(plane: ArmContext, call: ArmRequest) -> Response:
+async def _token(context: ArmContext, request: ArmRequest) -> Response:
     """A token for a client and its secret."""
-    if call.params["tenant"].lower() not in TENANTS:
+    if request.params["tenant"].lower() not in TENANTS:
         return _unknown_tenant()
     try:
-        form = await _form(call.request)
-        client, secret = _credentials(form, call.request)
+        form = await _form(request.http)
+        client, secret = _credentials(form, request.http)
         _check_grant(form)
-        principal = plane.tokens.log_in(client, secret)
+        principal = context.tokens.log_in(client, secret)
     except _LoginError as wrong:
         return _refused(wrong.code, wrong.text, wrong.status)
     except Unauthorized as error:
         return _refused("invalid_client", error.message, error.status)
-    return answer(_granted(plane.tokens.access(principal), form.get("resource", "")))
+    return json_response(_defaults(context.tokens.access(principal), form.get("resource", "")))
 
 
-def _granted(token: str, resource: str) -> dict[str, Any]:
+def _defaults(token: str, resource: str) -> dict[str, Any]:
     """As Entra answers; its first version, which names a resource, spells numbers as strings."""
     fixed = {"token_type": "Bearer", "access_token": token}
     if not resource:
@@ -266,7 +272,7 @@ def _refused(code: str, text: str, status: int = 400) -> Response:
     """As RFC 6749 words it."""
     unknown = status == Unauthorized.status
     headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if unknown else {}
-    return answer({"error": code, "error_description": text}, status, headers)
+    return json_response({"error": code, "error_description": text}, status, headers)
 
 
 # `adfs` is a tenant's name as well; some clients put another behind it.
