@@ -311,7 +311,7 @@ def test_a_key_that_is_missing(tmp_path: Path) -> None:
     """The authority that clients were given is never replaced by itself."""
     Authority(tmp_path, []).prepare()
     (tmp_path / "ca.key").unlink()
-    assert "put ca.key back" in refusal(Authority(tmp_path, []).prepare)
+    assert "restore ca.key" in refusal(Authority(tmp_path, []).prepare)
     assert modes(tmp_path) == {"ca.pem": 0o644}
 
 
@@ -320,10 +320,10 @@ def test_a_certificate_that_cannot_be_restored(tmp_path: Path) -> None:
     Authority(tmp_path, []).prepare()
     (tmp_path / "ca.pem").unlink()
     (tmp_path / "ca.key").write_bytes(b"nonsense")
-    assert "put ca.pem back" in refusal(Authority(tmp_path, []).prepare)
+    assert "restore ca.pem" in refusal(Authority(tmp_path, []).prepare)
 
 
-@pytest.mark.parametrize(("days", "why"), [(3650.1, "ended"), (-1, "set the clock")])
+@pytest.mark.parametrize(("days", "why"), [(3650.1, "expired"), (-1, "set the clock")])
 def test_an_authority_out_of_its_time(tmp_path: Path, days: float, why: str) -> None:
     """An authority that has ended, or has not begun, is refused with what to do."""
     clock = Clock()
@@ -526,7 +526,7 @@ def test_a_renewal_while_serving(tmp_path: Path) -> None:
 
 def test_renewals_during_handshakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Renewing in one thread disturbs no handshake in another, however often."""
-    monkeypatch.setattr(signing, "SERVER_LIFE", timedelta(minutes=1))
+    monkeypatch.setattr(signing, "SERVER_LIFETIME", timedelta(minutes=1))
     clock = Clock(days_ago=-1 / 1440)  # good at the real time as well, for the next hour's renewals
     authority = Authority(tmp_path, [], clock)
     context, trusting = authority.context(), client(authority)
