@@ -39,7 +39,7 @@ MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
 )  # fmt: skip
-NOBODY = Principal(name="nobody", role=Role.READER)
+ANONYMOUS = Principal(name="nobody", role=Role.READER)
 """The principal of a public route."""
 
 
@@ -77,7 +77,7 @@ class ArmApplication:
     async def _answer(self, http: Request) -> Response:
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
-            return await match.route.handler(self.context, ArmRequest(http, match.params, NOBODY))
+            return await match.route.handler(self.context, ArmRequest(http, match.params, ANONYMOUS))
         principal = self.context.tokens.read(_bearer(http))
         if not isinstance(match, RouteMatch):
             raise _no_route(http, match)

@@ -169,13 +169,13 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     return Response(b"", 200)
 
 
-_ALL = f"{COMPUTE}/availabilitySets"
-_ONE = f"{_ALL}/{{name}}"
+_COLLECTION = f"{COMPUTE}/availabilitySets"
+_ITEM = f"{_COLLECTION}/{{name}}"
 ROUTES = (
     Route("GET", f"{ALL_COMPUTE}/availabilitySets", _list),
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("PATCH", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("PATCH", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
 )

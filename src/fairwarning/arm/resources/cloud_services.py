@@ -324,18 +324,18 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
 
 _ACTIONS = {"restart": Restart, "reimage": Reimage, "rebuild": Reimage}
 _SERVICE_ACTIONS = {**_ACTIONS, "poweroff": Stop, "start": Start, "delete": Delete}
-_ALL = f"{COMPUTE}/cloudServices"
-_ONE = f"{_ALL}/{{name}}"
-_ROLE_INSTANCE = f"{_ONE}/roleInstances/{{instance}}"
+_COLLECTION = f"{COMPUTE}/cloudServices"
+_ITEM = f"{_COLLECTION}/{{name}}"
+_ROLE_INSTANCE = f"{_ITEM}/roleInstances/{{instance}}"
 ROUTES = (
     Route("GET", f"{ALL_COMPUTE}/cloudServices", _list),
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("PATCH", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("GET", f"{_ONE}/roles", _list_roles),
-    Route("GET", f"{_ONE}/roleInstances", _list_instances),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("PATCH", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("GET", f"{_ITEM}/roles", _list_roles),
+    Route("GET", f"{_ITEM}/roleInstances", _list_instances),
     Route("GET", _ROLE_INSTANCE, _get_instance),
     Route("GET", f"{_ROLE_INSTANCE}/instanceView", _view_instance),
     Route("DELETE", _ROLE_INSTANCE, partial(_act_on_instance, Delete)),
@@ -343,5 +343,5 @@ ROUTES = (
         Route("POST", f"{_ROLE_INSTANCE}/{n}", partial(_act_on_instance, k))
         for n, k in _ACTIONS.items()
     ),
-    *(Route("POST", f"{_ONE}/{n}", partial(_act, k)) for n, k in _SERVICE_ACTIONS.items()),
+    *(Route("POST", f"{_ITEM}/{n}", partial(_act, k)) for n, k in _SERVICE_ACTIONS.items()),
 )

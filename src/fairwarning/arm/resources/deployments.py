@@ -238,14 +238,14 @@ async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     return accepted(request, await context.fleet.submit(remove), context.cloud.location)
 
 
-_ALL = f"{GROUP}/providers/Microsoft.Resources/deployments"
-_ONE = f"{_ALL}/{{name}}"
+_COLLECTION = f"{GROUP}/providers/Microsoft.Resources/deployments"
+_ITEM = f"{_COLLECTION}/{{name}}"
 ROUTES = (
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("POST", f"{_ONE}/validate", _validate),
-    Route("GET", f"{_ONE}/operations", _operations),
-    Route("GET", f"{_ONE}/operationStatuses/{{operation}}", _status),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("POST", f"{_ITEM}/validate", _validate),
+    Route("GET", f"{_ITEM}/operations", _operations),
+    Route("GET", f"{_ITEM}/operationStatuses/{{operation}}", _status),
 )

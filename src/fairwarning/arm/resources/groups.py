@@ -5,7 +5,7 @@ from starlette.responses import Response
 from fairwarning.arm.http.context import PAGE, ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
-from fairwarning.arm.http.routes import GROUP as ONE
+from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network, targets, writing
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
@@ -53,9 +53,9 @@ async def _exists(context: ArmContext, request: ArmRequest) -> Response:
 
 
 async def _list(context: ArmContext, request: ArmRequest) -> Response:
-    own = request.principal.group
-    if own:
-        group = await context.find(GROUP, "", own)
+    own_group = request.principal.group
+    if own_group:
+        group = await context.find(GROUP, "", own_group)
         return json_response({"value": [document(context, group)] if group else []})
     page, token = await context.page(request, GROUP)
     value = [document(context, group) for group in page]
@@ -186,9 +186,9 @@ async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
 
 ROUTES = (
     Route("GET", f"{SUBSCRIPTION}/resourceGroups", _list),
-    Route("GET", ONE, _get),
-    Route("HEAD", ONE, _exists),
-    Route("PUT", ONE, _put),
-    Route("PATCH", ONE, _put),
-    Route("DELETE", ONE, _delete),
+    Route("GET", GROUP_PATH, _get),
+    Route("HEAD", GROUP_PATH, _exists),
+    Route("PUT", GROUP_PATH, _put),
+    Route("PATCH", GROUP_PATH, _put),
+    Route("DELETE", GROUP_PATH, _delete),
 )

@@ -299,17 +299,17 @@ async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
     )
 
 
-_ALL = f"{COMPUTE}/virtualMachines"
-_ONE = f"{_ALL}/{{name}}"
+_COLLECTION = f"{COMPUTE}/virtualMachines"
+_ITEM = f"{_COLLECTION}/{{name}}"
 ROUTES = (
     Route("GET", f"{ALL_COMPUTE}/virtualMachines", _list),
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("PATCH", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("GET", f"{_ONE}/instanceView", _view),
-    Route("POST", f"{_ONE}/simulateEviction", _evict),
-    Route("POST", f"{_ONE}/performMaintenance", _maintain),
-    *(Route("POST", f"{_ONE}/{name}", partial(_act, kind)) for name, kind in ACTIONS.items()),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("PATCH", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("GET", f"{_ITEM}/instanceView", _view),
+    Route("POST", f"{_ITEM}/simulateEviction", _evict),
+    Route("POST", f"{_ITEM}/performMaintenance", _maintain),
+    *(Route("POST", f"{_ITEM}/{name}", partial(_act, kind)) for name, kind in ACTIONS.items()),
 )

@@ -35,8 +35,8 @@ async def show(context: ArmContext, request: ArmRequest) -> Response:
 
 async def _operation(context: ArmContext, request: ArmRequest) -> Operation:
     operation = await context.fleet.reader.read(Operation, request.name)
-    own = not request.principal.group or (operation and operation.actor == request.actor)
-    if operation is None or not own:
+    allowed = not request.principal.group or (operation and operation.actor == request.actor)
+    if operation is None or not allowed:
         text = f"The operation '{request.name[:60]}' was not found."
         raise ArmError("NotFound", text, 404)
     if context.settings.ends_at_acceptance and operation.status is OperationStatus.RUNNING:
