@@ -77,7 +77,9 @@ class ArmApplication:
     async def _answer(self, http: Request) -> Response:
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
-            return await match.route.handler(self.context, ArmRequest(http, match.params, ANONYMOUS))
+            return await match.route.handler(
+                self.context, ArmRequest(http, match.params, ANONYMOUS)
+            )
         principal = self.context.tokens.read(_bearer(http))
         if not isinstance(match, RouteMatch):
             raise _no_route(http, match)
