@@ -88,12 +88,12 @@ def test_null_means_not_set() -> None:
 def test_tags_are_replaced() -> None:
     """A tag that is left out is deleted; all other members are merged."""
     with ArmHarness() as arm:
-        machine(arm, one={"a": 1})
+        machine(arm, nested={"a": 1})
         arm.patch(VM, {"tags": {"a": "1", "b": "2"}})
-        arm.patch(VM, {"tags": {"b": "3"}, "properties": {"one": {"b": 2}}})
+        arm.patch(VM, {"tags": {"b": "3"}, "properties": {"nested": {"b": 2}}})
         document = arm.get(VM).json
         assert document["tags"] == {"b": "3"} == arm.machines(VM_SCOPE)["vm"].tags
-        assert document["properties"]["one"] == {"a": 1, "b": 2}
+        assert document["properties"]["nested"] == {"a": 1, "b": 2}
 
 
 def test_conditions() -> None:

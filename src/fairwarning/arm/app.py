@@ -89,7 +89,7 @@ class ArmApplication:
         return await match.route.handler(self.context, request)
 
     def _check(self, request: ArmRequest, match: RouteMatch) -> None:
-        """Refuse an unknown subscription, a group of another principal, and a reader's writes."""
+        """Refuse another subscription, a group outside the principal's scope, and reader writes."""
         subscription, group = match.params.get("subscription"), match.params.get("group")
         if subscription and subscription.lower() != self.context.cloud.subscription.lower():
             text = f"The subscription '{subscription[:80]}' could not be found."

@@ -65,12 +65,12 @@ class ArmContext:
         """Return the `nextLink` member of a listing; nothing on the last page."""
         if not token:
             return {}
-        kept = {
+        query = {
             key: value
             for key, value in request.http.query_params.items()
             if key.lower() not in {"$skiptoken", "api-version"}
         }
-        return {"nextLink": request.link_with(request.path, {**kept, "$skiptoken": token})}
+        return {"nextLink": request.link_with(request.path, {**query, "$skiptoken": token})}
 
     # --- Scopes and scale sets of resources ---
 

@@ -36,7 +36,7 @@ class ArmRequest:
 
     @property
     def path(self) -> str:
-        """The path. (`http.url` fails on query strings that are not ASCII.)"""
+        """The path. (`http.url` fails if the query string is not UTF-8.)"""
         path: str = self.http.scope["path"]
         return path
 
@@ -96,7 +96,8 @@ def base_url(request: Request) -> str:
     """Return the URL of this service on the host that the client used."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
-        raise ArmError("InvalidHost", "The Host header must name this service.")
+        text = "The Host header is missing or invalid; send the host name of this service."
+        raise ArmError("InvalidHost", text)
     return f"https://{host}"
 
 

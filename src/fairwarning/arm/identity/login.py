@@ -55,7 +55,7 @@ async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
 
 
 def _authentication(base: str) -> dict[str, Any]:
-    """Return the login server. With other tenants and providers, clients assume Azure Stack."""
+    """Return the login server. With another tenant or provider, clients assume Azure Stack."""
     return {
         "loginEndpoint": f"{base}/{ADFS}",
         "audiences": [base, "https://management.azure.com/"],

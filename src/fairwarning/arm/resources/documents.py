@@ -126,8 +126,8 @@ _TYPE_NAMES: Mapping[type, str] = {
 
 def invalid_value(path: str, value: object, allowed: str) -> ArmError:
     """The error for a value that is not allowed at a path."""
-    shown = str(value)[:60]
-    message = f"The value '{shown}' of parameter '{path}' is invalid: it must be {allowed}."
+    quoted = str(value)[:60]
+    message = f"The value '{quoted}' of parameter '{path}' is invalid: it must be {allowed}."
     return ArmError("InvalidParameter", message)
 
 

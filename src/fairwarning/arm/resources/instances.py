@@ -141,9 +141,8 @@ async def _put(context: ArmContext, request: ArmRequest) -> Response:
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
     write = await writing.parse_write(request, name=f"{scale_set.name}/{machine.instance}")
-    write = replace(
-        write, must_exist=False
-    )  # the instance exists, even if no client has written it
+    # The instance exists, even if no client has written a body for it.
+    write = replace(write, must_exist=False)
 
     async def plan(_: Resource | None, body: Body, __: Resource) -> DesiredResource:
         protect = ProtectInstances(

@@ -70,7 +70,7 @@ async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
     profile.check_api_version(write.body, write.version, SET_PROFILE)
 
     async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
-        # Not the capacity: the set has it, and one of an earlier request must not return.
+        # The capacity is not stored: the set has it, and an old value must not be restored.
         stored = documents.without(documents.without_read_only(body), "sku", "capacity")
         stored = documents.normalize_case(profile.normalize(stored, SET_PROFILE), _CHOICES)
         if existing is None:
