@@ -6,10 +6,10 @@ It approves nothing: it may run beside any handler, and needs no right to do any
 import json
 from datetime import UTC, datetime
 
-from fairwarning import EventChange, ScheduledEvents
+from fairwarning import Change, ScheduledEvents
 
 
-def line(change: EventChange, me: str) -> str:
+def line(change: Change, me: str) -> str:
     """One line, with a time and names that stay the same."""
     event = change.event
     told = {

@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from fairwarning import Event, EventPhase, ScheduledEvents
+from fairwarning import Event, Phase, ScheduledEvents
 
 REFUSALS = 2  # after so many, this balancer sends nobody any more
 
@@ -68,10 +68,10 @@ def main() -> None:
             event = change.event
             if not event.concerns(me):
                 continue
-            if change.phase is EventPhase.OVER:
+            if change.phase is Phase.OVER:
                 health.come_back(event)
                 print(f"{event.type} is over: back", flush=True)
-            elif change.phase is EventPhase.SCHEDULED:
+            elif change.phase is Phase.SCHEDULED:
                 left = health.leave(event)
                 print(f"told of {event.type}, {'left' if left else 'still in'}", flush=True)
                 if left and len(event.resources) == 1:  # others that it names may not be ready

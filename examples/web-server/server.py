@@ -8,7 +8,7 @@ import asyncio
 import sys
 from contextlib import suppress
 
-from fairwarning import AsyncScheduledEvents, EventPhase
+from fairwarning import AsyncScheduledEvents, Phase
 
 DRAIN_SECONDS = 60.0  # what takes longer is not waited for
 
@@ -66,11 +66,11 @@ async def main() -> None:
         async for change in client.watch():
             if not change.event.concerns(me):
                 continue
-            if change.phase is EventPhase.SCHEDULED:
+            if change.phase is Phase.SCHEDULED:
                 await web.drain()
                 if len(change.event.resources) == 1:  # others that it names may not be ready
                     await client.approve(change.event)
-            elif change.phase is EventPhase.OVER:
+            elif change.phase is Phase.OVER:
                 await web.open()
 
 

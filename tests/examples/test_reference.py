@@ -10,7 +10,7 @@ from fairwarning.guest.agent import config, work
 from fairwarning.guest.agent.config import ApprovalPolicy, HookKind, HookSettings
 from fairwarning.guest.agent.plan import RunHook
 from fairwarning.guest.events import Event
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")
 
@@ -34,8 +34,8 @@ def test_every_variable_is_told() -> None:
     """What a command finds in its environment."""
     now = datetime(2026, 11, 15, tzinfo=UTC)
     event = Event("E", "Reboot", "Scheduled", ("db_0",), now)
-    hook = HookSettings("h", EventPhase.SCHEDULED, HookKind.COMMAND, ("true",))
-    given = work.environment(RunHook(hook, EventPhase.SCHEDULED, event, now), "db_0")
+    hook = HookSettings("h", Phase.SCHEDULED, HookKind.COMMAND, ("true",))
+    given = work.environment(RunHook(hook, Phase.SCHEDULED, event, now), "db_0")
     assert first_column("## What a hook gets") == set(given)
 
 

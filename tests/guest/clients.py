@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 import pytest
 
-from fairwarning import AsyncScheduledEvents, Document, Event, EventChange, ScheduledEvents
+from fairwarning import AsyncScheduledEvents, Change, Document, Event, ScheduledEvents
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Client(Protocol):
     def events(self) -> tuple[Event, ...]: ...
     def document(self) -> Document: ...
     def wait(self, timeout: float | None = None) -> Document: ...
-    def watch(self) -> Iterator[EventChange]: ...
+    def watch(self) -> Iterator[Change]: ...
     def me(self) -> str: ...
     def approve(self, *events: Event | str) -> None: ...
 
@@ -100,10 +100,10 @@ class Asynchronous:
     def wait(self, timeout: float | None = None) -> Document:
         return self._run(self._it.wait(timeout))
 
-    def watch(self) -> Iterator[EventChange]:
-        found: AsyncIterator[EventChange] = self._it.watch()
+    def watch(self) -> Iterator[Change]:
+        found: AsyncIterator[Change] = self._it.watch()
 
-        async def following() -> EventChange:
+        async def following() -> Change:
             return await anext(found)
 
         while True:

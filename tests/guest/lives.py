@@ -24,24 +24,24 @@ from fairwarning.guest.agent.plan import (
     WriteNote,
 )
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.guest.notices import MARGIN, ME, NOW, hook
 
 HOOKS = (
     hook("drain"),
-    hook("save", EventPhase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
+    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
     hook("note", required=False),
     hook("watch", required=False, anyone=True),
-    hook("flush", EventPhase.STARTED),
-    hook("back", EventPhase.OVER),
-    hook("unwatch", EventPhase.OVER, anyone=True),
+    hook("flush", Phase.STARTED),
+    hook("back", Phase.OVER),
+    hook("unwatch", Phase.OVER, anyone=True),
 )
 NAMES = (ME, "vm-2", "vm-3")
 RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
 CUTS = st.one_of(st.just(99), st.integers(0, 8))  # how many actions are taken before a crash
 NOTICES = st.sampled_from([None, 0, 3, 30, 900])
 
-Key = tuple[str, EventPhase, str]
+Key = tuple[str, Phase, str]
 
 
 class Lives(RuleBasedStateMachine):
@@ -152,7 +152,7 @@ class Lives(RuleBasedStateMachine):
         for key, over in before.items():
             assert over or key in self.world or self._noted("over", key), "IG5"
         for one in self.world.values():
-            phase = EventPhase.STARTED if one.started else EventPhase.SCHEDULED
+            phase = Phase.STARTED if one.started else Phase.SCHEDULED
             self.owed |= {(one.id, phase, each) for each in self._fitting(one, phase)}
 
     @precondition(lambda self: self.running)
@@ -224,11 +224,9 @@ class Lives(RuleBasedStateMachine):
         assert self._noted("begun", *key), "IG2: noted before it runs"
         assert not self._noted("done", *key), "IG2: what is done does not run again"
         assert key not in self.running, "IG2: it runs already"
-        if run.phase is EventPhase.OVER:
+        if run.phase is Phase.OVER:
             assert self._noted("over", run.event.id)
-            preparing = [
-                one for one in self.running if one[0] == key[0] and one[1] != EventPhase.OVER
-            ]
+            preparing = [one for one in self.running if one[0] == key[0] and one[1] != Phase.OVER]
             assert not preparing, "recovery runs beside preparation"
         else:
             assert not self._noted("over", run.event.id)
@@ -246,7 +244,7 @@ class Lives(RuleBasedStateMachine):
         if rule_ is not ApprovalPolicy.AT_ONCE:
             for each in HOOKS[:2]:
                 if each.fits(event):
-                    key = (event.id, EventPhase.SCHEDULED, each.name)
+                    key = (event.id, Phase.SCHEDULED, each.name)
                     assert self._noted("done", *key, failed=False), "IG1"
 
     def _noted(
@@ -258,7 +256,7 @@ class Lives(RuleBasedStateMachine):
             for one in self.notes
         )
 
-    def _fitting(self, event: Event, phase: EventPhase) -> list[str]:
+    def _fitting(self, event: Event, phase: Phase) -> list[str]:
         mine = event.concerns(ME)
         return [
             one.name
@@ -273,7 +271,7 @@ class Lives(RuleBasedStateMachine):
         """IG4, as far as the agent could know."""
         for (name, phase, _), run in self.running.items():
             last = self.read_last[name]
-            if phase is EventPhase.SCHEDULED and last.not_before and not last.started:
+            if phase is Phase.SCHEDULED and last.not_before and not last.started:
                 assert run.ends <= max(last.not_before - MARGIN, self.now), "IG4"
 
     @invariant()
@@ -295,9 +293,9 @@ class Lives(RuleBasedStateMachine):
         assert self.plan.known == {}, "all is forgotten"
         for key in self.owed:
             assert self.begun[key], f"IG2: {key} never ran"
-        for name in {name for name, phase, _ in self.begun if phase != EventPhase.OVER}:
+        for name in {name for name, phase, _ in self.begun if phase != Phase.OVER}:
             prepared = [key for key in self.begun if key[0] == name]
             by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
             for over in ["back", "unwatch"] if by_us else ["unwatch"]:
-                key = (name, EventPhase.OVER, over)
+                key = (name, Phase.OVER, over)
                 assert self.begun[key] == 1 + self.cut[key], f"IG1: {key}"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.plan import Action, AgentJournalEntry, RunHook, SendApproval, WriteNote
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 ME = "vm-1"
 NOW = datetime(2030, 1, 2, 3, 0, 0, tzinfo=UTC)
@@ -40,7 +40,7 @@ def document(*events: Event) -> Document:
 
 def hook(
     name: str = "drain",
-    phase: EventPhase = EventPhase.SCHEDULED,
+    phase: Phase = Phase.SCHEDULED,
     *types: EventType,
     source: str = "",
     required: bool = True,

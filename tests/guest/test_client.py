@@ -11,7 +11,7 @@ import pytest
 from fairwarning import (
     AsyncScheduledEvents,
     Document,
-    EventPhase,
+    Phase,
     Refused,
     ScheduledEvents,
     Unavailable,
@@ -339,17 +339,17 @@ def test_watching_an_event(guest: type[Client]) -> None:
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         watch = client.watch()
-        assert next(watch).phase is EventPhase.SCHEDULED
+        assert next(watch).phase is Phase.SCHEDULED
         moved = {**event, "NotBefore": "2031-01-01T00:00:00Z"}
         azure.events, azure.incarnation = [moved], azure.incarnation + 1
-        assert next(watch).phase is EventPhase.CHANGED
+        assert next(watch).phase is Phase.CHANGED
         azure.begin(moved)
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
         azure.end(event)
         over = next(watch)
-        assert (over.phase, over.cancelled) == (EventPhase.OVER, False)
+        assert (over.phase, over.cancelled) == (Phase.OVER, False)
         azure.announce("vm-1", EventStatus="Started", NotBefore="")
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
 
 
 @BOTH
@@ -362,7 +362,7 @@ def test_watching_an_event_that_is_cancelled(guest: type[Client]) -> None:
         azure.end(event)
         over = next(watch)
         assert (over.phase, over.cancelled, over.event.id) == (
-            EventPhase.OVER,
+            Phase.OVER,
             True,
             event["EventId"],
         )
@@ -377,7 +377,7 @@ def test_watching_through_trouble(guest: type[Client]) -> None:
         next(watch)
         azure.troubles += [RESET, refusal(410), refusal(200), b"HTTP/1.1 2", refusal(503)]
         azure.begin(event)
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
 
 
 @BOTH
@@ -399,7 +399,7 @@ def test_who_watches_may_look_as_well(guest: type[Client]) -> None:
 
         azure.after = third
         change = next(watch)
-        assert (change.phase, change.event.id) == (EventPhase.SCHEDULED, second["EventId"])
+        assert (change.phase, change.event.id) == (Phase.SCHEDULED, second["EventId"])
         assert len(azure.events) == 2
 
 
@@ -435,7 +435,7 @@ def test_a_watch_that_is_ended() -> None:
             async with AsyncScheduledEvents(azure.url, every=SOON) as client:
                 async with aclosing(client.watch()) as watch:
                     async for change in watch:
-                        assert change.phase is EventPhase.SCHEDULED
+                        assert change.phase is Phase.SCHEDULED
                         break
                 assert len(await client.events()) == 1
 

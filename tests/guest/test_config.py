@@ -17,7 +17,7 @@ from fairwarning.guest.agent.config import (
     read,
 )
 from fairwarning.guest.events import EventSource, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.guest.notices import event
 
 ALL = """
@@ -60,7 +60,7 @@ def test_every_key() -> None:
         hooks=(
             HookSettings(
                 name="drain",
-                phase=EventPhase.SCHEDULED,
+                phase=Phase.SCHEDULED,
                 kind=HookKind.COMMAND,
                 command=("./drain.sh", "--now"),
                 types=frozenset({EventType.REBOOT, EventType.REDEPLOY}),
@@ -69,10 +69,8 @@ def test_every_key() -> None:
                 anyone=True,
                 timeout=timedelta(seconds=60),
             ),
-            HookSettings(
-                "tell", EventPhase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"
-            ),
-            HookSettings("back", EventPhase.OVER, HookKind.CALL, call="my.module:function"),
+            HookSettings("tell", Phase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"),
+            HookSettings("back", Phase.OVER, HookKind.CALL, call="my.module:function"),
         ),
         endpoint="http://169.254.169.254",
         name="vm-1",

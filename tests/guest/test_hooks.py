@@ -23,7 +23,7 @@ from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.hooks import NO_TIME_LEFT, OUT_OF_TIME, STOPPED, HookRunner
 from fairwarning.guest.agent.plan import RunHook, StopHook
 from fairwarning.guest.events import Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 SOON_SECONDS = 5.0  # in which a busy machine starts and ends a process
@@ -48,7 +48,7 @@ def here(who=b"h"):
     return there
 """
 
-Told = tuple[str, EventPhase, str, str]
+Told = tuple[str, Phase, str, str]
 
 
 class HookHarness:
@@ -60,7 +60,7 @@ class HookHarness:
         self.hooks = HookRunner("vm-1", self._ended)
         self._runs = 0
 
-    def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
+    def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
         with self._changed:
             self.told.append((event, phase, hook, failed))
             self._changed.notify_all()
@@ -89,7 +89,7 @@ class HookHarness:
     def failure(self) -> str:
         """Why the only hook failed."""
         ((event, phase, _, failed),) = self.ends()
-        assert (event, phase) == (EVENT.id, EventPhase.SCHEDULED)
+        assert (event, phase) == (EVENT.id, Phase.SCHEDULED)
         return failed
 
 
@@ -143,7 +143,7 @@ def gone(there: socket.socket) -> bool:
 def program(code: str, name: str = "it") -> HookSettings:
     """A hook that is a Python program."""
     command = (sys.executable, "-S", "-E", "-c", code)
-    return HookSettings(name, EventPhase.SCHEDULED, HookKind.COMMAND, command=command)
+    return HookSettings(name, Phase.SCHEDULED, HookKind.COMMAND, command=command)
 
 
 def descriptors() -> int:
@@ -178,7 +178,7 @@ open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
         "Description": "Host \u00fcber all",
         "EventSource": "Platform",
         "DurationInSeconds": 9,
-        "EventPhase": "scheduled",
+        "Phase": "scheduled",
         "Machine": "vm-1",
         "Cancelled": True,
         "Deadline": deadline,
@@ -245,7 +245,7 @@ def test_a_program_that_cannot_be_started_fails(tmp_path: Path, name: str, faile
     path = str(tmp_path / name)
     before = descriptors()
     with hook_harness() as harness:
-        harness.run(HookSettings("it", EventPhase.SCHEDULED, HookKind.COMMAND, command=(path,)))
+        harness.run(HookSettings("it", Phase.SCHEDULED, HookKind.COMMAND, command=(path,)))
         assert harness.failure() == failed + path
     assert descriptors() <= before
 
@@ -269,7 +269,7 @@ assert os.environ["FAIRWARNING_EVENT_ID"] == "a?b\\n?"
 """
     with hook_harness() as harness:
         harness.run(program(code), event=odd)
-        assert harness.ends() == [(odd.id, EventPhase.SCHEDULED, "it", "")]
+        assert harness.ends() == [(odd.id, Phase.SCHEDULED, "it", "")]
 
 
 def test_a_flood_of_output_is_passed_over() -> None:
@@ -430,15 +430,13 @@ def test_the_clock_that_counts_is_the_callers() -> None:
     told: list[str] = []
     over = threading.Event()
 
-    def ended(event: str, phase: EventPhase, hook: str, failed: str) -> None:
+    def ended(event: str, phase: Phase, hook: str, failed: str) -> None:
         told.append(failed)
         over.set()
 
     now = datetime(2001, 1, 1, tzinfo=UTC)
     hooks = HookRunner("vm-1", ended, lambda: now)
-    hooks.run(
-        RunHook(program(""), EventPhase.SCHEDULED, EVENT, now + timedelta(seconds=LIMIT_SECONDS))
-    )
+    hooks.run(RunHook(program(""), Phase.SCHEDULED, EVENT, now + timedelta(seconds=LIMIT_SECONDS)))
     assert over.wait(LIMIT_SECONDS)
     hooks.close()
     assert told == [""]
@@ -468,10 +466,10 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         harness.run(program(code, "other"))
         other = arrival(server)
         for stop in (
-            StopHook(EVENT.id, EventPhase.STARTED, "it"),
-            StopHook("another", EventPhase.SCHEDULED, "it"),
-            StopHook(EVENT.id, EventPhase.SCHEDULED, "unknown"),
-            StopHook(EVENT.id.lower(), EventPhase.SCHEDULED, "it"),
+            StopHook(EVENT.id, Phase.STARTED, "it"),
+            StopHook("another", Phase.SCHEDULED, "it"),
+            StopHook(EVENT.id, Phase.SCHEDULED, "unknown"),
+            StopHook(EVENT.id.lower(), Phase.SCHEDULED, "it"),
         ):
             harness.hooks.stop(stop)
         assert gone(there)
@@ -508,8 +506,8 @@ def test_each_end_is_told_once() -> None:
             code = f"import time; time.sleep({0.6 + number / 100})"
             harness.run(program(code, f"hook {number}"), seconds=0.9)
         for number in range(6):
-            harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
-            harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
+            harness.hooks.stop(StopHook(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
+            harness.hooks.stop(StopHook(EVENT.id, Phase.SCHEDULED, f"hook {number}"))
         names = [name for _, _, name, _ in harness.ends()]
     assert sorted(names) == sorted(f"hook {number}" for number in range(12))
 
@@ -524,7 +522,7 @@ def test_a_listener_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) ->
     hooks.run(
         RunHook(
             program(""),
-            EventPhase.SCHEDULED,
+            Phase.SCHEDULED,
             EVENT,
             datetime.now(UTC) + timedelta(seconds=LIMIT_SECONDS),
         )
@@ -623,7 +621,7 @@ def serving(*answers: tuple[int, dict[str, str]]) -> Iterator[Server]:
 
 def posting(url: str) -> HookSettings:
     """A hook that is a request."""
-    return HookSettings("it", EventPhase.SCHEDULED, HookKind.URL, url=url)
+    return HookSettings("it", Phase.SCHEDULED, HookKind.URL, url=url)
 
 
 @pytest.mark.spec("G4")
@@ -763,7 +761,7 @@ async def asynchronous(*_: object) -> None:
 
 def calling(name: str, where: str = __name__) -> HookSettings:
     """A hook that is a function of this file."""
-    return HookSettings("it", EventPhase.SCHEDULED, HookKind.CALL, call=f"{where}:{name}")
+    return HookSettings("it", Phase.SCHEDULED, HookKind.CALL, call=f"{where}:{name}")
 
 
 @pytest.mark.spec("G4")
@@ -773,7 +771,7 @@ def test_a_function_is_told_of_the_event() -> None:
     with hook_harness() as harness:
         run = harness.run(calling("note"), cancelled=True)
         assert harness.failure() == ""
-    assert CALLS == [(EVENT, EventPhase.SCHEDULED, run.ends, True)]
+    assert CALLS == [(EVENT, Phase.SCHEDULED, run.ends, True)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fairwarning.guest.agent import journal as module
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import AgentJournalEntry, AgentPlan
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.fixtures.programs import ROOT, run_python
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
@@ -25,10 +25,8 @@ from tests.guest.notices import ME, NOW, document, event, hook
 pytestmark = pytest.mark.spec("G6")
 
 SEEN = AgentJournalEntry("seen", "A", seen=event())
-BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
-FAILED = AgentJournalEntry(
-    "done", "A", EventPhase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028"
-)
+BEGUN = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "drain")
+FAILED = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028")
 LIFE = (
     SEEN,
     BEGUN,

@@ -23,7 +23,7 @@ from fairwarning.guest.agent.plan import GroupMembers, RunHook
 from fairwarning.guest.agent.work import work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.kubernetes_double import Clock, Double, failure, serving
 
@@ -53,17 +53,17 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Double]
 
 def drain(double: Double, seconds: float = 300, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.drain(event, EventPhase.SCHEDULED, double.clock.after(seconds), False)
+    kubernetes.drain(event, Phase.SCHEDULED, double.clock.after(seconds), False)
 
 
 def mark(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.mark(event, EventPhase.SCHEDULED, double.clock.after(60), False)
+    kubernetes.mark(event, Phase.SCHEDULED, double.clock.after(60), False)
 
 
 def uncordon(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.uncordon(event, EventPhase.OVER, double.clock.after(60), False)
+    kubernetes.uncordon(event, Phase.OVER, double.clock.after(60), False)
 
 
 def state(double: Double, name: str = "node-1") -> tuple[bool, dict[str, str], dict[str, str]]:
@@ -273,7 +273,7 @@ def test_without_lightkube_or_a_cluster_the_way_out_is_told(
         KubernetesNodes("vm-1")
     later = datetime.now(UTC) + timedelta(seconds=60)
     with pytest.raises(Refused, match=r"pip install 'fairwarning\[kubernetes\]'"):
-        kubernetes.drain(EVENT, EventPhase.SCHEDULED, later, False)
+        kubernetes.drain(EVENT, Phase.SCHEDULED, later, False)
 
 
 @pytest.mark.spec("G4")
@@ -281,9 +281,9 @@ def test_a_hook_in_the_wrong_phase_does_nothing(cluster: Double) -> None:
     """A slip in the configuration must not drain a node that is back, or free one too early."""
     deadline = cluster.clock.after(60)
     with pytest.raises(Refused, match="scheduled"):
-        kubernetes.drain(EVENT, EventPhase.OVER, deadline, False)
+        kubernetes.drain(EVENT, Phase.OVER, deadline, False)
     with pytest.raises(Refused, match="over"):
-        kubernetes.uncordon(EVENT, EventPhase.SCHEDULED, deadline, False)
+        kubernetes.uncordon(EVENT, Phase.SCHEDULED, deadline, False)
     assert cluster.calls == []
 
 
@@ -556,15 +556,15 @@ def test_of_several_machines_this_one_is_drained(
 def test_the_agent_can_call_them(cluster: Double) -> None:
     """A failure's last line names what remains; the rest of the text is for the log."""
     hook = HookSettings(
-        "d", EventPhase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
+        "d", Phase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
     )
     cluster.pod("a", app="a")
     cluster.budgets["a"] = 0
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
+    one = work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
     assert one.do() == "raised an error"
     assert "default/a" in one.said().splitlines()[-1]
     cluster.budgets["a"] = 1
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
+    one = work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
     assert one.do() == ""
 
 

@@ -22,7 +22,7 @@ from fairwarning.guest.agent.plan import (
     utc,
 )
 from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.guest.lives import Lives
 from tests.guest.notices import (
     MARGIN,
@@ -39,8 +39,8 @@ from tests.guest.notices import (
 
 DRAIN = hook("drain")
 NOTE = hook("note", required=False)
-FLUSH = hook("flush", EventPhase.STARTED)
-BACK = hook("back", EventPhase.OVER)
+FLUSH = hook("flush", Phase.STARTED)
+BACK = hook("back", Phase.OVER)
 ALL = (DRAIN, NOTE, FLUSH, BACK)
 FOLDER = GroupSettings(folder="/shared")
 THREE = (ME, "vm-2", "vm-3")
@@ -70,17 +70,17 @@ def test_an_event_from_its_notice_to_its_end() -> None:
     first = it.read(document(event()), NOW)
     assert runs(first) == ["drain", "note"]
     assert sends(first) == []
-    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
-    assert it.done("A", EventPhase.SCHEDULED, "note", "", NOW) == [
-        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "note"))
+    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert it.done("A", Phase.SCHEDULED, "note", "", NOW) == [
+        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "note"))
     ]
     assert it.approved("A", NOW) == [WriteNote(AgentJournalEntry("approved", "A"))]
     assert runs(it.read(document(event(started=True)), NOW)) == ["flush"]
-    it.done("A", EventPhase.STARTED, "flush", "", NOW)
+    it.done("A", Phase.STARTED, "flush", "", NOW)
     over = it.read(document(), NOW)
     assert runs(over) == ["back"]
     assert [one.step for one in entries(over)] == ["over", "begun"]
-    last = it.done("A", EventPhase.OVER, "back", "", NOW)
+    last = it.done("A", Phase.OVER, "back", "", NOW)
     assert [one.step for one in entries(last)] == ["done", "forgotten"]
     assert it.known == {}
 
@@ -90,7 +90,7 @@ def test_every_step_is_noted_before_it_is_taken() -> None:
     """A hook that begins and an approval that is sent stand right behind their lines."""
     it = plan(DRAIN)
     begun = it.read(document(event()), NOW)
-    done = it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    done = it.done("A", Phase.SCHEDULED, "drain", "", NOW)
     assert [type(one) for one in begun] == [WriteNote, WriteNote, RunHook]
     assert [one.step for one in entries(begun)] == ["seen", "begun"]
     assert [type(one) for one in done] == [WriteNote, WriteNote, SendApproval]
@@ -102,8 +102,8 @@ def test_every_required_hook_has_to_be_done() -> None:
     """Two of them, in any order; IG1."""
     it = plan(DRAIN, hook("save"))
     it.read(document(event()), NOW)
-    assert sends(it.done("A", EventPhase.SCHEDULED, "save", "", NOW)) == []
-    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert sends(it.done("A", Phase.SCHEDULED, "save", "", NOW)) == []
+    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
@@ -111,9 +111,9 @@ def test_a_required_hook_that_failed_withholds_approval() -> None:
     """The event begins in its own time, and is recovered from all the same."""
     it = plan(DRAIN, BACK)
     it.read(document(event()), NOW)
-    failed = it.done("A", EventPhase.SCHEDULED, "drain", "exit code 1", NOW)
+    failed = it.done("A", Phase.SCHEDULED, "drain", "exit code 1", NOW)
     assert failed == [
-        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain", "exit code 1"))
+        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "exit code 1"))
     ]
     assert sends(it.read(document(event(started=True)), NOW)) == []
     assert runs(it.read(document(), NOW)) == ["back"]
@@ -126,7 +126,7 @@ def test_an_optional_hook_may_fail_or_still_run() -> None:
     first = it.read(document(event()), NOW)
     assert runs(first) == ["note"]
     assert sends(first) == ["A"]
-    assert sends(it.done("A", EventPhase.SCHEDULED, "note", "exit code 1", NOW)) == []
+    assert sends(it.done("A", Phase.SCHEDULED, "note", "exit code 1", NOW)) == []
 
 
 @pytest.mark.spec("G5")
@@ -154,7 +154,7 @@ def test_when_an_event_is_approved(
     first = it.read(document(event(source=source)), NOW)
     assert runs(first) == ["drain", "note"]
     assert bool(sends(first)) == at_first
-    assert bool(sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW))) == when_done
+    assert bool(sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW))) == when_done
 
 
 @pytest.mark.spec("G5")
@@ -165,15 +165,15 @@ def test_each_type_may_have_a_policy_of_its_own() -> None:
     freeze = event("F", type=EventType.FREEZE)
     preempt = event("P", type=EventType.PREEMPT)
     assert sends(it.read(document(freeze, preempt, event("R")), NOW)) == ["F"]
-    assert sends(it.done("P", EventPhase.SCHEDULED, "drain", "", NOW)) == []
-    assert sends(it.done("R", EventPhase.SCHEDULED, "drain", "", NOW)) == ["R"]
+    assert sends(it.done("P", Phase.SCHEDULED, "drain", "", NOW)) == []
+    assert sends(it.done("R", Phase.SCHEDULED, "drain", "", NOW)) == ["R"]
 
 
 @pytest.mark.spec("G4")
 def test_hooks_run_for_the_kinds_they_are_for() -> None:
     """By type and by source."""
     it = plan(
-        hook("freezes", EventPhase.SCHEDULED, EventType.FREEZE),
+        hook("freezes", Phase.SCHEDULED, EventType.FREEZE),
         hook("users", source="User"),
         hook("any"),
     )
@@ -187,8 +187,8 @@ def test_several_events_at_once_are_told_apart() -> None:
     """Each has its own hooks, approval and end; ids are compared without regard to case."""
     it = plan(DRAIN, BACK)
     it.read(document(event("a"), event("B"), event("C")), NOW)
-    assert sends(it.done("B", EventPhase.SCHEDULED, "drain", "", NOW)) == ["B"]
-    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["a"]
+    assert sends(it.done("B", Phase.SCHEDULED, "drain", "", NOW)) == ["B"]
+    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["a"]
     over = it.read(document(event("A"), event("C")), NOW)
     assert [(one.event.id, one.hook.name) for one in over if isinstance(one, RunHook)] == [
         ("B", "back")
@@ -212,7 +212,7 @@ def test_hooks_for_anyone_run_for_others_events_but_do_not_approve_them() -> Non
     watch = hook("watch", anyone=True)
     it = plan(DRAIN, watch)
     assert runs(it.read(document(event("A", "vm-2")), NOW)) == ["watch"]
-    assert sends(it.done("A", EventPhase.SCHEDULED, "watch", "", NOW)) == []
+    assert sends(it.done("A", Phase.SCHEDULED, "watch", "", NOW)) == []
     assert [one.step for one in entries(it.read(document(), NOW))] == ["over", "forgotten"]
 
 
@@ -221,8 +221,8 @@ def test_nobody_speaks_for_others_unasked() -> None:
     """An event of several machines is approved by a group only (IG3)."""
     it = plan(DRAIN)
     it.read(document(event("A", *THREE)), NOW)
-    assert it.done("A", EventPhase.SCHEDULED, "drain", "", NOW) == [
-        WriteNote(AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain"))
+    assert it.done("A", Phase.SCHEDULED, "drain", "", NOW) == [
+        WriteNote(AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain"))
     ]
 
 
@@ -243,7 +243,7 @@ def test_what_was_prepared_is_recovered_also_when_the_event_names_us_no_longer()
     """IG1: whoever drained has to be brought back."""
     it = plan(DRAIN, BACK, group=FOLDER)
     it.read(document(event("A", ME, "vm-2")), NOW)
-    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
     after = it.read(document(event("A", "vm-2")), NOW)
     after += it.read(document(), NOW)
     assert runs(after) == ["back"]
@@ -277,11 +277,11 @@ def test_a_notice_that_gets_shorter_shortens_its_hooks() -> None:
     """Those that run; the others' time is gone."""
     it = plan(DRAIN, NOTE, BACK)
     it.read(document(event()), NOW)
-    it.done("A", EventPhase.SCHEDULED, "note", "", NOW)
+    it.done("A", Phase.SCHEDULED, "note", "", NOW)
     soon = event(notice=timedelta(minutes=1))
     changed = it.read(document(soon), NOW)
     assert [one for one in changed if isinstance(one, ShortenHook)] == [
-        ShortenHook("A", EventPhase.SCHEDULED, "drain", NOW + timedelta(minutes=1) - MARGIN)
+        ShortenHook("A", Phase.SCHEDULED, "drain", NOW + timedelta(minutes=1) - MARGIN)
     ]
     assert [one.seen for one in entries(changed)] == [soon]
     assert runs(changed) == []
@@ -294,7 +294,7 @@ def test_an_event_that_has_begun_unannounced() -> None:
     sudden = it.read(document(event(started=True)), NOW)
     assert runs(sudden) == ["flush"]
     assert sends(sudden) == []
-    it.done("A", EventPhase.STARTED, "flush", "", NOW)
+    it.done("A", Phase.STARTED, "flush", "", NOW)
     (run,) = [one for one in it.read(document(), NOW) if isinstance(one, RunHook)]
     assert (run.hook, run.cancelled) == (BACK, False)
 
@@ -307,9 +307,9 @@ def test_a_cancelled_event_stops_what_prepares_and_recovers_then() -> None:
     cancelled = it.read(document(), NOW)
     assert cancelled == [
         WriteNote(AgentJournalEntry("over", "A", cancelled=True)),
-        StopHook("A", EventPhase.SCHEDULED, "drain"),
+        StopHook("A", Phase.SCHEDULED, "drain"),
     ]
-    last = it.done("A", EventPhase.SCHEDULED, "drain", "was stopped", NOW)
+    last = it.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)
     (run,) = [one for one in last if isinstance(one, RunHook)]
     assert (run.hook, run.cancelled) == (BACK, True)
     assert sends(last) == []
@@ -322,19 +322,19 @@ def test_an_id_that_comes_back_is_a_new_life() -> None:
     it.read(document(event()), NOW)
     it.read(document(), NOW)
     assert runs(it.read(document(event()), NOW)) == []
-    assert runs(it.done("A", EventPhase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
-    assert runs(it.done("A", EventPhase.OVER, "back", "", NOW)) == ["drain"]
-    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert runs(it.done("A", Phase.SCHEDULED, "drain", "was stopped", NOW)) == ["back"]
+    assert runs(it.done("A", Phase.OVER, "back", "", NOW)) == ["drain"]
+    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 def test_what_is_not_known_says_nothing() -> None:
     """Ends and approvals of events that are forgotten."""
     it = plan()
-    assert it.done("X", EventPhase.SCHEDULED, "drain", "", NOW) == []
+    assert it.done("X", Phase.SCHEDULED, "drain", "", NOW) == []
     assert it.approved("X", NOW) == []
     it.read(document(event()), NOW)
-    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
-    assert it.done("A", EventPhase.SCHEDULED, "drain", "", NOW) == []
+    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
+    assert it.done("A", Phase.SCHEDULED, "drain", "", NOW) == []
     it.approved("A", NOW)
     assert it.approved("A", NOW) == []
 
@@ -343,7 +343,7 @@ def test_an_approval_that_came_too_late_is_not_noted() -> None:
     """It is not sent again either."""
     it = plan(DRAIN)
     it.read(document(event()), NOW)
-    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
     assert it.approved("A", NOW, gone=True) == []
     assert it.approved("A", NOW) == []
 
@@ -364,7 +364,7 @@ def test_the_leader_approves_once_all_are_ready() -> None:
     assert it.shared() == [event("A", *THREE)]
     all_ready = {"A": members(*THREE, ready=THREE)}
     assert it.tick(all_ready, NOW) == []  # but we are not
-    done = it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    done = it.done("A", Phase.SCHEDULED, "drain", "", NOW)
     assert done[1:] == [SignalReady(event("A", *THREE))]
     assert it.tick({"A": members(*THREE, ready=THREE[:2])}, NOW) == []
     assert sends(it.tick(all_ready, NOW)) == ["A"]
@@ -378,7 +378,7 @@ def test_the_dead_are_not_waited_for() -> None:
     shared = event("A", "vm-0", ME, "vm-2")
     it = plan(DRAIN, group=FOLDER)
     it.read(document(shared), NOW)
-    it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)
+    it.done("A", Phase.SCHEDULED, "drain", "", NOW)
     ready = (ME, "vm-0")
     assert it.tick({"A": members("vm-0", ME, ready=ready)}, NOW) == []
     assert sends(it.tick({"A": members(ME, ready=ready)}, NOW)) == ["A"]
@@ -393,7 +393,7 @@ def test_when_time_is_nearly_up_the_leader_waits_no_longer() -> None:
     it = plan(DRAIN, group=FOLDER)
     it.read(document(event("A", *THREE)), NOW)
     assert it.tick(others, nearly) == []
-    it.done("A", EventPhase.SCHEDULED, "drain", "", early)
+    it.done("A", Phase.SCHEDULED, "drain", "", early)
     assert it.tick(others, early) == []
     assert sends(it.tick(others, nearly)) == ["A"]
 
@@ -404,7 +404,7 @@ def test_a_leader_who_must_not_approve_does_not(rule: ApprovalPolicy) -> None:
     """Whatever the others say."""
     it = plan(DRAIN, approve=rule, group=FOLDER)
     it.read(document(event("A", *THREE)), NOW)
-    assert SignalReady not in map(type, it.done("A", EventPhase.SCHEDULED, "drain", "", NOW))
+    assert SignalReady not in map(type, it.done("A", Phase.SCHEDULED, "drain", "", NOW))
     assert it.tick({"A": members(*THREE, ready=THREE)}, NOW + NOTICE) == []
 
 
@@ -414,7 +414,7 @@ def test_alone_there_is_nobody_to_ask() -> None:
     it = plan(DRAIN, group=FOLDER)
     it.read(document(event()), NOW)
     assert it.shared() == []
-    assert sends(it.done("A", EventPhase.SCHEDULED, "drain", "", NOW)) == ["A"]
+    assert sends(it.done("A", Phase.SCHEDULED, "drain", "", NOW)) == ["A"]
 
 
 @pytest.mark.spec("G5")
@@ -437,15 +437,15 @@ def restored(*lines: AgentJournalEntry, group: GroupSettings | None = None) -> A
 
 
 SEEN = AgentJournalEntry("seen", "A", seen=event())
-BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
-DONE = AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "drain")
-NOTED = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "note")
-NOTE_DONE = AgentJournalEntry("done", "A", EventPhase.SCHEDULED, "note")
+BEGUN = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "drain")
+DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain")
+NOTED = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "note")
+NOTE_DONE = AgentJournalEntry("done", "A", Phase.SCHEDULED, "note")
 APPROVING = AgentJournalEntry("approving", "A")
 APPROVED = AgentJournalEntry("approved", "A")
 OVER = AgentJournalEntry("over", "A", cancelled=True)
-RECOVERING = AgentJournalEntry("begun", "A", EventPhase.OVER, "back")
-RECOVERED = AgentJournalEntry("done", "A", EventPhase.OVER, "back")
+RECOVERING = AgentJournalEntry("begun", "A", Phase.OVER, "back")
+RECOVERED = AgentJournalEntry("done", "A", Phase.OVER, "back")
 
 
 @pytest.mark.spec("G6")
@@ -488,7 +488,7 @@ def test_a_start_after_the_event(lines: list[AgentJournalEntry], expected: list[
     after = it.resume(document(), NOW)
     assert runs(after) == expected
     assert all(one.event.id == "A" for one in after if isinstance(one, RunHook))
-    it.done("A", EventPhase.OVER, "back", "", NOW)
+    it.done("A", Phase.OVER, "back", "", NOW)
     assert it.known == {}
 
 
@@ -497,9 +497,9 @@ def test_a_start_after_the_event_has_begun() -> None:
     """It is too late to prepare: the hook that was cut off has failed."""
     after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
     assert runs(after) == ["flush"]
-    assert AgentJournalEntry(
-        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
-    ) in entries(after)
+    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "it was cut off") in entries(
+        after
+    )
     assert sends(after) == []
 
 
@@ -507,7 +507,7 @@ def test_a_start_after_the_event_has_begun() -> None:
 def test_a_hook_of_the_beginning_is_not_begun_again_after_the_end() -> None:
     """As one that still runs would be stopped; recovery does not wait for it."""
     started = AgentJournalEntry("seen", "A", seen=event(started=True))
-    flushing = AgentJournalEntry("begun", "A", EventPhase.STARTED, "flush")
+    flushing = AgentJournalEntry("begun", "A", Phase.STARTED, "flush")
     for lines in ((started, flushing), (started, flushing, AgentJournalEntry("over", "A"))):
         it = restored(*lines)
         after = it.resume(document(), NOW)
@@ -522,9 +522,9 @@ def test_a_hook_that_the_configuration_has_no_longer() -> None:
     it.restore([SEEN, BEGUN])
     after = it.resume(document(event()), NOW)
     assert runs(after) == []
-    assert AgentJournalEntry(
-        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
-    ) in entries(after)
+    assert AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "it was cut off") in entries(
+        after
+    )
 
 
 @pytest.mark.spec("G6")

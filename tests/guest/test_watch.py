@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning import Document, Event, EventChange, EventPhase, EventStatus, EventType, changes
+from fairwarning import Change, Document, Event, EventStatus, EventType, Phase, changes
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -17,7 +17,7 @@ STARTED = replace(PLANNED, status=EventStatus.STARTED, not_before=None)
 OTHER = replace(PLANNED, id="B")
 
 
-def between(before: tuple[Event, ...], after: tuple[Event, ...]) -> tuple[EventChange, ...]:
+def between(before: tuple[Event, ...], after: tuple[Event, ...]) -> tuple[Change, ...]:
     """What happened, whatever the counter says."""
     found = changes(Document(5, before), Document(6, after))
     assert found == changes(Document(5, before), Document(1, after))
@@ -27,21 +27,21 @@ def between(before: tuple[Event, ...], after: tuple[Event, ...]) -> tuple[EventC
 
 def test_the_life_of_an_event() -> None:
     """It is announced, it starts, it is over: each is told once."""
-    assert between((), (PLANNED,)) == (EventChange(EventPhase.SCHEDULED, PLANNED),)
+    assert between((), (PLANNED,)) == (Change(Phase.SCHEDULED, PLANNED),)
     assert between((PLANNED,), (PLANNED,)) == ()
-    assert between((PLANNED,), (STARTED,)) == (EventChange(EventPhase.STARTED, STARTED),)
+    assert between((PLANNED,), (STARTED,)) == (Change(Phase.STARTED, STARTED),)
     assert between((STARTED,), (STARTED,)) == ()
-    assert between((STARTED,), ()) == (EventChange(EventPhase.OVER, STARTED),)
+    assert between((STARTED,), ()) == (Change(Phase.OVER, STARTED),)
 
 
 def test_an_event_that_is_gone_before_it_was_seen_to_start() -> None:
     """It is over, and perhaps was cancelled."""
-    assert between((PLANNED,), ()) == (EventChange(EventPhase.OVER, PLANNED, cancelled=True),)
+    assert between((PLANNED,), ()) == (Change(Phase.OVER, PLANNED, cancelled=True),)
 
 
 def test_an_event_that_starts_without_notice() -> None:
     """Hardware fails so. It is told as started, and never as announced."""
-    assert between((), (STARTED,)) == (EventChange(EventPhase.STARTED, STARTED),)
+    assert between((), (STARTED,)) == (Change(Phase.STARTED, STARTED),)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_event_that_starts_without_notice() -> None:
 )
 def test_an_event_that_changes(changed: Event) -> None:
     """When, and whom: both are told, with the event as it is now."""
-    assert between((PLANNED,), (changed,)) == (EventChange(EventPhase.CHANGED, changed),)
+    assert between((PLANNED,), (changed,)) == (Change(Phase.CHANGED, changed),)
 
 
 def test_an_event_that_changes_in_words_only() -> None:
@@ -65,7 +65,7 @@ def test_an_event_that_changes_in_words_only() -> None:
 def test_an_event_that_changes_and_starts() -> None:
     """That it has started is all that counts."""
     found = between((PLANNED,), (replace(STARTED, resources=("vm-1",)),))
-    assert [change.phase for change in found] == [EventPhase.STARTED]
+    assert [change.phase for change in found] == [Phase.STARTED]
 
 
 def test_ids_compare_without_case() -> None:
@@ -77,14 +77,14 @@ def test_what_is_over_comes_first() -> None:
     """Recovery from one event does not wait for preparation for the next."""
     third = replace(PLANNED, id="C")
     assert between((PLANNED, OTHER), (third, OTHER)) == (
-        EventChange(EventPhase.OVER, PLANNED, cancelled=True),
-        EventChange(EventPhase.SCHEDULED, third),
+        Change(Phase.OVER, PLANNED, cancelled=True),
+        Change(Phase.SCHEDULED, third),
     )
 
 
 def test_an_event_that_comes_back() -> None:
     """Whatever the endpoint meant by it, the event is announced anew."""
-    assert between((), (PLANNED,)) == (EventChange(EventPhase.SCHEDULED, PLANNED),)
+    assert between((), (PLANNED,)) == (Change(Phase.SCHEDULED, PLANNED),)
 
 
 LISTS = st.lists(
@@ -110,7 +110,7 @@ def test_who_follows_the_changes_knows_the_document(
     assert len({change.event.id for change in found}) == len(found)
     known = {event.id for event in before}
     for change in found:
-        if change.phase is EventPhase.OVER:
+        if change.phase is Phase.OVER:
             known.remove(change.event.id)
         else:
             assert change.event in after

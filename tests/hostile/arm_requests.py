@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_BYTES
-from tests.arm.everything import RouteRequest, filled
+from tests.arm.everything import RouteRequest, fill_path
 from tests.fixtures.arm import VERSION
 
 Json = Any
@@ -206,7 +206,7 @@ def bent(ask: RouteRequest, bend: Bend) -> Sent:
     body = b"" if ask.body is None else written(ask.body, bend.changes)
     if bend.whole is not None:
         body = WHOLE[bend.whole]
-    path = filled(ask.route.path, params)
+    path = fill_path(ask.route.path, params)
     return Sent(ask.route.method, path, query, body, dict(bend.headers))
 
 

@@ -106,7 +106,7 @@ class Life:
         """A machine, alone or in a set."""
         properties = dict(self._choose.of(_MODELS))
         if self._choose.of((0, 1)):
-            home = f"/subscriptions/{self.arm.app.plane.cloud.subscription}{self.group}"
+            home = f"/subscriptions/{self.arm.app.context.cloud.subscription}{self.group}"
             path = f"{home}/providers/Microsoft.Compute/availabilitySets/{self._name()}"
             properties["availabilitySet"] = {"id": path}
         body = {"location": "local", "properties": properties}

@@ -21,7 +21,7 @@ from fairwarning.arm.http.routes import Route
 from fairwarning.arm.identity.login import FORM_BYTES
 from fairwarning.arm.resources import instances, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
-from tests.arm.everything import OPERATOR, OURS, Everything, Mould, state
+from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
 from tests.fixtures.arm import VERSION
 from tests.fixtures.http import Response
 from tests.hostile.arm_requests import BENDS, LIMIT, Bend, Sent, bent
@@ -54,7 +54,7 @@ class Crowd:
     """A fleet with one of everything, made anew once it has been changed."""
 
     def __init__(self) -> None:
-        self._mould = Mould()
+        self._snapshot = FleetSnapshot()
         self._open: Any = None
         self._arm: Everything | None = None
         self._before: object = None
@@ -62,7 +62,7 @@ class Crowd:
     def arm(self) -> Everything:
         """The fleet as it was made."""
         if self._arm is None:
-            self._open = self._mould.cast()
+            self._open = self._snapshot.restore()
             self._arm = self._open.__enter__()
             self._before = state(self._arm)
         return self._arm

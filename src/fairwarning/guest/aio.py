@@ -22,7 +22,7 @@ from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.watch import EventChange, changes
+from fairwarning.guest.watch import Change, changes
 
 _LINE_BYTES = 16 * 1024
 _HEADERS = 100
@@ -81,7 +81,7 @@ class AsyncScheduledEvents:
         """Return when the document is another than last time, or the timeout has passed."""
         return await self._run(self._talk.wait(timeout))
 
-    async def watch(self) -> AsyncGenerator[EventChange, None]:
+    async def watch(self) -> AsyncGenerator[Change, None]:
         """What happens to events, one by one, for ever; first of all what is planned already."""
         known: Document | None = None
         while True:

@@ -21,7 +21,7 @@ from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.watch import EventChange, changes
+from fairwarning.guest.watch import Change, changes
 
 CONNECT_SECONDS = 5.0
 
@@ -84,7 +84,7 @@ class ScheduledEvents:
         """
         return self._run(self._talk.wait(timeout))
 
-    def watch(self) -> Iterator[EventChange]:
+    def watch(self) -> Iterator[Change]:
         """What happens to events, one by one, for ever; first of all what is planned already."""
         known: Document | None = None
         while True:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fairwarning.guest.events import Document, Event
 
 
-class EventPhase(StrEnum):
+class Phase(StrEnum):
     """What there is to do about an event."""
 
     SCHEDULED = "scheduled"  # it was announced
@@ -21,21 +21,21 @@ class EventPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EventChange:
+class Change:
     """Something that happened to an event."""
 
-    phase: EventPhase
+    phase: Phase
     event: Event
     cancelled: bool = False
     """Over without ever having been seen started: perhaps cancelled, perhaps only quick."""
 
 
-def changes(before: Document, after: Document) -> tuple[EventChange, ...]:
+def changes(before: Document, after: Document) -> tuple[Change, ...]:
     """What happened between two readings: first what is over, then the rest as it is listed."""
     old = {event.id.upper(): event for event in before.events}
     new = {event.id.upper(): event for event in after.events}
     found = [
-        EventChange(EventPhase.OVER, event, cancelled=not event.started)
+        Change(Phase.OVER, event, cancelled=not event.started)
         for key, event in old.items()
         if key not in new
     ]
@@ -44,11 +44,11 @@ def changes(before: Document, after: Document) -> tuple[EventChange, ...]:
     return tuple(found)
 
 
-def _of_one(before: Event | None, event: Event) -> list[EventChange]:
+def _of_one(before: Event | None, event: Event) -> list[Change]:
     if before is None:
-        return [EventChange(EventPhase.STARTED if event.started else EventPhase.SCHEDULED, event)]
+        return [Change(Phase.STARTED if event.started else Phase.SCHEDULED, event)]
     if event.started and not before.started:
-        return [EventChange(EventPhase.STARTED, event)]
+        return [Change(Phase.STARTED, event)]
     if (before.not_before, before.resources) != (event.not_before, event.resources):
-        return [EventChange(EventPhase.CHANGED, event)]
+        return [Change(Phase.CHANGED, event)]
     return []

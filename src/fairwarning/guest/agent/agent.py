@@ -34,7 +34,7 @@ from fairwarning.guest.agent.plan import (
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 if TYPE_CHECKING:
     from fairwarning.guest.agent.health import HealthServer
@@ -56,7 +56,7 @@ class _Read:
 @dataclass(frozen=True, slots=True)
 class _Ended:
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
     failed: str
 
@@ -248,7 +248,7 @@ class Agent:
             self._read_at = max(self._read_at, reader.read_at)
             self._messages.put(_Read(document))
 
-    def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
+    def _ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
         self._messages.put(_Ended(event, phase, hook, failed))
 
     def _approve(self, event: Event) -> None:

@@ -13,7 +13,7 @@ from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import system
 from fairwarning.guest.endpoint import endpoint
 from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 _LONGEST_SECONDS = 24 * 3600
 _LAST_PORT = 65535
@@ -41,7 +41,7 @@ class HookSettings:
     """Something to be done about events."""
 
     name: str
-    phase: EventPhase
+    phase: Phase
     kind: HookKind
     command: tuple[str, ...] = ()
     url: str = ""
@@ -212,10 +212,8 @@ def _types(value: object, place: str) -> frozenset[str]:
     return frozenset(one(name, place) for name in _words(value, place))
 
 
-def _phase(value: object, place: str) -> EventPhase:
-    return EventPhase(
-        _one_of(EventPhase.SCHEDULED, EventPhase.STARTED, EventPhase.OVER)(value, place)
-    )
+def _phase(value: object, place: str) -> Phase:
+    return Phase(_one_of(Phase.SCHEDULED, Phase.STARTED, Phase.OVER)(value, place))
 
 
 def _approve(value: object, place: str) -> dict[str, ApprovalPolicy]:

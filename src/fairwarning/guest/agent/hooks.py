@@ -21,7 +21,7 @@ from fairwarning.guest.agent.work import (
     thread,
     work,
 )
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 GRACE_SHARE = 0.25  # ... but no more than this part of a short time
 CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0
@@ -33,7 +33,7 @@ NO_TIME_LEFT = "no time left"
 OUT_OF_TIME = "ran out of time"
 STOPPED = "was stopped"
 
-Ended = Callable[[str, EventPhase, str, str], None]
+Ended = Callable[[str, Phase, str, str], None]
 """Takes the event's id, the phase, the hook's name, and why it failed (empty: it did not)."""
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from fairwarning.core.errors import Unavailable
 from fairwarning.guest.agent import system
 from fairwarning.guest.agent.plan import AgentJournalEntry
 from fairwarning.guest.events import from_json, to_json
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 _FILE = "journal"
 _NEW = "journal.new"
@@ -130,7 +130,7 @@ def _line(entry: AgentJournalEntry) -> bytes:
 def _entry(told: dict[str, Any]) -> AgentJournalEntry:
     seen, phase = told.get("seen"), str(told.get("phase", ""))
     if phase:
-        EventPhase(phase)
+        Phase(phase)
     return AgentJournalEntry(
         step=str(told["step"]),
         event=str(told["event"]),

@@ -40,7 +40,7 @@ from fairwarning.guest.agent.cluster import (
 from fairwarning.guest.agent.plan import GroupMembers
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, plain
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 READY = "fairwarning.dev/ready-"  # and the event's id
 
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 # --- Hooks ----------------------------------------------------------------------------------------
 
 
-def drain(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (what hooks take)
+def drain(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (what hooks take)
     """Cordon and taint this machine's node, and evict its pods as their budgets allow.
 
     Returns once all are gone. Raises by the deadline, with those that remain.
@@ -69,19 +69,19 @@ def drain(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) 
         log.info("node %s is drained for event %s", node, event.id)
 
 
-def mark(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+def mark(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
     """Taint this machine's node, so that nothing new comes; what runs there stays. For freezes."""
     with _preparing(event, phase, deadline) as cluster:
         node = cluster.change(lambda: _machine(event), lambda it: marked(it, event, cordon=False))
         log.info("node %s is marked for event %s", node, event.id)
 
 
-def uncordon(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+def uncordon(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
     """Undo what `drain` and `mark` did for the event; a node that others cordoned stays so.
 
     While another event has the node, its marks stay as well.
     """
-    if phase is not EventPhase.OVER:
+    if phase is not Phase.OVER:
         raise Refused("BadConfig", f"uncordon is for the phase over, not {phase}")
     key = event.id.upper()
     with KubernetesClient(deadline) as cluster:
@@ -100,14 +100,14 @@ _over: set[str] = set()  # events whose hooks have lost their point
 
 
 @contextmanager
-def _preparing(event: Event, phase: EventPhase, deadline: datetime) -> Iterator["KubernetesClient"]:
+def _preparing(event: Event, phase: Phase, deadline: datetime) -> Iterator["KubernetesClient"]:
     key = event.id.upper()
     with _changed:
         if not _running[key]:
             _over.discard(key)  # it was gone and is back: a new life
         _running[key] += 1
     try:
-        if phase is EventPhase.OVER:
+        if phase is Phase.OVER:
             raise Refused("BadConfig", "drain and mark are for the phase scheduled, not over")
         with KubernetesClient(deadline, lambda: key in _over) as cluster:
             yield cluster

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
 from fairwarning.guest.events import Document, Event, plain
-from fairwarning.guest.watch import EventPhase, changes
+from fairwarning.guest.watch import Phase, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RunHook:
     """Run a hook for an event; `ends` is when it must have ended (IG4)."""
 
     hook: HookSettings
-    phase: EventPhase
+    phase: Phase
     event: Event
     ends: datetime
     cancelled: bool = False
@@ -51,7 +51,7 @@ class ShortenHook:
     """A hook that still runs has less time than it was told."""
 
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
     ends: datetime
 
@@ -61,7 +61,7 @@ class StopHook:
     """A hook that still runs for an event has lost its point."""
 
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
 
 
@@ -156,10 +156,10 @@ class AgentPlan:
             for (phase, name), state in list(one.hooks.items()):
                 if state == RUNNING:
                     begun = present is None or present.started
-                    late = (phase == EventPhase.SCHEDULED and begun) or (
-                        phase != EventPhase.OVER and one.over
+                    late = (phase == Phase.SCHEDULED and begun) or (
+                        phase != Phase.OVER and one.over
                     )
-                    actions += self._again(one, EventPhase(phase), name, now, late=late)
+                    actions += self._again(one, Phase(phase), name, now, late=late)
         actions += self.read(document, now)
         for one in list(self.known.values()):
             if one.over:
@@ -173,7 +173,7 @@ class AgentPlan:
         return actions
 
     def _again(
-        self, one: EventState, phase: EventPhase, name: str, now: datetime, *, late: bool
+        self, one: EventState, phase: Phase, name: str, now: datetime, *, late: bool
     ) -> list[Action]:
         """A hook that was cut off runs again, unless what it prepares for is here already."""
         hook = self._config.hook(name)
@@ -198,13 +198,13 @@ class AgentPlan:
                 continue
             one = self.known.get(key)
             if one is not None and one.over:  # it was gone: what was prepared is recovered first
-                one.back = None if change.phase is EventPhase.OVER else event
+                one.back = None if change.phase is Phase.OVER else event
                 continue
             if one is None:
-                if change.phase is EventPhase.OVER:
+                if change.phase is Phase.OVER:
                     continue
                 one = self.known[key] = EventState(event)
-            if change.phase is EventPhase.OVER:
+            if change.phase is Phase.OVER:
                 actions += self._end(one, now, cancelled=change.cancelled)
             else:
                 one.event = event
@@ -225,9 +225,7 @@ class AgentPlan:
                 actions += [SendApproval(one.event)] if self._may_approve(one) else []
         return actions
 
-    def done(
-        self, event: str, phase: EventPhase, hook: str, failed: str, now: datetime
-    ) -> list[Action]:
+    def done(self, event: str, phase: Phase, hook: str, failed: str, now: datetime) -> list[Action]:
         """A hook has ended."""
         one = self.known.get(event.upper())
         if one is None or one.hooks.get((phase, hook)) != RUNNING:
@@ -274,17 +272,17 @@ class AgentPlan:
             hook.anyone and hook.fits(event) for hook in self._config.hooks
         )
 
-    def _hooks(self, one: EventState, phase: EventPhase) -> list[HookSettings]:
-        mine = one.event.concerns(self._name) or (phase is EventPhase.OVER and bool(one.hooks))
+    def _hooks(self, one: EventState, phase: Phase) -> list[HookSettings]:
+        mine = one.event.concerns(self._name) or (phase is Phase.OVER and bool(one.hooks))
         return [
             hook
             for hook in self._config.hooks
             if hook.phase == phase and hook.fits(one.event) and (mine or hook.anyone)
         ]
 
-    def _begin(self, one: EventState, phase: EventPhase, now: datetime) -> list[Action]:
+    def _begin(self, one: EventState, phase: Phase, now: datetime) -> list[Action]:
         actions: list[Action] = []
-        if phase is EventPhase.CHANGED:  # it may name us now, or begin earlier
+        if phase is Phase.CHANGED:  # it may name us now, or begin earlier
             phase = _phase(one.event)
             actions += self._shortened(one)
         for hook in self._hooks(one, phase):
@@ -297,23 +295,21 @@ class AgentPlan:
             return []
         ends = one.event.not_before - self._config.margin
         return [
-            ShortenHook(one.event.id, EventPhase.SCHEDULED, name, ends)
+            ShortenHook(one.event.id, Phase.SCHEDULED, name, ends)
             for (phase, name), state in one.hooks.items()
-            if phase == EventPhase.SCHEDULED and state == RUNNING
+            if phase == Phase.SCHEDULED and state == RUNNING
         ]
 
     def _start(
-        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
+        self, one: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> list[Action]:
         one.hooks[phase, hook.name] = RUNNING
         entry = AgentJournalEntry("begun", one.event.id.upper(), phase, hook.name)
         return [WriteNote(entry), self._run(one, hook, phase, now)]
 
-    def _run(
-        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
-    ) -> RunHook:
+    def _run(self, one: EventState, hook: HookSettings, phase: Phase, now: datetime) -> RunHook:
         ends = now + hook.timeout
-        if phase is EventPhase.SCHEDULED and one.event.not_before and not one.event.started:
+        if phase is Phase.SCHEDULED and one.event.not_before and not one.event.started:
             ends = min(ends, one.event.not_before - self._config.margin)
         return RunHook(hook, phase, one.event, max(ends, now), one.cancelled)
 
@@ -336,8 +332,8 @@ class AgentPlan:
             return False
         if self._config.approves(one.event) is ApprovalPolicy.AT_ONCE:
             return True
-        needed = [hook for hook in self._hooks(one, EventPhase.SCHEDULED) if hook.required]
-        states = [one.hooks.get((EventPhase.SCHEDULED, hook.name)) for hook in needed]
+        needed = [hook for hook in self._hooks(one, Phase.SCHEDULED) if hook.required]
+        states = [one.hooks.get((Phase.SCHEDULED, hook.name)) for hook in needed]
         return all(state == DONE for state in states)
 
     def _may_approve(self, one: EventState) -> bool:
@@ -376,7 +372,7 @@ class AgentPlan:
         cancelled = cancelled and not one.approving and (due is None or now < due)
         one.over, one.cancelled = True, cancelled
         stops = [
-            StopHook(one.event.id, EventPhase(phase), name)
+            StopHook(one.event.id, Phase(phase), name)
             for (phase, name), state in one.hooks.items()
             if state == RUNNING
         ]
@@ -388,9 +384,9 @@ class AgentPlan:
         if RUNNING in one.hooks.values():
             return []
         actions: list[Action] = []
-        for hook in self._hooks(one, EventPhase.OVER):
-            if (EventPhase.OVER, hook.name) not in one.hooks:
-                actions += self._start(one, hook, EventPhase.OVER, now)
+        for hook in self._hooks(one, Phase.OVER):
+            if (Phase.OVER, hook.name) not in one.hooks:
+                actions += self._start(one, hook, Phase.OVER, now)
         if actions:
             return actions
         key = one.event.id.upper()
@@ -403,9 +399,9 @@ class AgentPlan:
         return [forgotten, seen, *self._begin(new, _phase(new.event), now)]
 
 
-def _phase(event: Event) -> EventPhase:
+def _phase(event: Event) -> Phase:
     """How far an event is that is listed."""
-    return EventPhase.STARTED if event.started else EventPhase.SCHEDULED
+    return Phase.STARTED if event.started else Phase.SCHEDULED
 
 
 def _before(event: Event, name: str) -> list[str]:
