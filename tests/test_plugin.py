@@ -174,11 +174,13 @@ def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
         from fairwarning import pytest_plugin
-        from fairwarning.pytest_plugin import Cloud, Machine, Operation, Rollout, ScaleSet
+        from fairwarning.pytest_plugin import (
+            Cloud, MachineHandle, OperationHandle, RolloutHandle, ScaleSetHandle
+        )
 
         def test_it(fairwarning: Cloud):
             assert isinstance(fairwarning, Cloud)
-            assert isinstance(fairwarning.machine("web"), Machine)
+            assert isinstance(fairwarning.machine("web"), MachineHandle)
             with pytest.raises(AttributeError):
                 pytest_plugin.Server
     """)
