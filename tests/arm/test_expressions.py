@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.expressions import WORK, Evaluation, parse
+from fairwarning.arm.templates.expressions import MAX_VALUES, Evaluation, parse
 from fairwarning.arm.templates.functions import FUNCTIONS, TemplateFunction
 from fairwarning.arm.templates.values import DEPTH, TemplateError
 
@@ -213,7 +213,7 @@ def test_the_values_that_expressions_create_are_limited() -> None:
     functions = {
         **ALL_FUNCTIONS,
         "text": TemplateFunction(lambda: "x" * 1_000_000),
-        "many": TemplateFunction(lambda: ["x"] * (WORK // 3)),
+        "many": TemplateFunction(lambda: ["x"] * (MAX_VALUES // 3)),
     }
     for text, message in (
         ("[concat(" + "text()," * 2_000 + "'')]", "create more than"),

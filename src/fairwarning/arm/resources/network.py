@@ -51,7 +51,7 @@ class PlainResourceType:
     parts: tuple[str, ...] = ()
     nested: tuple[str, ...] = ()
     fill: Fill | None = None
-    created_status: bool = True  # 201 for a new resource; for a new disk, clients accept only 200
+    returns_201: bool = True  # 201 for a new resource; for a new disk, clients accept only 200
 
 
 _TABLE = (
@@ -71,7 +71,7 @@ _TABLE = (
     PlainResourceType(
         f"{_NETWORK}/networkInterfaces", ("ipConfigurations",), fill=addresses.fill_interface
     ),
-    PlainResourceType(f"{_COMPUTE}/disks", created_status=False),
+    PlainResourceType(f"{_COMPUTE}/disks", returns_201=False),
     PlainResourceType(f"{_COMPUTE}/images"),
     PlainResourceType(f"{_COMPUTE}/proximityPlacementGroups"),
     PlainResourceType(f"{_COMPUTE}/sshPublicKeys"),
@@ -92,16 +92,16 @@ TYPES: tuple[str, ...] = (
 async def _put(kind: PlainResourceType, context: ArmContext, write: ResourceWrite) -> WriteResult:
     """Replace a resource; for a PATCH, merge the body into the stored one."""
 
-    async def plan(_existing: Resource | None, whole: Body, group: Resource) -> DesiredResource:
+    async def plan(_existing: Resource | None, merged: Body, group: Resource) -> DesiredResource:
         body = documents.without_read_only(
-            whole if write.must_exist else documents.sanitize(write.body)
+            merged if write.must_exist else documents.sanitize(write.body)
         )
         check_location(body)
         await _complete(kind, context, body, context.arm_id(kind.name, group.name, write.name))
         return DesiredResource(body)
 
     resource, created, operation = await writing.write_resource(context, kind.name, write, plan)
-    new = created and kind.created_status
+    new = created and kind.returns_201
     return WriteResult(resource, _document(kind, context, resource), new, operation)
 
 
@@ -112,9 +112,9 @@ async def _put_part(
     parent, _, name = write.name.partition("/")
     created = True
 
-    async def plan(existing: Resource | None, whole: Body, group: Resource) -> DesiredResource:
+    async def plan(existing: Resource | None, merged: Body, group: Resource) -> DesiredResource:
         nonlocal created
-        listed = _parts(_require_parent(kind, parent, existing, whole), part)
+        listed = _parts(_require_parent(kind, parent, existing, merged), part)
         index = _index(listed, name)
         created = index is None
         if index is None:
@@ -123,8 +123,8 @@ async def _put_part(
             raise ArmError("PreconditionFailed", f"The resource '{name}' already exists.", 412)
         else:
             listed[index] = {**documents.sanitize(write.body), "name": listed[index]["name"]}
-        await _complete(kind, context, whole, context.arm_id(kind.name, group.name, parent))
-        return DesiredResource(whole)
+        await _complete(kind, context, merged, context.arm_id(kind.name, group.name, parent))
+        return DesiredResource(merged)
 
     parent_write = replace(write, name=parent, body={}, must_be_new=False, must_exist=False)
     resource, _, operation = await writing.write_resource(context, kind.name, parent_write, plan)
@@ -138,7 +138,7 @@ async def _put_part(
 
 
 def _require_parent(
-    kind: PlainResourceType, name: str, existing: Resource | None, whole: Body
+    kind: PlainResourceType, name: str, existing: Resource | None, merged: Body
 ) -> Body:
     """Return the body of the parent resource; raise if the parent does not exist."""
     if existing is None:
@@ -147,7 +147,7 @@ def _require_parent(
             f"of type '{kind.name}' was not found."
         )
         raise ArmError("ParentResourceNotFound", text, 404)
-    return whole
+    return merged
 
 
 def _parts(body: Body, part: str) -> list[Body]:
@@ -299,10 +299,10 @@ async def _delete_part(
     ):
         return await writing.no_content(context, request)
 
-    async def plan(existing: Resource | None, whole: Body, _group: Resource) -> DesiredResource:
-        listed = _parts(_require_parent(kind, parent, existing, whole), part)
+    async def plan(existing: Resource | None, merged: Body, _group: Resource) -> DesiredResource:
+        listed = _parts(_require_parent(kind, parent, existing, merged), part)
         listed[:] = [entry for entry in listed if entry["name"].lower() != request.name.lower()]
-        return DesiredResource(whole)
+        return DesiredResource(merged)
 
     write = ResourceWrite(request.group, parent, {}, request.version, request.actor)
     await writing.write_resource(context, kind.name, write, plan)

@@ -15,7 +15,7 @@ from fairwarning.arm.templates.values import (
     too_deep,
 )
 
-WORK = 200_000  # values that an evaluation may create: about a second's work
+MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
 _CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
 
 
@@ -152,7 +152,7 @@ class Evaluation:
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._depth = 0
-        self._left = WORK
+        self._left = MAX_VALUES
 
     def value(self, node: Node) -> Value:
         """Return the value of a node; it may share parts with the results of functions."""
@@ -175,7 +175,7 @@ class Evaluation:
         self._left -= 1 + (len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0)
         if self._left < 0:
             raise TemplateError(
-                f"the expressions create more than {WORK} values: repeat less in variables"
+                f"the expressions create more than {MAX_VALUES} values: repeat less in variables"
             )
         if depth > DEPTH:
             raise too_deep()

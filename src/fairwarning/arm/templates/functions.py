@@ -21,7 +21,7 @@ from fairwarning.core.record import short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
 TEXT_CHARACTERS = 1_000_000  # what a call may write or search; Azure's limit is far lower
-MANY = EXPRESSION_CHARACTERS  # more arguments do not fit into an expression
+UNLIMITED = EXPRESSION_CHARACTERS  # more arguments do not fit into an expression
 
 Node = Any
 """A parsed value: every expression in it is a FunctionCall."""
@@ -46,17 +46,17 @@ class TemplateFunction:
 
     call: Callable[..., Value]
     takes: tuple[str, ...] = ()
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
 
     def check_arity(self, call: FunctionCall) -> FunctionCall:
         """Return the call; raise if its number of arguments is wrong."""
-        least = len(self.takes) if self.least is None else self.least
-        most = len(self.takes) if self.most is None else self.most
-        if least <= len(call.arguments) <= most:
+        minimum = len(self.takes) if self.minimum is None else self.minimum
+        maximum = len(self.takes) if self.maximum is None else self.maximum
+        if minimum <= len(call.arguments) <= maximum:
             return call
-        bounds = f"at least {least}" if most == MANY else f"{least} to {most}"
-        number = least if least == most else bounds
+        bounds = f"at least {minimum}" if maximum == UNLIMITED else f"{minimum} to {maximum}"
+        number = minimum if minimum == maximum else bounds
         raise TemplateError(f"{call} takes {number} arguments, not {len(call.arguments)}")
 
     def invoke(self, arguments: list[Value]) -> Value:
@@ -149,28 +149,28 @@ def _end(index: int) -> Callable[[Value], Value]:
 _SCALAR = "string or int or bool"
 
 FUNCTIONS: Functions = {
-    "and": TemplateFunction(lambda *flags: all(flags), ("bool",), 2, MANY),
+    "and": TemplateFunction(lambda *flags: all(flags), ("bool",), 2, UNLIMITED),
     "bool": TemplateFunction(_bool, (_SCALAR,)),
-    "concat": TemplateFunction(_concat, (f"{_SCALAR} or array",), 1, MANY),
-    "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, MANY),
+    "concat": TemplateFunction(_concat, (f"{_SCALAR} or array",), 1, UNLIMITED),
+    "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, UNLIMITED),
     "empty": TemplateFunction(lambda value: not value, ("string or array or object or null",)),
     "equals": TemplateFunction(
         lambda left, right: canonical(left) == canonical(right), ("any", "any")
     ),
     "false": TemplateFunction(lambda: False),
     "first": TemplateFunction(_end(0), ("string or array",)),
-    "format": TemplateFunction(_format, ("string", "any"), 1, MANY),
+    "format": TemplateFunction(_format, ("string", "any"), 1, UNLIMITED),
     "if": TemplateFunction(lambda flag, yes, no: yes if flag else no, ("bool", "any", "any")),
     "int": TemplateFunction(_int, ("string or int",)),
     "last": TemplateFunction(_end(-1), ("string or array",)),
     "length": TemplateFunction(len, ("string or array or object",)),
     "not": TemplateFunction(lambda flag: not flag, ("bool",)),
     "null": TemplateFunction(lambda: None),
-    "or": TemplateFunction(lambda *flags: any(flags), ("bool",), 2, MANY),
+    "or": TemplateFunction(lambda *flags: any(flags), ("bool",), 2, UNLIMITED),
     "split": TemplateFunction(_split, ("string", "string or array")),
     "string": TemplateFunction(text_of, ("any",)),
     "tolower": TemplateFunction(str.lower, ("string",)),
     "toupper": TemplateFunction(str.upper, ("string",)),
     "true": TemplateFunction(lambda: True),
-    "uniquestring": TemplateFunction(_unique_string, ("string",), 1, MANY),
+    "uniquestring": TemplateFunction(_unique_string, ("string",), 1, UNLIMITED),
 }

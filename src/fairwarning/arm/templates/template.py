@@ -10,7 +10,13 @@ from functools import partial
 from typing import Any, NoReturn
 
 from fairwarning.arm.templates.expressions import Evaluation, parse, parse_at
-from fairwarning.arm.templates.functions import FUNCTIONS, MANY, Functions, Node, TemplateFunction
+from fairwarning.arm.templates.functions import (
+    FUNCTIONS,
+    UNLIMITED,
+    Functions,
+    Node,
+    TemplateFunction,
+)
 from fairwarning.arm.templates.parameters import (
     KINDS,
     LISTED_CHARACTERS,
@@ -130,9 +136,11 @@ class Template:
             "deployment": TemplateFunction(lambda: {"name": scope.name}),
             "parameters": TemplateFunction(self._parameters.value, ("string",)),
             "providers": TemplateFunction(self._provider, ("string", "string")),
-            "reference": TemplateFunction(reference, ("string", "string", "string"), least=1),
+            "reference": TemplateFunction(reference, ("string", "string", "string"), minimum=1),
             "resourcegroup": TemplateFunction(lambda: group),
-            "resourceid": TemplateFunction(self._resource_id, ("string",), least=2, most=MANY),
+            "resourceid": TemplateFunction(
+                self._resource_id, ("string",), minimum=2, maximum=UNLIMITED
+            ),
             "subscription": TemplateFunction(lambda: account),
             "variables": TemplateFunction(self._variables.value, ("string",)),
         }
