@@ -72,13 +72,13 @@ def _batch(at: float, process: str, given: dict[str, Any]) -> Seen:
         process=process,
         entities=[_written(one) for one in given["entities"]],
         read=[((KINDS[one["kind"]], one["id"]), one["was"]) for one in given["read"]],
-        gone=[(one["scope"], one["name"]) for one in machines["gone"]],
+        gone=[(one["scope"], one["name"]) for one in machines["removed"]],
         machines=[
-            (one["scope"], codec.machine(one["body"]))
-            for one in (*machines["changed"], *machines["fresh"])
+            (one["scope"], codec.decode_machine(one["body"]))
+            for one in (*machines["changed"], *machines["added"])
         ],
         lines=[_line(one) for one in given["lines"]],
-        impacts=[codec.impact(one["body"]) for one in given["impacts"]],
+        impacts=[codec.decode_impact(one["body"]) for one in given["impacts"]],
         settled=given["settled"],
     )
 
@@ -86,7 +86,9 @@ def _batch(at: float, process: str, given: dict[str, Any]) -> Seen:
 def _written(one: dict[str, Any]) -> Written:
     body = one["body"]
     ref = KINDS[one["kind"]], one["id"]
-    return Written(ref, one["was"], None if body is None else codec.entity(one["kind"], body))
+    return Written(
+        ref, one["was"], None if body is None else codec.decode_entity(one["kind"], body)
+    )
 
 
 def _line(one: dict[str, Any]) -> JournalLine:
@@ -132,8 +134,10 @@ def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
         numbers=[one.number for one in entries],
         lines=[one.line for one in entries],
         versions={(KINDS[kind], name): version for kind, name, version, _ in entities},
-        bodies={(KINDS[kind], name): codec.entity(kind, body) for kind, name, _, body in entities},
-        machines={(scope, name): codec.machine(body) for scope, name, body in machines},
+        bodies={
+            (KINDS[kind], name): codec.decode_entity(kind, body) for kind, name, _, body in entities
+        },
+        machines={(scope, name): codec.decode_machine(body) for scope, name, body in machines},
     )
 
 

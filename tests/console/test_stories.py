@@ -33,7 +33,7 @@ def test_story(life: Life, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
 def test_a_story_is_the_same_from_a_file(life: Life, tmp_path: Path) -> None:
     """Whichever store keeps the journal."""
-    store = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096)
+    store = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
     assert tell(life, store) == path_of(life).read_text(encoding="utf-8")
 
 

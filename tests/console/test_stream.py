@@ -74,7 +74,7 @@ def test_after_a_line() -> None:
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 def test_nothing_is_lost_while_much_is_written(store: str, tmp_path: Path) -> None:
     """Five thousand lines, written in pieces while two listen from different places."""
-    kept = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096) if store == "sqlite" else None
+    kept = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096) if store == "sqlite" else None
     with ConsoleHarness(store=kept) as console:
         console.created("machines", name="vm")
         start = newest(console)

@@ -25,7 +25,7 @@ def _memory(_: Path) -> Iterator[Store]:
 
 @contextmanager
 def _sqlite(folder: Path) -> Iterator[Store]:
-    yield SQLiteStore(folder / "fleet.db", ballast_bytes=4096)
+    yield SQLiteStore(folder / "fleet.db", reserved_bytes=4096)
 
 
 @contextmanager

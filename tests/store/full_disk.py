@@ -115,7 +115,7 @@ def sound(connection: SqliteConnection) -> bool:
 
 async def main(folder: Path, cycles: int, disk: Disk | Limit) -> dict[str, int]:
     """All cycles, then a restart."""
-    store = SQLiteStore(folder / "fleet.db", ballast_bytes=BALLAST)
+    store = SQLiteStore(folder / "fleet.db", reserved_bytes=BALLAST)
     trial = Trial(store)
     await store.open()
     taken = [await cycle(trial, disk) for _ in range(cycles)]

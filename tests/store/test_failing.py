@@ -29,7 +29,7 @@ def scope(version: int = 1, group: str = "") -> Scope:
 
 def small(path: Path, **how: Any) -> SQLiteStore:  # noqa: ANN401
     """A store with hardly any ballast."""
-    return SQLiteStore(path, ballast_bytes=5000, **how)
+    return SQLiteStore(path, reserved_bytes=5000, **how)
 
 
 class Unsteady:

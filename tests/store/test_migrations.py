@@ -28,7 +28,7 @@ WRONG = Migration(
 
 def store_with(path: Path, *steps: Migration) -> SQLiteStore:
     """A store as a version with these steps would have it."""
-    return SQLiteStore(path, ballast_bytes=4096, migrations=list(steps))
+    return SQLiteStore(path, reserved_bytes=4096, migrations=list(steps))
 
 
 def filled(path: Path, *steps: Migration) -> Author:

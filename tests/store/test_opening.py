@@ -29,7 +29,7 @@ def scope(version: int = 1, group: str = "") -> Scope:
 
 def small(path: Path, **how: Any) -> SQLiteStore:  # noqa: ANN401
     """A store with hardly any ballast."""
-    return SQLiteStore(path, ballast_bytes=5000, **how)
+    return SQLiteStore(path, reserved_bytes=5000, **how)
 
 
 def refusal(store: Store) -> FairwarningError:
@@ -119,7 +119,7 @@ from fairwarning.core.model import *
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 async def main():
-    store = SQLiteStore({str(path)!r}, ballast_bytes=4096)
+    store = SQLiteStore({str(path)!r}, reserved_bytes=4096)
     await store.open()
     scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
     await store.commit(Batch(1.0, {{(Scope, "a"): (None, scope)}}))

@@ -28,7 +28,7 @@ def plan(sql: str) -> str:
 @pytest.mark.parametrize("size", [1, 64])
 def test_nothing_is_scanned(name: str, size: int) -> None:
     """Tables are searched by key or index; only what a statement brings along is gone through."""
-    steps = plan(tables._MANY[name, size])
+    steps = plan(tables._MULTI_ROW[name, size])
     scanned = set(re.findall(r"SCAN (\w+)", steps)) & {
         "entity", "machine", "impact", "journal", "event", "note", "head",
     }  # fmt: skip

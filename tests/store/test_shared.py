@@ -167,7 +167,7 @@ def test_impacts_of_a_process_that_is_silent_are_taken_over() -> None:
             assert await one.unfinished_impacts("", 10) == []
             assert await other.unfinished_impacts("i1", 10) == [impact("i2")], "its own"
             async with asyncio.timeout(LIMIT_SECONDS):
-                while not (await heard.get()).loose:
+                while not (await heard.get()).orphaned_impacts:
                     pass
             assert await one.unfinished_impacts("", 10) == [impact("i1"), impact("i2")]
             assert await other.unfinished_impacts("", 10) == []
@@ -205,7 +205,7 @@ def test_a_commit_is_heard_at_once_by_everybody() -> None:
             async with asyncio.timeout(LIMIT_SECONDS):
                 while (beat := await heard.get()).position == 0:
                     pass
-            assert (beat.position, beat.line, beat.loose) == (1, 0, False)
+            assert (beat.position, beat.line, beat.orphaned_impacts) == (1, 0, False)
             assert beat.due == await one.next_due()
             assert [change.scope for change in await one.changes_since(0, 10)] == ["a"]
 
@@ -230,18 +230,18 @@ def test_a_commit_whose_connection_was_lost_is_looked_for() -> None:
     """Cut off after the database took it, it is acknowledged; before, it is not, nor is it done."""
 
     async def story(one: PostgresStore, other: PostgresStore) -> None:
-        taken = one._ask
+        taken = one._execute
         arrives = True
 
         async def cut(connection: Connection, query: str, **values: object) -> list[Row]:
-            if query != "commit" or arrives:
+            if query != "commit_batch" or arrives:
                 found = await taken(connection, query, **values)
-                if query != "commit":
+                if query != "commit_batch":
                     return found
             await connection.close()
             raise psycopg.OperationalError("the line is cut")
 
-        one._ask = cut  # type: ignore[method-assign]
+        one._execute = cut  # type: ignore[method-assign]
         await one.commit(Batch(1.0, {A: (None, scope())}))
         assert await other.load([A]) == {A: scope()}
         arrives = False
@@ -257,7 +257,7 @@ def test_a_new_part_of_the_journal_is_made_in_time_and_old_ones_are_dropped() ->
     """Lines go on over the edge; the part that is written to stays, however old it is."""
 
     async def story(one: PostgresStore, other: PostgresStore) -> None:
-        async with one._connections.one() as connection:
+        async with one._connections.acquire() as connection:
             await connection.execute("UPDATE head SET line = 999998")
         for at in (1.0, 2.0, 3.0, 4.0):
             await one.commit(Batch(at, lines=[line_about(A, at=at)]))

@@ -55,7 +55,7 @@ async def outcome(store: Store, batch: Batch) -> object:
 def test_both_answer_alike(seed: int, tmp_path: Path) -> None:
     """Random batches, some of them spoilt, restarts now and then: every answer is the same."""
     author = Author(seed)
-    sqlite = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096)
+    sqlite = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
     stores: list[Store] = [MemoryStore(), sqlite]
 
     async def story() -> None:

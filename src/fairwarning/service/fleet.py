@@ -276,7 +276,7 @@ class Fleet:
             return
         self._timers.arm(beat.due)
         self.polls.write_late(self.clock.now())
-        if beat.loose:
+        if beat.orphaned_impacts:
             with suppress(Unavailable):  # the next beat says so again
                 await self._take_up_impacts()
 

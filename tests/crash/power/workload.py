@@ -90,8 +90,8 @@ def _sound(connection: SqliteConnection) -> bool:
 def small_store(path: Path, vfs: str = "") -> SQLiteStore:
     """A store with next to no ballast, on apsw's SQLite and a VFS if one is named."""
     if not vfs:
-        return SQLiteStore(path, ballast_bytes=1)
-    return SQLiteStore(path, ballast_bytes=1, connect=lambda path: Adapter(path, vfs))
+        return SQLiteStore(path, reserved_bytes=1)
+    return SQLiteStore(path, reserved_bytes=1, connect=lambda path: Adapter(path, vfs))
 
 
 def scratch() -> "TemporaryDirectory[str]":
