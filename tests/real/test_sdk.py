@@ -212,7 +212,7 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
             restarting.result(LIMIT_SECONDS)
         assert restarting.status() == "Failed"
         assert code_of(failed.value) == "OperationFailed"
-        assert "the program that is vm went away" in failed.value.message
+        assert "the program of vm disconnected" in failed.value.message
         again = machines.begin_restart(GROUP, "vm")  # it is not stuck
         service.advance(60)
         ended(again)
