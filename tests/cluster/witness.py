@@ -20,16 +20,16 @@ INSTALL = """
 SET search_path TO fairwarning;
 CREATE TABLE witness (
     n bigint GENERATED ALWAYS AS IDENTITY, at double precision NOT NULL, process text NOT NULL,
-    given json NOT NULL
+    payload json NOT NULL
 );
 ALTER FUNCTION commit_batch(text, json) RENAME TO commit_unrecorded;
 CREATE FUNCTION commit_batch(
-    by_process text, given json, OUT base bigint, OUT next_due double precision
+    by_process text, payload json, OUT base bigint, OUT next_due double precision
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT * FROM commit_unrecorded(by_process, given) INTO base, next_due;
-    INSERT INTO witness (at, process, given)
-    VALUES (extract(epoch FROM clock_timestamp()), by_process, given);
+    SELECT * FROM commit_unrecorded(by_process, payload) INTO base, next_due;
+    INSERT INTO witness (at, process, payload)
+    VALUES (extract(epoch FROM clock_timestamp()), by_process, payload);
 END
 $$;
 """
@@ -115,8 +115,8 @@ def read(url: str) -> tuple[list[CommittedBatch], Tables]:
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET search_path TO fairwarning")
-        rows = connection.execute("SELECT at, process, given::text FROM witness ORDER BY n")
-        batches = [_batch(at, process, json.loads(given)) for at, process, given in rows]
+        rows = connection.execute("SELECT at, process, payload::text FROM witness ORDER BY n")
+        batches = [_batch(at, process, json.loads(payload)) for at, process, payload in rows]
         return batches, _tables(connection)
 
 

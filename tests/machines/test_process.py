@@ -53,11 +53,11 @@ raise SystemExit("the connection was accepted")
 
 def states(pids: list[int]) -> set[str]:
     """Return the states of processes: S sleeping, R running, T stopped, D blocked in the kernel."""
-    found = set()
+    process_states = set()
     for pid in pids:
         with suppress(OSError):  # the process has just ended
-            found.add(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-    return found
+            process_states.add(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+    return process_states
 
 
 def frozen(pids: list[int]) -> bool:

@@ -61,7 +61,7 @@ def test_a_guest_is_rebooted_when_it_approves(
         assert first != second
         wait_for_guest(lambda: cloud.poll("gateway")["Events"] == [], "the event is gone")
         vm.wait_for_output(r'sees {"DocumentIncarnation":4,"Events":\[\]}')
-        assert vm.console().count("shutting down") == 1
+        assert vm.console().count("shutting down on request") == 1
         assert vm.console().count("booted") == 2
         assert vm.record().done == (f"{event['EventId']}:gateway",)
 

@@ -68,7 +68,7 @@ def test_the_effect_of_impacts() -> None:
 
         assert runner.carry_out("reboot") == ""
         vm.wait_for_output("booted", times=2)
-        assert "shutting down" not in vm.console()
+        assert "shutting down on request" not in vm.console()
         assert runner.carry_out("stop") == ""
         assert not vm.domain().isActive()
         assert runner.carry_out("start") == ""

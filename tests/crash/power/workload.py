@@ -13,7 +13,7 @@ from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.crash.power.library import Adapter
-from tests.store.author import Author
+from tests.store.author import BatchGenerator
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,27 @@ class Workload:
     """Random batches, each with a note of its number."""
 
     def __init__(self, seed: int) -> None:
-        self._author = Author(seed)
+        self._generator = BatchGenerator(seed)
         self.number = 0
 
     def batch(self, size: int) -> Batch:
         """Return the next batch."""
         self.number += 1
-        author = self._author
-        author.now += 60.0
-        commands = [author.random_command() for _ in range(size)]
-        return author.batch(commands, batch=str(self.number))
+        generator = self._generator
+        generator.now += 60.0
+        commands = [generator.random_command() for _ in range(size)]
+        return generator.batch(commands, batch=str(self.number))
 
     def state(self) -> State:
         """Return the expected state."""
-        author = self._author
-        return State(self.number, dict(author.entities), list(author.lines), dict(author.impacts))
+        generator = self._generator
+        return State(
+            self.number, dict(generator.entities), list(generator.lines), dict(generator.impacts)
+        )
 
     def saved(self) -> Callable[[], None]:
         """Return a function that undoes the batches from now on."""
-        restore, number = self._author.saved(), self.number
+        restore, number = self._generator.saved(), self.number
 
         def undo() -> None:
             restore()

@@ -60,8 +60,8 @@ class Keeper:
 
     def __init__(self, run: CommandRun) -> None:
         self._run = run
-        self._ends = time.monotonic() + run.left_seconds
-        wait = partial(self._check_time, self._ends, "an earlier keeper still has the impact")
+        self._deadline = time.monotonic() + run.left_seconds
+        wait = partial(self._check_time, self._deadline, "an earlier keeper still has the impact")
         self._record = CommandRecord(Path(run.record), wait)
         self._repeat = self._record.started
 
@@ -74,9 +74,11 @@ class Keeper:
             return record.finish(ImpactResult("took too long and was ended"))
         if run.check and self._is_done():
             return record.finish(ImpactResult(""))
-        self._check_time(self._ends, "not started")
+        self._check_time(self._deadline, "not started")
         record.start(run.impact)
-        ended = self._run_program(run.program, run.timeout_seconds, self._ends, record.note_program)
+        ended = self._run_program(
+            run.program, run.timeout_seconds, self._deadline, record.note_program
+        )
         error = ended.failure()
         if error and _is_stopped():
             raise KeeperStopped(f"was stopped from outside: {error}")
@@ -84,28 +86,28 @@ class Keeper:
 
     def _wait_for_orphan(self, process: int, started: str) -> bool:
         """Wait for a program whose keeper was killed; return whether it ended in time."""
-        ends = min(self._ends, time.monotonic() + self._run.timeout_seconds)
+        deadline = min(self._deadline, time.monotonic() + self._run.timeout_seconds)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            while time.monotonic() < ends:
+            while time.monotonic() < deadline:
                 if not started or start_time(process) != started:
                     return number is signal.SIGTERM
                 self._check_time(math.inf, "the program started earlier is still running")
                 time.sleep(_POLL_SECONDS)
             with suppress(OSError):
                 os.killpg(process, number)
-            ends = time.monotonic() + self._run.grace_seconds
+            deadline = time.monotonic() + self._run.grace_seconds
         return False
 
     def _is_done(self) -> bool:
         """Run `check` until it can tell; until then nothing else runs: at most once (IL5)."""
-        ends = min(self._ends, time.monotonic() + self._run.timeout_seconds)
+        deadline = min(self._deadline, time.monotonic() + self._run.timeout_seconds)
         pause = _FIRST_PAUSE_SECONDS
         while True:
-            ended = self._run_program(self._run.check, CHECK_SECONDS, ends)
+            ended = self._run_program(self._run.check, CHECK_SECONDS, deadline)
             if ended.code in {_DONE, _NOT_DONE}:
                 return ended.code == _DONE
             unclear = f"check cannot tell whether the impact was executed ({ended.failure()})"
-            self._check_time(ends - pause, unclear)
+            self._check_time(deadline - pause, unclear)
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -113,7 +115,7 @@ class Keeper:
         self,
         command: Sequence[str],
         seconds: float,
-        ends: float,
+        deadline: float,
         on_fork: Callable[[], None] | None = None,
     ) -> ProgramExit:
         impact = {**self._run.impact, "repeat": self._repeat}
@@ -122,17 +124,17 @@ class Keeper:
                 command,
                 stdin=stdin,
                 environment={**os.environ, **_variables(impact)},
-                seconds=min(seconds, ends - time.monotonic()),
+                seconds=min(seconds, deadline - time.monotonic()),
                 grace_seconds=self._run.grace_seconds,
                 on_fork=on_fork,
             )
 
-    def _check_time(self, ends: float, otherwise: str) -> None:
+    def _check_time(self, deadline: float, reason: str) -> None:
         """Raise if there is no time left or the service has ended."""
-        if time.monotonic() >= ends:
-            raise ImpactNotDone(f"{otherwise}, and there is no time left")
+        if time.monotonic() >= deadline:
+            raise ImpactNotDone(f"{reason}, and there is no time left")
         if _stopped or _service_ended():
-            raise KeeperStopped(f"{otherwise}, and the service has ended")
+            raise KeeperStopped(f"{reason}, and the service has ended")
 
 
 def _is_stopped() -> bool:

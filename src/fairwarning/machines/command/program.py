@@ -113,9 +113,9 @@ class _RunningProgram:
         return [line for line in map(_clean, lines) if line][-_SHOWN_LINES:]
 
     def _wait(self, seconds: float) -> bool:
-        ends = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while self._process.poll() is None:
-            left = ends - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 return False
             ready, _, _ = select.select(self._awaited, [], [], left)

@@ -162,7 +162,8 @@ def shut_down(connection: Connection) -> None:
 def translate_error(error: psycopg.Error) -> FairwarningError:
     """Return the error to raise; its text never contains the database's location (IS3)."""
     if isinstance(error, psycopg.DataError):
-        return Conflict("BadText", "a string contains a character that the database cannot store")
+        text = "a string contains a character that the database cannot store; remove it"
+        return Conflict("BadText", text)
     if isinstance(error, psycopg.errors.DiskFull):
         return Unavailable("StoreFull", "no space left for the database; free some space to resume")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):

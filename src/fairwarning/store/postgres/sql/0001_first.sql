@@ -73,7 +73,7 @@ CREATE TABLE process (id text PRIMARY KEY, until timestamptz NOT NULL);
 -- The last batch of each process, to find the outcome of a commit whose connection was lost.
 CREATE TABLE writer (process text PRIMARY KEY, batch text NOT NULL);
 
--- Other duties that one process at a time performs.
+-- Duties that only one process at a time performs.
 CREATE TABLE duty (name text COLLATE "C" PRIMARY KEY, holder text NOT NULL);
 
 -- The last position of the change feed, the last journal number and the last machine number. A
@@ -133,12 +133,12 @@ $$;
 -- Commit a batch in a single call, so that a process suspended during a commit holds no lock.
 -- Raises FW001 if an entity's version differs from the expected one; the message names the entity.
 CREATE FUNCTION commit_batch(
-    by_process text, given json, OUT base bigint, OUT next_due double precision
+    by_process text, payload json, OUT base bigint, OUT next_due double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
-    entities constant json := given -> 'entities';
-    machines constant json := given -> 'machines';
-    lines constant json := given -> 'lines';
+    entities constant json := payload -> 'entities';
+    machines constant json := payload -> 'machines';
+    lines constant json := payload -> 'lines';
     before head%ROWTYPE;
     stale text;
 BEGIN
@@ -152,7 +152,7 @@ BEGIN
         FROM (
             SELECT * FROM json_to_recordset(entities) AS w (kind text, id text, was bigint)
             UNION ALL
-            SELECT * FROM json_to_recordset(given -> 'read') AS r (kind text, id text, was bigint)
+            SELECT * FROM json_to_recordset(payload -> 'read') AS r (kind text, id text, was bigint)
         ) AS old
         LEFT JOIN entity USING (kind, id)
         WHERE coalesce(entity.version, -1) <> old.was LIMIT 1;
@@ -211,14 +211,14 @@ BEGIN
 
     INSERT INTO impact (id, holder, body)
     SELECT new.id, by_process, new.body
-    FROM json_to_recordset(given -> 'impacts') AS new (id text, body text)
+    FROM json_to_recordset(payload -> 'impacts') AS new (id text, body text)
     ON CONFLICT (id) DO UPDATE SET body = excluded.body, holder = excluded.holder;
     DELETE FROM impact
-    WHERE id IN (SELECT value FROM json_array_elements_text(given -> 'settled'));
+    WHERE id IN (SELECT value FROM json_array_elements_text(payload -> 'settled'));
     INSERT INTO note (name, value)
-    SELECT key, value FROM json_each_text(given -> 'notes')
+    SELECT key, value FROM json_each_text(payload -> 'notes')
     ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-    INSERT INTO writer (process, batch) VALUES (by_process, given ->> 'batch')
+    INSERT INTO writer (process, batch) VALUES (by_process, payload ->> 'batch')
     ON CONFLICT (process) DO UPDATE SET batch = excluded.batch;
     base := coalesce(before.position, 0);
     next_due := first_due(by_process);
