@@ -131,7 +131,9 @@ def test_programs_are_for_a_service_of_one_process(tmp_path: Path) -> None:
     """And so are faults: whoever tries is told, and what to do instead."""
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as service:
-        service.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
+        service.assert_refused(
+            ("exec", "web_0", "--", "true"), 1, "one that uses PostgreSQL does not count"
+        )
         service.assert_refused(
             ("fault", "set", "500"), 4, "faults are for a service of one process"
         )

@@ -33,7 +33,7 @@ def test_explanation(case: Case, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_explanation_from_sqlite(case: Case, tmp_path: Path) -> None:
     """An explanation does not depend on the store."""
-    store = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096)
+    store = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
     assert render(case, store) == path_of(case).read_text(encoding="utf-8")
 
 

@@ -22,7 +22,7 @@ def store_of(kind: str, folder: Path) -> Store:
     """Return a new, empty store."""
     if kind == "memory":
         return MemoryStore()
-    return SQLiteStore(folder / "fleet.db", ballast_bytes=4096)
+    return SQLiteStore(folder / "fleet.db", reserved_bytes=4096)
 
 
 @pytest.mark.spec("C4")

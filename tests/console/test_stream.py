@@ -75,7 +75,7 @@ def test_after_a_line() -> None:
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
 def test_no_line_is_lost_under_load(store: str, tmp_path: Path) -> None:
     """Two streams with different starts get all 5000 lines that are written meanwhile."""
-    sqlite = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096) if store == "sqlite" else None
+    sqlite = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096) if store == "sqlite" else None
     with ConsoleHarness(store=sqlite) as console:
         console.created("machines", name="vm")
         start = newest(console)

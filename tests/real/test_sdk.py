@@ -212,8 +212,8 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
             restarting.result(LIMIT_SECONDS)
         assert restarting.status() == "Failed"
         assert code_of(failed.value) == "OperationFailed"
-        assert "the program that is vm went away" in failed.value.message
-        again = machines.begin_restart(GROUP, "vm")  # a failed operation does not block the next
+        assert "the program of vm disconnected" in failed.value.message
+        again = machines.begin_restart(GROUP, "vm")  # it is not stuck
         service.advance(60)
         wait_for(again)
 

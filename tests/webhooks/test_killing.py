@@ -96,7 +96,7 @@ def _live(service: Killed, receiver: Receiver) -> None:
 
 
 async def _told(path: Path) -> list[int]:
-    store = SQLiteStore(path, ballast_bytes=4096)
+    store = SQLiteStore(path, reserved_bytes=4096)
     await store.open()
     try:
         lines = await store.journal(limit=1_000_000)

@@ -276,7 +276,7 @@ class Fleet:
             return
         self._timers.arm(heartbeat.due)
         self.polls.write_late(self.clock.now())
-        if heartbeat.loose:
+        if heartbeat.orphaned_impacts:
             with suppress(Unavailable):  # the next heartbeat reports them again
                 await self._resume_impacts()
 

@@ -71,7 +71,7 @@ class ChangeFollower:
             await self._read_changes(beat.position, publish)
         except Unavailable:
             return None  # the next beat brings as much
-        self._documents.fresh_until = beat.asked + self.staleness_seconds
+        self._documents.fresh_until = beat.read_at + self.staleness_seconds
         self.begun.set()
         return beat
 
