@@ -147,7 +147,9 @@ def unread(endpoint: EndpointHarness) -> Client:
     small.connect(endpoint.address("av_0"))
     client = Client(small)
     client.send(POLL * _BIG_POLLS)
-    endpoint.wait_until(lambda: any(one._paused for one in endpoint.connections))
+    endpoint.wait_until(
+        lambda: any(connection._writing_paused for connection in endpoint.connections)
+    )
     return client
 
 
