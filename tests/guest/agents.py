@@ -152,9 +152,9 @@ class AgentFolder:
 
     def journal(self) -> list[AgentJournalEntry]:
         """What stands in the journal of events that are not forgotten."""
-        from fairwarning.guest.agent.journal import _living  # noqa: PLC0415  (only looked at here)
+        from fairwarning.guest.agent.journal import _current  # noqa: PLC0415  (only looked at here)
 
-        return _living(AgentJournal(self.state)._read())
+        return _current(AgentJournal(self.state)._read())
 
     def steps(self) -> list[str]:
         """The steps of it."""

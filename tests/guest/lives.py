@@ -215,7 +215,7 @@ class Lives(RuleBasedStateMachine):
                 self.sent.add(event.id)
             case ShortenHook(event, phase, name, ends):
                 run = self.running[event, phase, name]
-                self.running[event, phase, name] = replace(run, ends=min(run.ends, ends))
+                self.running[event, phase, name] = replace(run, deadline=min(run.deadline, ends))
             case StopHook(event, phase, name):
                 assert (event, phase, name) in self.running
 
@@ -232,7 +232,7 @@ class Lives(RuleBasedStateMachine):
             assert not preparing, "recovery runs beside preparation"
         else:
             assert not self._noted("over", run.event.id)
-        assert run.ends >= self.now
+        assert run.deadline >= self.now
         self.running[key] = run
         self.begun[key] += 1
 
@@ -274,7 +274,7 @@ class Lives(RuleBasedStateMachine):
         for (name, phase, _), run in self.running.items():
             last = self.read_last[name]
             if phase is EventPhase.SCHEDULED and last.not_before and not last.started:
-                assert run.ends <= max(last.not_before - MARGIN, self.now), "IG4"
+                assert run.deadline <= max(last.not_before - MARGIN, self.now), "IG4"
 
     @invariant()
     def each_runs_once_unless_it_was_cut_off(self) -> None:

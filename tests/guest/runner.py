@@ -52,9 +52,9 @@ def arm(how: dict[str, Any]) -> None:
         defaults["every"] = how["every"]
     if "alive" in how:
         group.ALIVE_SECONDS = how["alive"]
-        agent.LOOK_SECONDS = how["look"]
+        agent.GROUP_SECONDS = how["look"]
     if "well" in how:
-        agent.WELL_SECONDS = how["well"]
+        agent.HEALTHY_SECONDS = how["well"]
         agent.READ_SECONDS = how["well"] / 4
 
 

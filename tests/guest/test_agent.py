@@ -251,7 +251,7 @@ def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
             agent.wait_until(lambda: "watching" in agent.said())
             second = run_agent_command("agent", "run", "--config", str(home.config()))
             assert second.returncode == 1
-            assert "Error: another agent keeps its journal in" in second.stderr
+            assert "Error: another agent uses the journal in" in second.stderr
             endpoint.restart("db_0")
             agent.wait_until(lambda: endpoint.approvals)
 

@@ -230,7 +230,7 @@ def test_waiting_anew() -> None:
     stage = Stage()
     talk = stage.talk()
     stage.play(talk.document())
-    talk.anew()
+    talk.set_known()
     assert stage.play(talk.wait(None)) == events.read(BUSY.body)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fairwarning.guest.agent import group as module
 from fairwarning.guest.agent.config import GroupSettings
-from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder, company
+from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, SharedFolder, create_peers
 from fairwarning.guest.agent.health import HealthServer
 from fairwarning.guest.agent.plan import GroupMembers
 from tests.fixtures.http import free_port
@@ -37,45 +37,45 @@ def folders(place: Path) -> list[SharedFolder]:
     """Three machines, each of which has looked once."""
     made = [SharedFolder(place, name) for name in NAMES]
     for one in made:
-        one.look(SHARED)
+        one.members(SHARED)
     return made
 
 
 def test_who_is_alive_and_who_is_ready(tmp_path: Path) -> None:
     """By plain names, whatever the event's spelling."""
     first, second, third = folders(tmp_path)
-    assert first.look(SHARED) == members(NAMES)
-    second.tell(SHARED)
-    third.tell(SHARED)
-    second.tell(SHARED)
-    assert first.look(SHARED) == members(NAMES, ("vm-2", "vm-3"))
-    assert third.look(event("B", *NAMES)) == members(NAMES)
+    assert first.members(SHARED) == members(NAMES)
+    second.signal_ready(SHARED)
+    third.signal_ready(SHARED)
+    second.signal_ready(SHARED)
+    assert first.members(SHARED) == members(NAMES, ("vm-2", "vm-3"))
+    assert third.members(event("B", *NAMES)) == members(NAMES)
 
 
 def test_whoever_has_been_silent_is_not_alive(tmp_path: Path) -> None:
     """What counts is the age of files against each other, so clocks may differ."""
     first, second, _ = folders(tmp_path)
-    second.tell(SHARED)
+    second.signal_ready(SHARED)
     for name, age in (("vm-2", module.ALIVE_SECONDS + 1), ("vm-3", module.ALIVE_SECONDS - 2)):
         path = tmp_path / "alive" / name
         when = path.stat().st_mtime - age
         os.utime(path, (when, when))
-    assert first.look(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
+    assert first.members(SHARED) == members(("vm-1", "vm-3"), ("vm-2",))
 
 
 def test_a_machine_that_never_came_is_not_alive(tmp_path: Path) -> None:
     """The folder need not even be there."""
     one = SharedFolder(tmp_path / "new", "vm-2")
-    assert one.look(SHARED) == members(("vm-2",))
+    assert one.members(SHARED) == members(("vm-2",))
 
 
 def test_what_is_over_is_cleared_away(tmp_path: Path) -> None:
     """Each takes its own file, the last one the folder."""
     first, second, _ = folders(tmp_path)
-    first.tell(SHARED)
-    second.tell(SHARED)
+    first.signal_ready(SHARED)
+    second.signal_ready(SHARED)
     first.forget("A")
-    assert second.look(SHARED).ready == {"vm-2"}
+    assert second.members(SHARED).ready == {"vm-2"}
     second.forget("a")
     second.forget("A")
     assert [path.name for path in tmp_path.iterdir()] == ["alive"]
@@ -87,11 +87,11 @@ def test_no_id_and_no_name_leads_out_of_the_folder(tmp_path: Path, name: str) ->
     place = tmp_path / "shared"
     odd = event(name, name, "vm-2")
     one = SharedFolder(place, name)
-    one.look(odd)
-    one.tell(odd)
-    assert name.lower() in one.look(odd).ready
+    one.members(odd)
+    one.signal_ready(odd)
+    assert name.lower() in one.members(odd).ready
     one.forget(name)
-    assert one.look(odd).ready == set()
+    assert one.members(odd).ready == set()
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
 
 
@@ -117,18 +117,18 @@ def test_peers_are_asked_over_http() -> None:
     with serving(second) as port:
         urls = {"VM-2": f"http://127.0.0.1:{port}", "vm-3": f"http://127.0.0.1:{nobody}"}
         first = HttpPeers(urls, "vm-1")
-        assert first.look(SHARED) == members(("vm-1", "vm-2"))
-        second.tell(SHARED)
-        first.tell(SHARED)
-        assert first.look(SHARED) == members(("vm-1", "vm-2"), ("vm-1", "vm-2"))
+        assert first.members(SHARED) == members(("vm-1", "vm-2"))
+        second.signal_ready(SHARED)
+        first.signal_ready(SHARED)
+        assert first.members(SHARED) == members(("vm-1", "vm-2"), ("vm-1", "vm-2"))
         second.forget("a")
         first.forget("A")
-        assert first.look(SHARED) == members(("vm-1", "vm-2"))
+        assert first.members(SHARED) == members(("vm-1", "vm-2"))
 
 
 def test_a_peer_that_is_not_listed_is_not_alive() -> None:
     """Nobody knows where it is."""
-    assert HttpPeers({}, "vm-1").look(SHARED) == members(("vm-1",))
+    assert HttpPeers({}, "vm-1").members(SHARED) == members(("vm-1",))
 
 
 @contextmanager
@@ -169,26 +169,26 @@ def strange(status: int, body: bytes) -> Iterator[str]:
 def test_who_answers_strangely_is_not_alive(status: int, body: bytes) -> None:
     """It is no agent."""
     with strange(status, body) as url:
-        assert HttpPeers({"vm-2": url}, "vm-1").look(SHARED) == members(("vm-1",))
+        assert HttpPeers({"vm-2": url}, "vm-1").members(SHARED) == members(("vm-1",))
 
 
 def test_who_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """All are asked at once."""
-    monkeypatch.setattr(module, "_ASK_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         it = HttpPeers({"vm-2": url, "vm-3": url}, "vm-1")
-        assert it.look(SHARED) == members(("vm-1",))
+        assert it.members(SHARED) == members(("vm-1",))
 
 
 def test_an_id_is_quoted() -> None:
     """It is another's text."""
     second = HttpPeers({}, "vm-2")
     odd = event("a/b?c#d \u00fc", *NAMES)
-    second.tell(odd)
+    second.signal_ready(odd)
     with serving(second) as port:
         first = HttpPeers({"vm-2": f"http://127.0.0.1:{port}/"}, "vm-1")
-        assert "vm-2" in first.look(odd).ready
+        assert "vm-2" in first.members(odd).ready
 
 
 # --- Which of them --------------------------------------------------------------------------------
@@ -203,13 +203,13 @@ def test_an_id_is_quoted() -> None:
 )
 def test_the_configuration_says_which(group: GroupSettings, kind: type[PeerDirectory]) -> None:
     """One of them."""
-    assert isinstance(company(group, "vm-1"), kind)
+    assert isinstance(create_peers(group, "vm-1"), kind)
 
 
 def test_what_a_peer_says_is_json() -> None:
     """As `look` reads it."""
     second = HttpPeers({}, "vm-2")
-    second.tell(SHARED)
+    second.signal_ready(SHARED)
     with serving(second) as port, socket.create_connection(("127.0.0.1", port)) as asking:
         asking.sendall(b"GET /ready/a HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: asking.recv(4096), b""))

@@ -49,9 +49,9 @@ def test_whether_it_is_well() -> None:
 def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is given some time at first."""
     it = Agent(AgentConfig())
-    assert it._is_well()
-    monkeypatch.setattr(module, "WELL_SECONDS", 0.0)
-    assert not it._is_well()
+    assert it._is_healthy()
+    monkeypatch.setattr(module, "HEALTHY_SECONDS", 0.0)
+    assert not it._is_healthy()
 
 
 def test_its_figures() -> None:

@@ -48,21 +48,21 @@ def here(who=b"h"):
     return there
 """
 
-Told = tuple[str, EventPhase, str, str]
+HookResult = tuple[str, EventPhase, str, str]
 
 
 class HookHarness:
     """Hooks, and a list of the ends that they told."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self._results: list[HookResult] = []
         self._changed = threading.Condition()
         self.hooks = HookRunner("vm-1", self._ended)
         self._runs = 0
 
     def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
         with self._changed:
-            self.told.append((event, phase, hook, failed))
+            self._results.append((event, phase, hook, failed))
             self._changed.notify_all()
 
     def run(
@@ -74,21 +74,21 @@ class HookHarness:
         cancelled: bool = False,
     ) -> RunHook:
         """Ask for a hook."""
-        ends = datetime.now(UTC) + timedelta(seconds=seconds)
-        run = RunHook(hook, hook.phase, event, ends, cancelled)
+        deadline = datetime.now(UTC) + timedelta(seconds=seconds)
+        run = RunHook(hook, hook.phase, event, deadline, cancelled)
         self._runs += 1
         self.hooks.run(run)
         return run
 
-    def ends(self) -> list[Told]:
+    def results(self) -> list[HookResult]:
         """The ends of all that was asked for."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.told) >= self._runs, LIMIT_SECONDS)
-            return list(self.told)
+            assert self._changed.wait_for(lambda: len(self._results) >= self._runs, LIMIT_SECONDS)
+            return list(self._results)
 
     def failure(self) -> str:
         """Why the only hook failed."""
-        ((event, phase, _, failed),) = self.ends()
+        ((event, phase, _, failed),) = self.results()
         assert (event, phase) == (EVENT.id, EventPhase.SCHEDULED)
         return failed
 
@@ -105,7 +105,7 @@ def hook_harness() -> Iterator[HookHarness]:
             if "hook" in thread.name:
                 thread.join(LIMIT_SECONDS)
                 assert not thread.is_alive(), thread.name
-    assert len(harness.ends()) == harness._runs
+    assert len(harness.results()) == harness._runs
 
 
 @contextmanager
@@ -167,7 +167,7 @@ open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
         run = harness.run(program(code), cancelled=True)
         assert harness.failure() == ""
     told = json.loads((tmp_path / "told").read_text())
-    deadline = run.ends.strftime("%Y-%m-%dT%H:%M:%SZ")
+    deadline = run.deadline.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert told["stdin"] == {
         "EventId": EVENT.id,
         "EventStatus": "Scheduled",
@@ -178,7 +178,7 @@ open({str(tmp_path / "told")!r}, "w").write(json.dumps(told))
         "Description": "Host \u00fcber all",
         "EventSource": "Platform",
         "DurationInSeconds": 9,
-        "EventPhase": "scheduled",
+        "Phase": "scheduled",
         "Machine": "vm-1",
         "Cancelled": True,
         "Deadline": deadline,
@@ -269,7 +269,7 @@ assert os.environ["FAIRWARNING_EVENT_ID"] == "a?b\\n?"
 """
     with hook_harness() as harness:
         harness.run(program(code), event=odd)
-        assert harness.ends() == [(odd.id, EventPhase.SCHEDULED, "it", "")]
+        assert harness.results() == [(odd.id, EventPhase.SCHEDULED, "it", "")]
 
 
 def test_a_flood_of_output_is_passed_over() -> None:
@@ -379,7 +379,7 @@ def test_a_program_need_not_read_its_stdin(size: int) -> None:
         harness.run(program("import os; os.close(0)"), event=large)
         harness.run(program("import sys; sys.stdin.read(5)"), event=large)
         harness.run(program("import sys; assert len(sys.stdin.read()) > " + str(size)), event=large)
-        assert {failed for *_, failed in harness.ends()} == {""}
+        assert {failed for *_, failed in harness.results()} == {""}
     assert descriptors() <= before
 
 
@@ -398,7 +398,7 @@ while True: time.sleep(1000)
         failed = harness.failure()
         took = time.monotonic() - began
     assert failed.startswith(f"{OUT_OF_TIME}: asked at")
-    assert float(failed.rpartition(" ")[2]) < run.ends.timestamp()
+    assert float(failed.rpartition(" ")[2]) < run.deadline.timestamp()
     assert 2.0 <= took < 3 + work.KILLED_SECONDS
 
 
@@ -455,7 +455,7 @@ def test_hooks_run_beside_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
         for there in all_of_them:
             there.sendall(b"g")
             there.close()
-        names = {name for _, _, name, failed in harness.ends() if not failed}
+        names = {name for _, _, name, failed in harness.results() if not failed}
     assert names == {f"hook {number}" for number in range(20)}
 
 
@@ -476,7 +476,7 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
             harness.hooks.stop(stop)
         assert gone(there)
         other.sendall(b"x")
-        assert {(name, failed) for _, _, name, failed in harness.ends()} == {
+        assert {(name, failed) for _, _, name, failed in harness.results()} == {
             ("it", STOPPED),
             ("other", ""),
         }
@@ -492,12 +492,12 @@ def test_closing_ends_all_of_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             harness.run(program(code, f"hook {number}"))
         there = [arrival(server) for _ in range(3)]
         harness.hooks.close()
-        assert [failed for *_, failed in harness.told] == [STOPPED] * 3
+        assert [failed for *_, failed in harness._results] == [STOPPED] * 3
         assert all(map(gone, there))
         for one in there:
             one.close()
         harness.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"))
-        assert [failed for *_, failed in harness.ends()] == [STOPPED] * 4
+        assert [failed for *_, failed in harness.results()] == [STOPPED] * 4
     assert not (tmp_path / "ran").exists()
 
 
@@ -510,7 +510,7 @@ def test_each_end_is_told_once() -> None:
         for number in range(6):
             harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
             harness.hooks.stop(StopHook(EVENT.id, EventPhase.SCHEDULED, f"hook {number}"))
-        names = [name for _, _, name, _ in harness.ends()]
+        names = [name for _, _, name, _ in harness.results()]
     assert sorted(names) == sorted(f"hook {number}" for number in range(12))
 
 
@@ -532,7 +532,7 @@ def test_a_listener_that_fails_does_no_harm(caplog: pytest.LogCaptureFixture) ->
     with hooks._changed:
         assert hooks._changed.wait_for(lambda: not hooks._running, LIMIT_SECONDS)
     hooks.close()
-    assert "nobody took note" in caplog.text
+    assert "reporting the end of hook" in caplog.text
 
 
 @pytest.mark.parametrize("after", range(4))
@@ -563,7 +563,7 @@ def test_what_a_hook_said_is_logged_when_it_fails(caplog: pytest.LogCaptureFixtu
         harness.run(program("print('ERROR forged\\n\\x1b[2Jtwo'); raise SystemExit(1)"))
         assert harness.failure() == "exit code 1: [2Jtwo"
     begun, ended = (record.getMessage() for record in caplog.records)
-    assert begun.startswith(f"hook it (event {EVENT.id}, scheduled) begins, has until 2")
+    assert begun.startswith(f"hook it (event {EVENT.id}, scheduled) starts, deadline 2")
     assert ended.endswith(" s: exit code 1: [2Jtwo\n  | ERROR forged\n  | [2Jtwo")
 
 
@@ -639,7 +639,7 @@ def test_a_request_is_told_of_the_event(monkeypatch: pytest.MonkeyPatch, status:
     assert path == "/hook?key=1"
     assert headers["Content-Type"] == "application/json"
     assert headers["Fairwarning-Event"] == EVENT.id
-    assert json.loads(body) == work.told(run, "vm-1")
+    assert json.loads(body) == work.describe(run, "vm-1")
 
 
 def test_a_request_is_sent_again_while_trouble_may_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -671,10 +671,10 @@ def test_a_request_is_sent_again_when_there_is_no_answer(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("status", "headers", "failed"),
     [
-        (302, {"Location": "/elsewhere"}, "the answer was 302 Found"),
-        (308, {"Location": "/elsewhere"}, "the answer was 308 Permanent Redirect"),
-        (400, {}, "the answer was 400 Bad Request"),
-        (404, {}, "the answer was 404 Not Found"),
+        (302, {"Location": "/elsewhere"}, "the response was 302 Found"),
+        (308, {"Location": "/elsewhere"}, "the response was 308 Permanent Redirect"),
+        (400, {}, "the response was 400 Bad Request"),
+        (404, {}, "the response was 404 Not Found"),
     ],
 )
 def test_a_request_that_is_refused_fails(status: int, headers: dict[str, str], failed: str) -> None:
@@ -692,14 +692,14 @@ def test_a_url_that_is_none_fails_at_once(url: str) -> None:
     """There is nobody to ask."""
     with hook_harness() as harness:
         harness.run(posting(url))
-        assert harness.failure().startswith("the URL cannot be used: ")
+        assert harness.failure().startswith("the URL is invalid: ")
 
 
 def test_a_server_must_prove_who_it_is() -> None:
     """With https, something that speaks no TLS is no server, and is asked again until the end."""
     with serving((200, {})) as server, hook_harness() as harness:
         harness.run(posting(server.url.replace("http:", "https:")), seconds=1.5)
-        assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no answer: ")
+        assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
         assert server.asked == []
 
 
@@ -709,10 +709,10 @@ def test_a_request_has_a_deadline() -> None:
         began = time.monotonic()
         harness.run(posting(silent.url), seconds=1)
         harness.run(posting(broken.url), seconds=1)
-        failures = {failed for *_, failed in harness.ends()}
+        failures = {failed for *_, failed in harness.results()}
         assert failures == {
             OUT_OF_TIME,
-            f"{OUT_OF_TIME}: the answer was 500 Internal Server Error",
+            f"{OUT_OF_TIME}: the response was 500 Internal Server Error",
         }
         assert time.monotonic() - began < 1 + SOON_SECONDS
 
@@ -773,7 +773,7 @@ def test_a_function_is_told_of_the_event() -> None:
     with hook_harness() as harness:
         run = harness.run(calling("note"), cancelled=True)
         assert harness.failure() == ""
-    assert CALLS == [(EVENT, EventPhase.SCHEDULED, run.ends, True)]
+    assert CALLS == [(EVENT, EventPhase.SCHEDULED, run.deadline, True)]
 
 
 @pytest.mark.parametrize(
@@ -781,7 +781,7 @@ def test_a_function_is_told_of_the_event() -> None:
     [
         (calling("fail"), "raised an error: KeyError: 'two\\nlines'"),
         (calling("leave"), "raised an error: SystemExit: bye"),
-        (calling("asynchronous"), "did nothing: it is asynchronous"),
+        (calling("asynchronous"), "is an async function"),
         (calling("missing"), "raised an error: AttributeError: module"),
         (calling("it", "no.such.module"), "raised an error: ModuleNotFoundError: No module named"),
     ],

@@ -196,7 +196,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     """The agent says so before anything runs."""
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(Unavailable, match="cannot keep its journal"):
+        with pytest.raises(Unavailable, match="cannot open its journal"):
             AgentJournal(tmp_path / "state").open()
     finally:
         tmp_path.chmod(0o700)
@@ -216,11 +216,11 @@ ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from fairwarning.core.errors import Unavailable
-from fairwarning.guest.agent.journal import Journal
+from fairwarning.guest.agent.journal import AgentJournal
 from tests.guest.test_journal import SEEN, BEGUN, FAILED, held
 folder = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-it = Journal(folder)
+it = AgentJournal(folder)
 it.open()
 it.write(SEEN)
 size = (folder / "journal").stat().st_size

@@ -17,10 +17,10 @@ from fairwarning.guest.agent import cluster as cluster_module
 from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.cluster import CORDONED, EVENT_ID, NODE_NAME, TAINT
 from fairwarning.guest.agent.config import GroupSettings, HookKind, HookSettings, parse
-from fairwarning.guest.agent.group import company
+from fairwarning.guest.agent.group import create_peers
 from fairwarning.guest.agent.kubernetes import KubernetesNodes
 from fairwarning.guest.agent.plan import GroupMembers, RunHook
-from fairwarning.guest.agent.work import work
+from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, EventStatus, EventType
 from fairwarning.guest.watch import EventPhase
@@ -141,7 +141,7 @@ def test_what_remains_at_the_deadline_is_told(cluster: Double) -> None:
         drain(cluster, 20)
     assert "2 pods" in raised.value.message
     assert "default/held (it would violate the pod's disruption budget)" in raised.value.message
-    assert "default/slow (is ending)" in raised.value.message
+    assert "default/slow (terminating)" in raised.value.message
     assert "\n" not in raised.value.message
     assert 19 <= cluster.clock.monotonic() < 20
     assert state(cluster) == DRAINED
@@ -218,7 +218,7 @@ def test_an_api_that_is_away_is_waited_for(cluster: Double) -> None:
 def test_an_api_that_stays_away_is_given_up_at_the_deadline(cluster: Double, seconds: int) -> None:
     """A moment before it, so that the reason is heard."""
     cluster.away = True
-    with pytest.raises(Unavailable, match="the time is up"):
+    with pytest.raises(Unavailable, match="the deadline has passed"):
         drain(cluster, seconds)
     assert seconds - 1 <= cluster.clock.monotonic() <= seconds
 
@@ -523,10 +523,10 @@ def test_a_node_that_is_not_found_is_told(cluster: Double, monkeypatch: pytest.M
     with pytest.raises(NotFound, match="'node-9'"):
         drain(cluster)
     monkeypatch.delenv("NODE_NAME")
-    with pytest.raises(NotFound, match=r"'vm-9' is no node of the cluster: set NODE_NAME"):
+    with pytest.raises(NotFound, match=r"'vm-9' is not a node of the cluster: set NODE_NAME"):
         drain(cluster, event=replace(EVENT, resources=("vm-9",)))
     cluster.node("node-2", "x://cloud-2/vm-1")
-    with pytest.raises(NotFound, match=r"fits node-1, node-2: set NODE_NAME"):
+    with pytest.raises(NotFound, match=r"matches several nodes \(node-1, node-2\): set NODE_NAME"):
         drain(cluster)
     assert not [call for call in cluster.calls if not call.startswith("GET")]
 
@@ -560,12 +560,16 @@ def test_the_agent_can_call_them(cluster: Double) -> None:
     )
     cluster.pod("a", app="a")
     cluster.budgets["a"] = 0
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
-    assert one.do() == "raised an error"
-    assert "default/a" in one.said().splitlines()[-1]
+    work = create_work(
+        RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0
+    )
+    assert work.run() == "raised an error"
+    assert "default/a" in work.output().splitlines()[-1]
     cluster.budgets["a"] = 1
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
-    assert one.do() == ""
+    work = create_work(
+        RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0
+    )
+    assert work.run() == ""
 
 
 # --- The manifest ---------------------------------------------------------------------------------
@@ -591,8 +595,8 @@ def test_the_manifest_gives_the_rights_that_are_used_and_no_others(
     """What the API was asked for is what the roles allow."""
     pair.pod("a")
     with nodes() as one:
-        one.tell(SHARED)
-        one.look(SHARED)
+        one.signal_ready(SHARED)
+        one.members(SHARED)
     drain(pair)
     monkeypatch.delenv("NODE_NAME")
     uncordon(pair)
@@ -646,7 +650,7 @@ def pair(cluster: Double) -> Double:
 @contextmanager
 def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
     """How an agent finds them."""
-    it = company(GroupSettings(kubernetes=True), name)
+    it = create_peers(GroupSettings(kubernetes=True), name)
     assert isinstance(it, KubernetesNodes)
     try:
         yield it
@@ -663,25 +667,25 @@ def test_machines_see_each_others_readiness_on_their_nodes(
 ) -> None:
     """Telling makes no call by itself, and each says it once."""
     with nodes() as one, nodes("vm-2") as two:
-        one.tell(SHARED)
+        one.signal_ready(SHARED)
         assert pair.calls == []
-        assert one.look(SHARED) == GroupMembers(frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"}))
+        assert one.members(SHARED) == GroupMembers(frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"}))
         monkeypatch.setenv("NODE_NAME", "node-2")
-        assert two.look(SHARED).ready == {"vm-1"}
-        two.tell(SHARED)
-        assert two.look(SHARED).ready == {"vm-1", "vm-2"}
-        two.look(SHARED)
+        assert two.members(SHARED).ready == {"vm-1"}
+        two.signal_ready(SHARED)
+        assert two.members(SHARED).ready == {"vm-1", "vm-2"}
+        two.members(SHARED)
         assert state(pair, "node-2")[2] == {READY: ID}
         assert len([call for call in pair.calls if call.startswith("PATCH")]) == 2
-        assert one.look(replace(SHARED, id=OTHER.id)).ready == set()
+        assert one.members(replace(SHARED, id=OTHER.id)).ready == set()
 
 
 @pytest.mark.spec("G5")
 def test_what_is_over_is_forgotten(pair: Double) -> None:
     """Also what an earlier agent told, and others' marks stay."""
     with nodes() as one:
-        one.tell(SHARED)
-        one.look(SHARED)
+        one.signal_ready(SHARED)
+        one.members(SHARED)
     drain(pair)
     with nodes() as one:
         one.forget(ID.lower())
@@ -692,18 +696,18 @@ def test_what_is_over_is_forgotten(pair: Double) -> None:
 def test_a_kubelet_that_is_silent_is_not_alive(pair: Double) -> None:
     """By our own clock, from the last change that we saw; a node says so as well."""
     with nodes() as one:
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert one.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
         pair.lease("node-2", "2030-01-01T00:00:10.000000Z")
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert one.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert one.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert one.members(SHARED).alive == {"vm-1"}
         pair.lease("node-2", "2030-01-01T00:00:20.000000Z")
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert one.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.nodes["node-2"]["status"]["conditions"][0]["status"] = "Unknown"
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert one.members(SHARED).alive == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
@@ -712,27 +716,27 @@ def test_a_machine_that_is_no_node_is_not_alive_until_it_is(pair: Double) -> Non
     del pair.nodes["node-2"], pair.leases["node-2"]
     with nodes() as one:
         for _ in range(5):
-            assert one.look(SHARED).alive == {"vm-1"}
+            assert one.members(SHARED).alive == {"vm-1"}
         assert pair.calls.count("GET /api/v1/nodes") == 1
         pair.node("node-3", "x://cloud/vm-2")
         pair.clock.sleep(30)
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert one.members(SHARED).alive == {"vm-1", "vm-2"}
         del pair.nodes["node-3"]
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert one.members(SHARED).alive == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
 def test_trouble_with_the_api_is_an_error_of_the_system(pair: Double) -> None:
     """The agent looks again; what was told is not lost."""
     with nodes() as one:
-        one.tell(SHARED)
+        one.signal_ready(SHARED)
         pair.failing = [failure(503, "not now")]
         with pytest.raises(OSError, match="not now"):
-            one.look(SHARED)
+            one.members(SHARED)
         pair.failing = [failure(403, "nodes is forbidden")]
         with pytest.raises(OSError, match="forbidden"):
-            one.look(SHARED)
-        assert one.look(SHARED).ready == {"vm-1"}
+            one.members(SHARED)
+        assert one.members(SHARED).ready == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
@@ -743,6 +747,6 @@ def test_a_machine_that_finds_no_node_for_itself_says_so(
     monkeypatch.delenv("NODE_NAME")
     del pair.nodes["node-1"]
     with nodes() as one:
-        one.tell(SHARED)
+        one.signal_ready(SHARED)
         with pytest.raises(OSError, match="'vm-1'"):
-            one.look(SHARED)
+            one.members(SHARED)

@@ -252,9 +252,9 @@ def test_what_was_prepared_is_recovered_also_when_the_event_names_us_no_longer()
 # --- Time -----------------------------------------------------------------------------------------
 
 
-def ends(actions: list[Action]) -> list[timedelta]:
+def time_limits(actions: list[Action]) -> list[timedelta]:
     """How long the hooks that begin have."""
-    return [one.ends - NOW for one in actions if isinstance(one, RunHook)]
+    return [one.deadline - NOW for one in actions if isinstance(one, RunHook)]
 
 
 @pytest.mark.spec("G4")
@@ -262,12 +262,12 @@ def test_a_hook_ends_before_the_event_may_begin() -> None:
     """IG4: its own time, or what the notice leaves less a margin."""
     short = hook("short", timeout=timedelta(seconds=7))
     long = hook("long", timeout=timedelta(hours=1))
-    assert ends(plan(short, long).read(document(event()), NOW)) == [
+    assert time_limits(plan(short, long).read(document(event()), NOW)) == [
         timedelta(seconds=7),
         NOTICE - MARGIN,
     ]
-    assert ends(plan(long).read(document(event(notice=None)), NOW)) == [timedelta(hours=1)]
-    assert ends(plan(long).read(document(event(notice=timedelta(seconds=2))), NOW)) == [
+    assert time_limits(plan(long).read(document(event(notice=None)), NOW)) == [timedelta(hours=1)]
+    assert time_limits(plan(long).read(document(event(notice=timedelta(seconds=2))), NOW)) == [
         timedelta(0)
     ]
 
@@ -498,7 +498,7 @@ def test_a_start_after_the_event_has_begun() -> None:
     after = restored(SEEN, BEGUN).resume(document(event(started=True)), NOW)
     assert runs(after) == ["flush"]
     assert AgentJournalEntry(
-        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
+        "done", "A", EventPhase.SCHEDULED, "drain", "was interrupted"
     ) in entries(after)
     assert sends(after) == []
 
@@ -523,7 +523,7 @@ def test_a_hook_that_the_configuration_has_no_longer() -> None:
     after = it.resume(document(event()), NOW)
     assert runs(after) == []
     assert AgentJournalEntry(
-        "done", "A", EventPhase.SCHEDULED, "drain", "it was cut off"
+        "done", "A", EventPhase.SCHEDULED, "drain", "was interrupted"
     ) in entries(after)
 
 

@@ -38,7 +38,7 @@ def query(ask: HttpRequest) -> Mapping[str, str]:
 def informed(answer: HttpResponse = BUSY, now: float = 0.0, **settings: float) -> PollState:
     """A session that was given this answer."""
     one = PollState(**settings)  # type: ignore[arg-type]
-    assert one.learned(one.ask(now), answer, now)
+    assert one.handle_response(one.request(now), answer, now)
     return one
 
 
@@ -47,7 +47,7 @@ def informed(answer: HttpResponse = BUSY, now: float = 0.0, **settings: float) -
 
 def test_the_first_request() -> None:
     """It has the header and a version, knows no tag, and may take two minutes."""
-    ask = PollState().ask(0)
+    ask = PollState().request(0)
     assert (ask.method, ask.path.partition("?")[0]) == ("GET", "/metadata/scheduledevents")
     assert query(ask) == {"api-version": "2020-07-01"}
     assert ask.headers == {"Metadata": "true"}
@@ -57,7 +57,7 @@ def test_the_first_request() -> None:
 
 def test_later_requests_know_what_they_have() -> None:
     """They send the tag of the document, and need not be answered as slowly."""
-    ask = informed().ask(1)
+    ask = informed().request(1)
     assert ask.headers["If-None-Match"] == '"7"'
     assert ask.seconds <= 15
 
@@ -65,14 +65,14 @@ def test_later_requests_know_what_they_have() -> None:
 def test_without_a_tag_there_is_no_condition() -> None:
     """Such an endpoint is simply asked, and never to hold a request."""
     one = informed(HttpResponse(200, {}, body(OLDEST)))
-    ask = one.ask(1, held=30)
+    ask = one.request(1, wait=30)
     assert "If-None-Match" not in ask.headers
     assert "wait" not in query(ask)
 
 
 def test_another_version() -> None:
     """The caller may ask for any."""
-    assert query(PollState(version="2017-03-01").ask(0)) == {"api-version": "2017-03-01"}
+    assert query(PollState(version="2017-03-01").request(0)) == {"api-version": "2017-03-01"}
 
 
 def test_once_a_second() -> None:
@@ -81,14 +81,14 @@ def test_once_a_second() -> None:
     assert one.pause(0) == 1
     assert one.pause(0.75) == 0.25
     assert one.pause(1) == 0
-    assert one.learned(one.ask(1), SAME, 1.5)
+    assert one.handle_response(one.request(1), SAME, 1.5)
     assert one.pause(1.5) == 0.5
 
 
 def test_a_day_of_silence() -> None:
     """The feature was switched off meanwhile and the counter began anew: the tag means nothing."""
-    assert "If-None-Match" in informed().ask(DAY - 3600).headers
-    assert "If-None-Match" not in informed().ask(DAY + 1).headers
+    assert "If-None-Match" in informed().request(DAY - 3600).headers
+    assert "If-None-Match" not in informed().request(DAY + 1).headers
 
 
 # --- Requests that are held -----------------------------------------------------------------------
@@ -99,58 +99,58 @@ def test_a_day_of_silence() -> None:
 )
 def test_how_long_a_request_may_be_held(held: float, wait: str | None) -> None:
     """Whole seconds, at most thirty; its answer may take so much longer."""
-    ask = informed().ask(1, held)
+    ask = informed().request(1, held)
     assert query(ask).get("wait") == wait
-    assert ask.seconds - informed().ask(1).seconds >= float(wait or 0)
+    assert ask.seconds - informed().request(1).seconds >= float(wait or 0)
 
 
 def test_the_first_request_is_never_held() -> None:
     """There must be something to compare with."""
-    assert "wait" not in query(PollState().ask(0, held=30))
+    assert "wait" not in query(PollState().request(0, wait=30))
 
 
 def test_an_endpoint_that_holds_requests() -> None:
     """Once one was answered late, the next may follow at once: nobody is asked too often."""
     one = informed()
-    assert one.learned(one.ask(1, held=30), SAME, 31)
+    assert one.handle_response(one.request(1, wait=30), SAME, 31)
     assert one.pause(31) == 0
-    assert query(one.ask(31, held=30))["wait"] == "30"
-    assert one.learned(one.ask(31, held=30), IDLE, 40)
+    assert query(one.request(31, wait=30))["wait"] == "30"
+    assert one.handle_response(one.request(31, wait=30), IDLE, 40)
     assert one.pause(40) == 0
 
 
 def test_clocks_do_not_agree_to_the_millisecond() -> None:
     """A request that was held for a second may be back a trifle sooner by our clock."""
     one = informed()
-    assert one.learned(one.ask(1, held=1), SAME, 1.9995)
-    assert query(one.ask(3, held=30))["wait"] == "30"
+    assert one.handle_response(one.request(1, wait=1), SAME, 1.9995)
+    assert query(one.request(3, wait=30))["wait"] == "30"
 
 
 def test_an_endpoint_that_does_not_look_at_the_parameter() -> None:
     """It answers at once that nothing is new; so it is polled, and not asked to hold again."""
     one = informed()
-    assert one.learned(one.ask(1, held=30), SAME, 1.02)
+    assert one.handle_response(one.request(1, wait=30), SAME, 1.02)
     assert one.pause(1.02) == pytest.approx(0.98)
-    assert "wait" not in query(one.ask(2, held=30))
+    assert "wait" not in query(one.request(2, wait=30))
 
 
 def test_an_endpoint_that_refuses_the_parameter() -> None:
     """It is polled without it, and nothing that was known is lost."""
     one = informed()
-    assert not one.learned(one.ask(1, held=30), refusal(400, "what is wait?"), 1.02)
+    assert not one.handle_response(one.request(1, wait=30), refusal(400, "what is wait?"), 1.02)
     assert one.pause(1.02) == pytest.approx(0.98)
-    ask = one.ask(2, held=30)
+    ask = one.request(2, wait=30)
     assert "wait" not in query(ask)
     assert ask.headers["If-None-Match"] == '"7"'
     assert one.document == events.read(BUSY.body)
-    assert one.learned(ask, SAME, 2.02)
+    assert one.handle_response(ask, SAME, 2.02)
 
 
 def test_an_endpoint_that_does_not_look_at_the_condition() -> None:
     """It sends the same document at once, each time; it must not be asked without a pause."""
     one = informed()
     for second in range(1, 5):
-        assert one.learned(one.ask(second, held=30), BUSY, second + 0.02)
+        assert one.handle_response(one.request(second, wait=30), BUSY, second + 0.02)
         assert one.pause(second + 0.02) == pytest.approx(0.98)
 
 
@@ -165,7 +165,7 @@ def test_an_endpoint_that_has_news_every_time() -> None:
         news = HttpResponse(
             200, {"etag": f'"{incarnation}"'}, body(OLDEST, incarnation=incarnation)
         )
-        assert one.learned(one.ask(now, held=30), news, now + 0.02)
+        assert one.handle_response(one.request(now, wait=30), news, now + 0.02)
         now += 0.02
     assert asked_at[-1] - asked_at[0] >= len(asked_at) - 3
 
@@ -179,7 +179,7 @@ def test_what_passes(status: int) -> None:
     one = informed()
     now, pauses = 1.0, []
     for _ in range(12):
-        assert not one.learned(one.ask(now), refusal(status), now)
+        assert not one.handle_response(one.request(now), refusal(status), now)
         pauses.append(one.pause(now))
         now += pauses[-1]
     assert pauses[:5] == [1, 2, 4, 8, 16]
@@ -190,9 +190,9 @@ def test_what_passes(status: int) -> None:
 def test_no_answer_is_trouble_as_well() -> None:
     """A broken connection and an answer that never came are borne in the same way."""
     one = informed()
-    one.ask(1)
+    one.request(1)
     one.failed("reset", 1)
-    one.ask(2)
+    one.request(2)
     one.failed("timed out", 12)
     assert one.pause(12) == 2
     assert one.document == events.read(BUSY.body)
@@ -203,11 +203,11 @@ def test_after_trouble_all_is_as_before(good: HttpResponse) -> None:
     """One answer, and the next trouble is the first again."""
     one = informed()
     for second in range(5):
-        one.ask(second)
+        one.request(second)
         one.failed("reset", second)
-    assert one.learned(one.ask(100), good, 100)
+    assert one.handle_response(one.request(100), good, 100)
     assert one.pause(100) == 1
-    one.ask(101)
+    one.request(101)
     one.failed("reset", 101)
     assert one.pause(101) == 1
 
@@ -216,10 +216,10 @@ def test_an_empty_answer_ends_trouble_too() -> None:
     """On an idle machine it is all that Azure says."""
     one = informed(IDLE)
     for second in range(5):
-        one.ask(second)
+        one.request(second)
         one.failed("reset", second)
-    assert one.learned(one.ask(100), EMPTY, 100)
-    one.ask(101)
+    assert one.handle_response(one.request(100), EMPTY, 100)
+    one.request(101)
     one.failed("reset", 101)
     assert one.pause(101) == 1
 
@@ -231,7 +231,7 @@ def test_an_empty_answer_ends_trouble_too() -> None:
 def test_the_endpoint_says_when_to_come_again(text: str, pause: float) -> None:
     """That is heeded, within reason; never sooner than we would by ourselves."""
     one = PollState()
-    assert not one.learned(one.ask(0), refusal(429, retry_after=text), 0)
+    assert not one.handle_response(one.request(0), refusal(429, retry_after=text), 0)
     assert one.pause(0) == pause
 
 
@@ -240,7 +240,7 @@ def test_what_does_not_pass(status: int) -> None:
     """Asking again would not help: the caller is told, with the endpoint's own words."""
     one = informed()
     with pytest.raises(Refused, match=f"{status}.*a bad request"):
-        one.learned(one.ask(1), refusal(status, "a bad request"), 1)
+        one.handle_response(one.request(1), refusal(status, "a bad request"), 1)
     assert one.document == events.read(BUSY.body)
 
 
@@ -251,7 +251,7 @@ def test_a_refusal_in_any_words(sent: bytes) -> None:
     """What cannot be read is left out."""
     one = PollState()
     with pytest.raises(Refused, match=r"400$"):
-        one.learned(one.ask(0), HttpResponse(400, {}, sent), 0)
+        one.handle_response(one.request(0), HttpResponse(400, {}, sent), 0)
 
 
 def test_empty_answers_of_an_idle_machine() -> None:
@@ -261,7 +261,7 @@ def test_empty_answers_of_an_idle_machine() -> None:
         informed(HttpResponse(200, {"content-length": "3"}, b" \r\n")),
         informed(IDLE),
     ):
-        assert one.learned(one.ask(1), EMPTY, 1)
+        assert one.handle_response(one.request(1), EMPTY, 1)
         assert one.document is not None
         assert one.document.events == ()
     assert informed(EMPTY).document == Document()
@@ -270,23 +270,23 @@ def test_empty_answers_of_an_idle_machine() -> None:
 def test_half_an_answer_is_not_an_empty_one() -> None:
     """Its head was cut off before it told of a length: nobody said that nothing is planned."""
     one = PollState()
-    assert not one.learned(one.ask(0), HttpResponse(200, {}, b""), 0)
+    assert not one.handle_response(one.request(0), HttpResponse(200, {}, b""), 0)
     assert one.document is None
 
 
 def test_empty_answers_while_something_is_planned() -> None:
     """They take nothing away."""
     one = informed()
-    assert not one.learned(one.ask(1), EMPTY, 1)
+    assert not one.handle_response(one.request(1), EMPTY, 1)
     assert one.document == events.read(BUSY.body)
-    assert one.learned(one.ask(2), IDLE, 2)
+    assert one.handle_response(one.request(2), IDLE, 2)
     assert one.document == Document(1)
 
 
 def test_not_modified_before_there_was_anything() -> None:
     """It was no answer to what was asked, and there is still no document."""
     one = PollState()
-    assert not one.learned(one.ask(0), SAME, 0)
+    assert not one.handle_response(one.request(0), SAME, 0)
     assert one.document is None
     assert one.pause(0) >= 1
 
@@ -294,12 +294,12 @@ def test_not_modified_before_there_was_anything() -> None:
 def test_when_patience_ends() -> None:
     """What went wrong last is told."""
     one = PollState()
-    assert "nobody answered" in str(one.unreachable())
-    one.learned(one.ask(0), refusal(503, "on holiday"), 0)
-    assert isinstance(one.unreachable(), Unavailable)
-    assert "503 (on holiday)" in str(one.unreachable())
+    assert "there was no response" in str(one.unavailable_error())
+    one.handle_response(one.request(0), refusal(503, "on holiday"), 0)
+    assert isinstance(one.unavailable_error(), Unavailable)
+    assert "503 (on holiday)" in str(one.unavailable_error())
     one.failed("connection reset", 1)
-    assert "connection reset" in str(one.unreachable())
+    assert "connection reset" in str(one.unavailable_error())
 
 
 HEADERS = st.dictionaries(st.sampled_from(["etag", "retry-after", "x"]), st.text(max_size=9))
@@ -318,12 +318,16 @@ def test_whatever_happens_events_stay_known(steps: list[tuple[HttpResponse | Non
     known = events.read(BUSY.body)
     for answer, passed in steps:
         now += one.pause(now)
-        ask = one.ask(now, held=30)
+        ask = one.request(now, wait=30)
         now += passed
         try:
             if answer is None:
                 one.failed("reset", now)
-            elif one.learned(ask, answer, now) and answer.status == 200 and answer.body.strip():
+            elif (
+                one.handle_response(ask, answer, now)
+                and answer.status == 200
+                and answer.body.strip()
+            ):
                 known = events.read(answer.body)
         except Refused:
             pass
@@ -336,7 +340,7 @@ def test_only_a_document_is_a_document(answer: HttpResponse) -> None:
     """Before the first, garbage is not taken for "nothing is planned"."""
     one = PollState()
     try:
-        learned = one.learned(one.ask(0), answer, 0)
+        learned = one.handle_response(one.request(0), answer, 0)
     except Refused:
         learned = False
     assert learned == (one.document is not None)
@@ -349,7 +353,7 @@ def test_only_a_document_is_a_document(answer: HttpResponse) -> None:
 
 def test_an_approval() -> None:
     """One request for all events; no counter, which Azure has long stopped asking for."""
-    ask = session.approval(["A", "B"], "2019-08-01")
+    ask = session.approval_request(["A", "B"], "2019-08-01")
     assert (ask.method, ask.headers["Metadata"]) == ("POST", "true")
     assert query(ask) == {"api-version": "2019-08-01"}
     assert json.loads(ask.body) == {"StartRequests": [{"EventId": "A"}, {"EventId": "B"}]}
@@ -358,7 +362,7 @@ def test_an_approval() -> None:
 @pytest.mark.spec("G3")
 def test_the_request_for_the_own_name() -> None:
     """Instance metadata has versions of its own, and gives a leaf as text only."""
-    ask = session.own_name()
+    ask = session.name_request()
     assert ask.path.partition("?")[0] == "/metadata/instance/compute/name"
     assert query(ask) == {"api-version": "2021-02-01", "format": "text"}
     assert ask.headers == {"Metadata": "true"}
@@ -367,7 +371,7 @@ def test_the_request_for_the_own_name() -> None:
 def test_unreadable_answers_are_told() -> None:
     """With what was sent, so that somebody can see what it is."""
     one = informed()
-    assert not one.learned(one.ask(1), HttpResponse(200, {}, b"<html>login"), 1)
-    assert "<html>login" in str(one.unreachable())
+    assert not one.handle_response(one.request(1), HttpResponse(200, {}, b"<html>login"), 1)
+    assert "<html>login" in str(one.unavailable_error())
     with pytest.raises(Unreadable):
         events.read(b"<html>login")

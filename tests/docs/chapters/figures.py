@@ -73,4 +73,4 @@ def _row(one: Metric) -> list[str]:
 
 def _agent() -> list[str]:
     """What the agent counts, and what it measures."""
-    return sorted({*agent.FIGURES, "seconds_since_reading"})
+    return sorted({*agent.METRICS, "seconds_since_reading"})
