@@ -1,4 +1,4 @@
-"""The agent's configuration: every key, and every mistake with its place."""
+"""The agent's configuration: every key, and every error with its place."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -55,7 +55,7 @@ COMMAND = HOOK + 'command = ["true"]\n'
 
 @pytest.mark.spec("G4")
 def test_every_key() -> None:
-    """What is written is what is meant."""
+    """Every key sets its field."""
     assert parse(ALL) == AgentConfig(
         hooks=(
             HookSettings(
@@ -84,8 +84,8 @@ def test_every_key() -> None:
     )
 
 
-def test_nothing_is_a_configuration() -> None:
-    """Defaults that do no harm."""
+def test_an_empty_configuration() -> None:
+    """The defaults are safe."""
     config = parse("")
     assert config == AgentConfig()
     assert config.state == system.state_folder()
@@ -95,7 +95,7 @@ def test_nothing_is_a_configuration() -> None:
 
 @pytest.mark.spec("G5")
 def test_a_policy_for_each_type() -> None:
-    """And `default` for the rest, which else is approved when its hooks are done."""
+    """`default` applies to the other types; without it, "when done" does."""
     text = '[approve]\nFreeze = "at once"\nPreempt = "never"\ndefault = "user events only"\n'
     config = parse(text)
     assert config.approves(event(type=EventType.FREEZE)) is ApprovalPolicy.AT_ONCE
@@ -118,12 +118,12 @@ def test_a_policy_for_each_type() -> None:
 )
 @pytest.mark.spec("G5")
 def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
-    """One of three."""
+    """There are three kinds."""
     assert parse(text).group == group
 
 
-def test_hooks_are_found_by_their_names() -> None:
-    """Or not."""
+def test_hooks_by_name() -> None:
+    """An unknown name gives None."""
     config = parse(ALL)
     assert config.hook("back") == config.hooks[2]
     assert config.hook("none") is None
@@ -189,8 +189,8 @@ def test_hooks_are_found_by_their_names() -> None:
         (COMMAND + "timeout = 1", "hook 1", "unknown key 'timeout'"),
     ],
 )
-def test_every_mistake_is_refused_with_its_place(text: str, place: str, says: str) -> None:
-    """And with what is allowed there."""
+def test_every_error_has_its_place(text: str, place: str, says: str) -> None:
+    """The text also lists what is allowed."""
     with pytest.raises(Refused) as refused:
         parse(text)
     message = refused.value.message
@@ -201,14 +201,14 @@ def test_every_mistake_is_refused_with_its_place(text: str, place: str, says: st
 
 
 @pytest.mark.parametrize("seconds", ["1e-9", "0.0000001"])
-def test_no_time_at_all_is_no_time(seconds: str) -> None:
-    """A number that rounds to nothing is refused as nothing is."""
+def test_a_time_that_rounds_to_zero(seconds: str) -> None:
+    """It is refused like zero."""
     with pytest.raises(Refused, match="more than 0"):
         parse(COMMAND + f"timeout_seconds = {seconds}")
 
 
-def test_a_file_is_read_and_named(tmp_path: Path) -> None:
-    """Also in what is said about its mistakes."""
+def test_reading_a_file(tmp_path: Path) -> None:
+    """Errors contain the file's name."""
     path = tmp_path / "mine.toml"
     path.write_text('name = "vm-1"', "utf-8")
     assert read(path) == AgentConfig(name="vm-1")
@@ -218,8 +218,8 @@ def test_a_file_is_read_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
-    """It is missing, or it is no text."""
+def test_an_unreadable_file(tmp_path: Path, content: bytes | None) -> None:
+    """It is missing, or is not UTF-8."""
     path = tmp_path / "mine.toml"
     if content is not None:
         path.write_bytes(content)

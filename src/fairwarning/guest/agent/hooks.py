@@ -76,7 +76,7 @@ class HookRunner:
                     running.stop()
 
     def shorten(self, shorten: ShortenHook) -> None:
-        """Move a hook's deadline forward; never later."""
+        """Make the deadline of a hook earlier; never later."""
         deadline = time.monotonic() + (shorten.deadline - self._now()).total_seconds()
         with self._changed:
             for running in self._running:
@@ -84,7 +84,7 @@ class HookRunner:
                     running.shorten(deadline)
 
     def close(self) -> None:
-        """Stop all hooks, refuse new ones, and wait briefly until they have ended."""
+        """Stop all hooks, including later ones, and wait briefly until they have ended."""
         with self._changed:
             self._closed = True
             for running in self._running:

@@ -49,7 +49,7 @@ class RunHook:
 
 @dataclass(frozen=True, slots=True)
 class ShortenHook:
-    """Move the deadline of a running hook forward."""
+    """Make the deadline of a running hook earlier."""
 
     event: str
     phase: EventPhase
