@@ -1,4 +1,4 @@
-"""Templates, and expressions in them, as somebody hostile might write them."""
+"""Hostile templates and template expressions."""
 
 from typing import Any
 

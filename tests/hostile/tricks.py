@@ -1,4 +1,4 @@
-"""Ways to ask in another's name. Each is written for the tenant it names; all must be in vain."""
+"""Ways to impersonate another machine. Each targets the tenant it names; all must fail."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -52,13 +52,13 @@ READS: Mapping[str, Trick] = {
     "headers-event": lambda other: _labelled(other.event),
     "query-name": lambda other: _asked(other.machine),
     "query-event": lambda other: _asked(other.event),
-    **{f"forwarded-{one}": _forwarded(one) for one in _FORWARDING},
+    **{f"forwarded-{name}": _forwarded(name) for name in _FORWARDING},
 }
 """What tries to see the other's document."""
 
 
 def _start(*events: str, **more: object) -> bytes:
-    return json.dumps({**more, "StartRequests": [{"EventId": one} for one in events]}).encode()
+    return json.dumps({**more, "StartRequests": [{"EventId": event} for event in events]}).encode()
 
 
 def _chunked(body: bytes) -> bytes:
