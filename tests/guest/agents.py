@@ -36,11 +36,11 @@ class AgentEndpoint(EndpointHarness):
     def __init__(self) -> None:
         super().__init__(start=time.time())
         self.approvals: list[tuple[str, tuple[str, ...]]] = []
-        """Each approval: the machine, and its events."""
+        """Each approval: the machine and the events."""
         self.observe: Callable[[], Any] = lambda: None
         """Called at each approval."""
         self.observed: list[Any] = []
-        """What it returned."""
+        """The values that `observe` returned."""
 
     def _make_fleet(self) -> Fleet:
         fleet = super()._make_fleet()

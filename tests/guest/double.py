@@ -78,9 +78,9 @@ class Double:
         self.iso = False  # whether dates are in ISO 8601
         self.per_second = 0  # requests before 429; 0: unlimited
         self.failures: deque[bytes | None] = deque()
-        """What comes instead of the next answers: bytes as they are, or a reset."""
+        """Replacements of the next responses: raw bytes, or a reset."""
         self.after: Callable[[], None] = lambda: None
-        """Called after every answer to a poll."""
+        """Called after every response to a poll."""
 
         self._may_answer = threading.Event()
         self._may_answer.set()

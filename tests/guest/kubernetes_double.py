@@ -119,7 +119,7 @@ class Double:
 
     # --- Calls ---
 
-    def answer(self, method: str, url: str, body: Raw) -> Answer | None:
+    def respond(self, method: str, url: str, body: Raw) -> Answer | None:
         """Return the response to a call; None closes the connection."""
         parts = urlsplit(url)
         with self._lock:
@@ -130,8 +130,8 @@ class Double:
             failure = self.failing.pop(0) if self.failing else None
             if failure is not None:
                 return failure
-            answer = self._do(method, parts.path, parse_qs(parts.query), body)
-            return None if len(self.calls) - 1 == self.lost else answer
+            response = self._do(method, parts.path, parse_qs(parts.query), body)
+            return None if len(self.calls) - 1 == self.lost else response
 
     def _do(self, method: str, path: str, query: dict[str, list[str]], body: Raw) -> Answer:
         if match := re.fullmatch(r"/api/v1/namespaces/(.+)/pods/(.+)/eviction", path):
@@ -211,12 +211,12 @@ def serving(double: Double, folder: Path) -> Iterator[Path]:
             body = json.loads(self.rfile.read(length) or b"{}")
             if self.command == "PATCH":
                 assert self.headers["Content-Type"] == "application/merge-patch+json"
-            answer = double.answer(self.command, self.path, body)
-            if answer is None:
+            response = double.respond(self.command, self.path, body)
+            if response is None:
                 self.close_connection = True
                 return
-            text = json.dumps(answer[1]).encode()
-            self.send_response(answer[0])
+            text = json.dumps(response[1]).encode()
+            self.send_response(response[0])
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()

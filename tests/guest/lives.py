@@ -59,7 +59,7 @@ class AgentStateMachine(RuleBasedStateMachine):
         self.cut: Counter[Key] = Counter()
         self.owed: set[Key] = set()  # hooks of documents that were fully processed
         self.sent: set[str] = set()
-        self.sound = True  # False after an interrupted step
+        self.sound = True  # False if a check failed during a step
 
     @initialize(
         approve=st.sampled_from(ApprovalPolicy),
@@ -296,7 +296,7 @@ class AgentStateMachine(RuleBasedStateMachine):
             key = min(self.running)
             del self.running[key]
             self._take(self.plan.done(*key, "", self.now), 99)
-        assert self.plan.known == {}, "all is forgotten"
+        assert self.plan.known == {}, "all events are forgotten"
         for key in self.owed:
             assert self.begun[key], f"IG2: {key} never ran"
         for name in {name for name, phase, _ in self.begun if phase != EventPhase.OVER}:

@@ -45,8 +45,8 @@ def apply(how: dict[str, Any]) -> None:
         die_at(when, int(line))
     if "file_bytes" in how:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], most))
+        hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], hard_limit))
     if "every" in how:
         defaults = ScheduledEvents.__init__.__kwdefaults__
         assert defaults

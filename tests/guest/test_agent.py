@@ -235,7 +235,7 @@ def _listens_for_signals(agent: AgentProcess) -> bool:
     """Whether the process has a handler for SIGTERM."""
     caught = Path(f"/proc/{agent.process.pid}/status")
     if not caught.exists():
-        pytest.skip("there is no /proc to see its handlers in")
+        pytest.skip("needs /proc to read signal handlers")
     (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)", caught.read_text("ascii"), re.MULTILINE)
     return bool(int(mask, 16) & 1 << (signal.SIGTERM - 1))
 

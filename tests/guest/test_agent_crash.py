@@ -100,7 +100,7 @@ def check_hooks(home: AgentFolder, event: str) -> None:
     begun = Counter(home.ran("+"))
     # An optional hook does not delay approval: an event that starts at once may leave it no time.
     assert {"drain", "flush", "back"} <= set(begun) <= {"drain", "note", "flush", "back"}
-    assert sum(begun.values()) <= 4 + 2, "only what was cut off runs again"
+    assert sum(begun.values()) <= 4 + 2, "only interrupted hooks run again"
     order = home.ran("+")
     assert order.index("back") > max(order.index("drain"), order.index("flush"))
 

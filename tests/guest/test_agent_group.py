@@ -80,7 +80,7 @@ def test_one_approval_after_all_are_ready(tmp_path: Path, kind: str) -> None:
             assert group.cloud.approvals == []
             home.release_hooks()
         group.until_all("flush")
-        assert [who for who, _ in group.cloud.approvals] == [f"db_{leader}"]
+        assert [machine for machine, _ in group.cloud.approvals] == [f"db_{leader}"]
         assert sorted(group.cloud.observed[0]) == ["db_0", "db_1", "db_2"]
         group.cloud.finish("db")
         group.until_all("back")
@@ -109,7 +109,7 @@ def test_a_leader_with_a_long_query_interval_is_alive(tmp_path: Path, kind: str)
         group.homes[0].release_hooks()
         group.until_all("flush")
         assert group.cloud.observed == [["db_0", "db_1", "db_2"]]
-        assert [who for who, _ in group.cloud.approvals] == ["db_0"]
+        assert [machine for machine, _ in group.cloud.approvals] == ["db_0"]
 
 
 @KINDS
@@ -123,7 +123,7 @@ def test_when_the_leader_is_killed_the_next_takes_over(tmp_path: Path, kind: str
         for number in order[1:]:
             group.homes[number].release_hooks()
         group.until_all("flush")
-        assert [who for who, _ in group.cloud.approvals] == [f"db_{order[1]}"]
+        assert [machine for machine, _ in group.cloud.approvals] == [f"db_{order[1]}"]
         assert {f"db_{number}" for number in order[1:]} <= set(group.cloud.observed[0])
         assert group.cloud.clock.now() < event.not_before
 
@@ -139,7 +139,7 @@ def test_a_machine_that_is_killed_is_not_waited_for(tmp_path: Path, kind: str) -
         for number in order[:2]:
             group.homes[number].release_hooks()
         group.until_all("flush")
-        assert [who for who, _ in group.cloud.approvals] == [f"db_{order[0]}"]
+        assert [machine for machine, _ in group.cloud.approvals] == [f"db_{order[0]}"]
 
 
 def test_an_event_of_a_single_machine_needs_no_group(tmp_path: Path) -> None:

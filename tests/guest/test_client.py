@@ -151,7 +151,7 @@ def test_unknown_event_types_and_fields(guest: type[Client]) -> None:
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-TROUBLES = {
+FAILURES = {
     "404": refusal(404),
     "410": refusal(410),
     "429": refusal(429, error="Too many"),
@@ -169,11 +169,11 @@ TROUBLES = {
     "control characters": HEAD + b"Content-Length: 6\r\n\r\n\x00\x07\x1b{}\x1f",
     "a page": HEAD + b"Content-Length: 6\r\n\r\n<html>",
 }
-TROUBLE = pytest.mark.parametrize("failure", TROUBLES.values(), ids=TROUBLES)
+WITH_FAILURE = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 
 
 @BOTH
-@TROUBLE
+@WITH_FAILURE
 def test_transient_failures(guest: type[Client], failure: bytes | None) -> None:
     """Whatever replaces the first responses, the document is read after it."""
     with Double() as azure, guest(azure.url) as client:
@@ -184,18 +184,18 @@ def test_transient_failures(guest: type[Client], failure: bytes | None) -> None:
 
 
 @BOTH
-@TROUBLE
+@WITH_FAILURE
 def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
     """The client raises one kind of error, and never returns a document that was not sent."""
     with Double() as azure, guest(azure.url, patience=0) as client:
         azure.failures += [failure] * 9
-        for ask in (client.document, lambda: client.wait(0.02)):
+        for read in (client.document, lambda: client.wait(0.02)):
             with pytest.raises(Unavailable, match="NoDocument"):
-                ask()
+                read()
 
 
 @BOTH
-@pytest.mark.parametrize("failure", [*TROUBLES.values(), refusal(200)], ids=[*TROUBLES, "empty"])
+@pytest.mark.parametrize("failure", [*FAILURES.values(), refusal(200)], ids=[*FAILURES, "empty"])
 def test_known_events_survive_failures(guest: type[Client], failure: bytes | None) -> None:
     """Losing the endpoint never means "no events" (IG5)."""
     with Double() as azure, guest(azure.url) as client:
@@ -223,10 +223,10 @@ def test_an_endpoint_that_is_gone(guest: type[Client]) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("where", ["http://127.0.0.1:1", "unix:/nowhere/at/all", "http://a..b"])
-def test_an_endpoint_that_does_not_exist(guest: type[Client], where: str) -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "unix:/nowhere/at/all", "http://a..b"])
+def test_an_endpoint_that_does_not_exist(guest: type[Client], url: str) -> None:
     """The error is the same for every kind of wrong address."""
-    with guest(where, patience=0) as client, pytest.raises(Unavailable):
+    with guest(url, patience=0) as client, pytest.raises(Unavailable):
         client.document()
 
 

@@ -28,7 +28,7 @@ class Simulation:
 
     endpoint: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
     now: float = 0.0
-    asked: list[tuple[float, HttpRequest]] = field(default_factory=list)
+    requests: list[tuple[float, HttpRequest]] = field(default_factory=list)
     paused: list[float] = field(default_factory=list)
 
     def run(self, script: Script[T]) -> T:
@@ -45,7 +45,7 @@ class Simulation:
                 self.now += step.seconds
                 reply = None
                 continue
-            self.asked.append((self.now, step))
+            self.requests.append((self.now, step))
             reply = self.endpoint(step, self.now)
             if reply is QUIET:
                 self.now += step.seconds
@@ -58,14 +58,14 @@ class Simulation:
     @property
     def times(self) -> list[float]:
         """Return the times of the requests."""
-        return [when for when, _ in self.asked]
+        return [when for when, _ in self.requests]
 
 
 def responding(
-    *answers: HttpResponse | ConnectionLost,
+    *responses: HttpResponse | ConnectionLost,
 ) -> Callable[[HttpRequest, float], HttpResponse | ConnectionLost]:
     """Return an endpoint that sends these responses; the last one repeats."""
-    left = list(answers)
+    left = list(responses)
     return lambda _, __: left.pop(0) if len(left) > 1 else left[0]
 
 
@@ -125,7 +125,7 @@ def test_no_patience_means_one_request() -> None:
     simulation = Simulation(responding(ConnectionLost("reset")))
     with pytest.raises(Unavailable):
         simulation.run(simulation.conversation(patience=0).document())
-    assert len(simulation.asked) == 1
+    assert len(simulation.requests) == 1
 
 
 def test_no_patience_with_two_reads() -> None:
@@ -141,7 +141,7 @@ def test_a_refusal_is_not_retried() -> None:
     simulation = Simulation(responding(refusal(400, "no such version")))
     with pytest.raises(Refused, match="no such version"):
         simulation.run(simulation.conversation().document())
-    assert len(simulation.asked) == 1
+    assert len(simulation.requests) == 1
 
 
 # --- Waiting --------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_waiting_without_a_change(timeout: float) -> None:
     simulation.run(conversation.document())
     assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)
     assert timeout <= simulation.now <= timeout + 0.01
-    assert len(simulation.asked) <= timeout + 1
+    assert len(simulation.requests) <= timeout + 1
 
 
 @pytest.mark.parametrize("failure", [ConnectionLost("reset"), refusal(410), refusal(503), EMPTY])
@@ -289,7 +289,7 @@ def test_missing_long_poll_support_is_detected_once(to_wait: HttpResponse) -> No
     conversation = simulation.conversation()
     simulation.run(conversation.document())
     simulation.run(conversation.wait(20.5))
-    assert sum("wait" in query(request) for _, request in simulation.asked) == 1
+    assert sum("wait" in query(request) for _, request in simulation.requests) == 1
     assert simulation.times == list(range(21))
 
 
@@ -312,7 +312,7 @@ def test_an_approval_is_one_request() -> None:
     conversation = simulation.conversation()
     simulation.run(conversation.document())
     simulation.run(conversation.approve(["A", "B"]))
-    (_, (when, request)) = simulation.asked
+    (_, (when, request)) = simulation.requests
     assert when == 0
     assert [item["EventId"] for item in json.loads(request.body)["StartRequests"]] == ["A", "B"]
 
@@ -321,7 +321,7 @@ def test_nothing_to_approve() -> None:
     """No request is sent."""
     simulation = Simulation()
     simulation.run(simulation.conversation().approve([]))
-    assert simulation.asked == []
+    assert simulation.requests == []
 
 
 def test_an_approval_is_retried() -> None:
@@ -331,7 +331,7 @@ def test_an_approval_is_retried() -> None:
     )
     simulation.run(simulation.conversation().approve(["A"]))
     assert simulation.times == [0, 1, 3, 10]
-    assert len({request.body for _, request in simulation.asked}) == 1
+    assert len({request.body for _, request in simulation.requests}) == 1
 
 
 def test_an_approval_that_is_refused() -> None:
@@ -339,7 +339,7 @@ def test_an_approval_that_is_refused() -> None:
     simulation = Simulation(responding(refusal(400, "there is no such event")))
     with pytest.raises(Refused, match="there is no such event"):
         simulation.run(simulation.conversation().approve(["A"]))
-    assert len(simulation.asked) == 1
+    assert len(simulation.requests) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,13 @@ def option(number: int, value: bytes) -> bytes:
     return b"".join(bytes((number, len(part))) + part for part in parts)
 
 
-def reply(asked: bytes, *options: bytes) -> bytes:
+def reply(request: bytes, *options: bytes) -> bytes:
     """Return a server's reply to a packet, with these options."""
-    return b"\x02" + asked[1:236] + COOKIE + b"".join(options)
+    return b"\x02" + request[1:236] + COOKIE + b"".join(options)
 
 
-ASKED = dhcp.discover(OURS, MAC)
-OFFER = reply(ASKED, option(53, b"\x02"), option(245, AZURE), END)
+DISCOVER = dhcp.discover(OURS, MAC)
+OFFER = reply(DISCOVER, option(53, b"\x02"), option(245, AZURE), END)
 
 
 def endpoint(packet: bytes) -> IPv4Address | None:
@@ -43,27 +43,27 @@ def endpoint(packet: bytes) -> IPv4Address | None:
 
 def test_the_discover_packet() -> None:
     """A DISCOVER of this network card, to be answered by broadcast, without requested options."""
-    assert ASKED[:4] == bytes((1, 1, 6, 0))
-    assert ASKED[4:8] == OURS.to_bytes(4)
-    assert ASKED[10:12] == b"\x80\x00"
-    assert ASKED[12:28] == bytes(16)
-    assert ASKED[28:34] == MAC
-    assert ASKED[34:236] == bytes(202)
-    assert ASKED[236:244] == COOKIE + option(53, b"\x01") + END
-    assert len(ASKED) == 300
+    assert DISCOVER[:4] == bytes((1, 1, 6, 0))
+    assert DISCOVER[4:8] == OURS.to_bytes(4)
+    assert DISCOVER[10:12] == b"\x80\x00"
+    assert DISCOVER[12:28] == bytes(16)
+    assert DISCOVER[28:34] == MAC
+    assert DISCOVER[34:236] == bytes(202)
+    assert DISCOVER[236:244] == COOKIE + option(53, b"\x01") + END
+    assert len(DISCOVER) == 300
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(min_size=6, max_size=6))
 def test_replies_match_their_request(transaction: int, mac: bytes) -> None:
     """A reply to one request is not a reply to another."""
-    asked = dhcp.discover(transaction, mac)
-    packet = reply(asked, option(245, AZURE), END)
+    request = dhcp.discover(transaction, mac)
+    packet = reply(request, option(245, AZURE), END)
     offer = dhcp.offer(packet, transaction, mac)
     assert offer is not None
     assert offer.endpoint == IPv4Address("168.63.129.16")
     assert dhcp.offer(packet, transaction ^ 1, mac) is None
     assert dhcp.offer(packet, transaction, bytes((mac[0] ^ 1,)) + mac[1:]) is None
-    assert dhcp.offer(asked, transaction, mac) is None
+    assert dhcp.offer(request, transaction, mac) is None
 
 
 # --- Offers ---------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_an_offer_of_azure() -> None:
 )
 def test_an_offer_without_an_endpoint(options: tuple[bytes, ...]) -> None:
     """The option is missing, of another size, truncated, after the end, or inside another."""
-    assert endpoint(reply(ASKED, *options)) is None
+    assert endpoint(reply(DISCOVER, *options)) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_offer_without_an_endpoint(options: tuple[bytes, ...]) -> None:
 )
 def test_an_offer_with_an_endpoint(options: tuple[bytes, ...]) -> None:
     """With padding, after a long option, without an end, before a truncated option, or in parts."""
-    assert endpoint(reply(ASKED, *options)) == IPv4Address("168.63.129.16")
+    assert endpoint(reply(DISCOVER, *options)) == IPv4Address("168.63.129.16")
 
 
 @given(st.dictionaries(st.integers(1, 254), st.binary(max_size=700), max_size=8), st.data())
@@ -119,7 +119,7 @@ def test_options_are_read_as_they_were_written(
     sent = [
         data.draw(st.sampled_from([b"", PAD])) + option(number, options[number]) for number in order
     ]
-    offer = dhcp.offer(reply(ASKED, *sent, END), OURS, MAC)
+    offer = dhcp.offer(reply(DISCOVER, *sent, END), OURS, MAC)
     assert offer is not None
     assert offer.options == options
 
@@ -142,7 +142,7 @@ def test_a_packet_that_is_not_for_us(place: int) -> None:
 @given(st.binary(max_size=300), st.booleans())
 def test_any_packet(raw: bytes, ours: bool) -> None:
     """It is an offer to us or it is not; it never raises."""
-    offer = dhcp.offer(reply(ASKED, raw) if ours else raw, OURS, MAC)
+    offer = dhcp.offer(reply(DISCOVER, raw) if ours else raw, OURS, MAC)
     assert (offer is not None) == ours
     if offer is not None:
         assert sum(map(len, offer.options.values())) <= len(raw)

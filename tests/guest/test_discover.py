@@ -218,61 +218,61 @@ class RedirectedSocket(socket.socket):
 
 
 @contextmanager
-def serving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Iterator[list[bytes]]:  # noqa: ANN401
+def serving(monkeypatch: pytest.MonkeyPatch, *replies: Any) -> Iterator[list[bytes]]:  # noqa: ANN401
     """Run a DHCP server with these replies; yield the requests that it got."""
     names = {name: getattr(socket, name) for name in dir(socket) if name[:3] in {"AF_", "SO_"}}
     fake = SimpleNamespace(
         **names, socket=RedirectedSocket, SOCK_DGRAM=socket.SOCK_DGRAM, SOL_SOCKET=socket.SOL_SOCKET
     )
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(LIMIT_SECONDS)
 
         def serve() -> None:
-            question, client = server.recvfrom(4096)
-            asked.append(question)
-            for answer in answers:
-                server.sendto(answer(question), client)
+            request, client = server.recvfrom(4096)
+            requests.append(request)
+            for reply in replies:
+                server.sendto(reply(request), client)
 
         monkeypatch.setattr(discover, "socket", fake)
         monkeypatch.setattr(dhcp, "CLIENT_PORT", 0)
         monkeypatch.setattr(dhcp, "SERVER_PORT", server.getsockname()[1])
         thread = threading.Thread(target=serve, name="dhcp", daemon=True)
         thread.start()
-        yield asked
+        yield requests
         thread.join(LIMIT_SECONDS)
 
 
-def _offer(question: bytes) -> bytes:
-    return reply(question, option(53, b"\x02"), option(245, AZURE), END)
+def _offer(request: bytes) -> bytes:
+    return reply(request, option(53, b"\x02"), option(245, AZURE), END)
 
 
 def test_a_dhcp_server_sends_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """The request has the machine's own MAC address; the result is a URL."""
-    with serving(monkeypatch, _offer) as asked:
+    with serving(monkeypatch, _offer) as requests:
         assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
-    assert asked[0][28:34] == MAC
+    assert requests[0][28:34] == MAC
 
 
 def test_every_request_has_a_new_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody can answer it in advance."""
     transactions = set()
     for _ in range(3):
-        with serving(monkeypatch, _offer) as asked:
+        with serving(monkeypatch, _offer) as requests:
             discover.by_dhcp()
-        transactions.add(asked[0][4:8])
+        transactions.add(requests[0][4:8])
     assert len(transactions) == 3
 
 
 def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies to others, garbage, and offers without an endpoint do not end the search."""
 
-    def to_another(question: bytes) -> bytes:
-        return _offer(question[:4] + bytes(4) + question[8:]).replace(AZURE, bytes(4))
+    def to_another(request: bytes) -> bytes:
+        return _offer(request[:4] + bytes(4) + request[8:]).replace(AZURE, bytes(4))
 
-    def without(question: bytes) -> bytes:
-        return reply(question, option(53, b"\x02"), END)
+    def without(request: bytes) -> bytes:
+        return reply(request, option(53, b"\x02"), END)
 
     def garbage(_: bytes) -> bytes:
         return b"\xff" * 400

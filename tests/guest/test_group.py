@@ -214,5 +214,5 @@ def test_readiness_is_json() -> None:
     second.signal_ready(SHARED)
     with serving(second) as port, socket.create_connection(("127.0.0.1", port)) as asking:
         asking.sendall(b"GET /ready/a HTTP/1.0\r\n\r\n")
-        answer = b"".join(iter(lambda: asking.recv(4096), b""))
-    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"ready": True}
+        response = b"".join(iter(lambda: asking.recv(4096), b""))
+    assert json.loads(response.partition(b"\r\n\r\n")[2]) == {"ready": True}

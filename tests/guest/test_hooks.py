@@ -43,9 +43,9 @@ EVENT = Event(
 HERE = """
 import os, signal, socket, sys, time
 def here(who=b"h"):
-    there = socket.create_connection(("127.0.0.1", int(os.environ["PORT_OF_TEST"])))
-    there.sendall(who)
-    return there
+    process = socket.create_connection(("127.0.0.1", int(os.environ["PORT_OF_TEST"])))
+    process.sendall(who)
+    return process
 """
 
 HookResult = tuple[str, EventPhase, str, str]
@@ -126,16 +126,16 @@ def accept_processes(server: socket.socket, count: int) -> dict[bytes, list[sock
     """Return the connections of this many processes, by the byte they send."""
     processes: dict[bytes, list[socket.socket]] = {}
     for _ in range(count):
-        there, _ = server.accept()
-        there.settimeout(LIMIT_SECONDS)
-        processes.setdefault(there.recv(1), []).append(there)
+        process, _ = server.accept()
+        process.settimeout(LIMIT_SECONDS)
+        processes.setdefault(process.recv(1), []).append(process)
     return processes
 
 
-def gone(there: socket.socket) -> bool:
+def gone(process: socket.socket) -> bool:
     """Whether that process has exited."""
     try:
-        return there.recv(1) == b""
+        return process.recv(1) == b""
     except ConnectionResetError:
         return True
 
@@ -306,7 +306,7 @@ def test_children_that_a_program_leaves_behind_are_killed(monkeypatch: pytest.Mo
 if os.fork() == 0:
     for number in (signal.SIGTERM, signal.SIGHUP): signal.signal(number, signal.SIG_IGN)
     os.fork()
-    there = here(b"c")
+    process = here(b"c")
     while True: time.sleep(1000)
 here().recv(1)
 """
@@ -317,8 +317,8 @@ here().recv(1)
         main.sendall(b"x")
         assert harness.failure() == ""
         assert [gone(child) for child in processes[b"c"]] == [True, True]
-        for there in (main, *processes[b"c"]):
-            there.close()
+        for process in (main, *processes[b"c"]):
+            process.close()
 
 
 def test_a_daemon_does_not_block_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +356,7 @@ def test_a_flooding_daemon_does_not_block_the_hook(monkeypatch: pytest.MonkeyPat
     code = f"""{HERE}
 if os.fork() == 0:
     os.setsid()
-    there = here(b"s")
+    process = here(b"s")
     while True: os.write(1, b"x" * 65_536)
 here().recv(1)
 """
@@ -366,8 +366,8 @@ here().recv(1)
         processes[b"h"][0].sendall(b"x")
         assert harness.failure() == ""
         assert gone(processes[b"s"][0])  # its output pipe is closed
-        for there in (*processes[b"h"], *processes[b"s"]):
-            there.close()
+        for process in (*processes[b"h"], *processes[b"s"]):
+            process.close()
 
 
 @pytest.mark.parametrize("size", [10, 8 * 2**20])
@@ -388,7 +388,7 @@ def test_a_hanging_program_is_killed_in_time() -> None:
     """IG4: terminated shortly before the deadline and killed at it, with its children."""
     code = """
 import os, signal, time
-signal.signal(signal.SIGTERM, lambda *_: print("asked at", time.time(), flush=True))
+signal.signal(signal.SIGTERM, lambda *_: print("terminated at", time.time(), flush=True))
 os.fork()
 while True: time.sleep(1000)
 """
@@ -397,7 +397,7 @@ while True: time.sleep(1000)
         run = harness.run(program(code), seconds=3)
         failed = harness.failure()
         took = time.monotonic() - began
-    assert failed.startswith(f"{OUT_OF_TIME}: asked at")
+    assert failed.startswith(f"{OUT_OF_TIME}: terminated at")
     assert float(failed.rpartition(" ")[2]) < run.deadline.timestamp()
     assert 2.0 <= took < 3 + work.KILLED_SECONDS
 
@@ -451,10 +451,10 @@ def test_hooks_run_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening_server(monkeypatch) as server, hook_harness() as harness:
         for number in range(20):
             harness.run(program(code, f"hook {number}"))
-        all_of_them = [accept_process(server) for _ in range(20)]
-        for there in all_of_them:
-            there.sendall(b"g")
-            there.close()
+        processes = [accept_process(server) for _ in range(20)]
+        for process in processes:
+            process.sendall(b"g")
+            process.close()
         names = {name for _, _, name, failed in harness.results() if not failed}
     assert names == {f"hook {number}" for number in range(20)}
 
@@ -464,7 +464,7 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     code = f"{HERE}\nhere().recv(1)"
     with listening_server(monkeypatch) as server, hook_harness() as harness:
         harness.run(program(code))
-        there = accept_process(server)
+        process = accept_process(server)
         harness.run(program(code, "other"))
         other = accept_process(server)
         for stop in (
@@ -474,13 +474,13 @@ def test_a_hook_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
             StopHook(EVENT.id.lower(), EventPhase.SCHEDULED, "main"),
         ):
             harness.hooks.stop(stop)
-        assert gone(there)
+        assert gone(process)
         other.sendall(b"x")
         assert {(name, failed) for _, _, name, failed in harness.results()} == {
             ("main", STOPPED),
             ("other", ""),
         }
-        there.close()
+        process.close()
         other.close()
 
 
@@ -490,11 +490,11 @@ def test_closing_stops_all_hooks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     with listening_server(monkeypatch) as server, hook_harness() as harness:
         for number in range(3):
             harness.run(program(code, f"hook {number}"))
-        there = [accept_process(server) for _ in range(3)]
+        processes = [accept_process(server) for _ in range(3)]
         harness.hooks.close()
         assert [failed for *_, failed in harness._results] == [STOPPED] * 3
-        assert all(map(gone, there))
-        for connection in there:
+        assert all(map(gone, processes))
+        for connection in processes:
             connection.close()
         harness.run(program(f"open({str(tmp_path / 'ran')!r}, 'w')"))
         assert [failed for *_, failed in harness.results()] == [STOPPED] * 4
@@ -575,10 +575,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *answers: tuple[int, dict[str, str]]) -> None:
+    def __init__(self, *responses: tuple[int, dict[str, str]]) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.answers = list(answers)
-        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.responses = list(responses)
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.holding = threading.Semaphore(0)
 
     @property
@@ -593,8 +593,8 @@ class Handler(BaseHTTPRequestHandler):
         """Send the next response."""
         server = self.server
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        server.asked.append((self.path, dict(self.headers), body))
-        status, headers = server.answers.pop(0) if server.answers[1:] else server.answers[0]
+        server.requests.append((self.path, dict(self.headers), body))
+        status, headers = server.responses.pop(0) if server.responses[1:] else server.responses[0]
         if status == 0:
             server.holding.release()
             self.rfile.read(1)  # until the other side is gone
@@ -609,9 +609,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(*answers: tuple[int, dict[str, str]]) -> Iterator[Server]:
+def serving(*responses: tuple[int, dict[str, str]]) -> Iterator[Server]:
     """Run a server with these responses."""
-    with Server(*answers) as server:
+    with Server(*responses) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
@@ -635,7 +635,7 @@ def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> Non
     with serving((status, {})) as server, hook_harness() as harness:
         run = harness.run(posting(server.url))
         assert harness.failure() == ""
-        ((path, headers, body),) = server.asked
+        ((path, headers, body),) = server.requests
     assert path == "/hook?key=1"
     assert headers["Content-Type"] == "application/json"
     assert headers["Fairwarning-Event"] == EVENT.id
@@ -645,12 +645,16 @@ def test_input_of_a_request(monkeypatch: pytest.MonkeyPatch, status: int) -> Non
 def test_a_request_is_retried_after_transient_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that is down, overloaded or broken for a while gets the same request again."""
     monkeypatch.setattr(work, "FIRST_PAUSE_SECONDS", 0.01)
-    answers: list[tuple[int, dict[str, str]]] = [(500, {}), (503, {}), (429, {"Retry-After": "0"})]
-    with serving(*answers, (200, {})) as server, hook_harness() as harness:
+    responses: list[tuple[int, dict[str, str]]] = [
+        (500, {}),
+        (503, {}),
+        (429, {"Retry-After": "0"}),
+    ]
+    with serving(*responses, (200, {})) as server, hook_harness() as harness:
         harness.run(posting(server.url))
         assert harness.failure() == ""
-        assert len(server.asked) == 4
-        assert len({body for _, _, body in server.asked}) == 1
+        assert len(server.requests) == 4
+        assert len({body for _, _, body in server.requests}) == 1
 
 
 def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -661,10 +665,10 @@ def test_a_request_without_a_response_is_retried(monkeypatch: pytest.MonkeyPatch
         harness.run(posting(f"http://127.0.0.1:{hangs_up.getsockname()[1]}"))
         for _ in range(2):
             hangs_up.accept()[0].close()
-        with hangs_up.accept()[0] as there:
-            there.settimeout(LIMIT_SECONDS)
-            assert there.recv(2**16).startswith(b"POST / HTTP/1.1\r\n")
-            there.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")  # the rest is missing
+        with hangs_up.accept()[0] as process:
+            process.settimeout(LIMIT_SECONDS)
+            assert process.recv(2**16).startswith(b"POST / HTTP/1.1\r\n")
+            process.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")  # the rest is missing
             assert harness.failure() == ""
 
 
@@ -682,7 +686,7 @@ def test_a_refused_request_fails(status: int, headers: dict[str, str], failed: s
     with serving((status, headers)) as server, hook_harness() as harness:
         harness.run(posting(server.url))
         assert harness.failure() == failed
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -700,7 +704,7 @@ def test_https_needs_a_valid_server() -> None:
     with serving((200, {})) as server, hook_harness() as harness:
         harness.run(posting(server.url.replace("http:", "https:")), seconds=1.5)
         assert harness.failure().startswith(f"{OUT_OF_TIME}: there was no response: ")
-        assert server.asked == []
+        assert server.requests == []
 
 
 def test_a_request_has_a_deadline() -> None:
@@ -761,9 +765,9 @@ async def asynchronous(*_: object) -> None:
     """An async function, which would never run."""
 
 
-def calling(name: str, where: str = __name__) -> HookSettings:
+def calling(name: str, module: str = __name__) -> HookSettings:
     """Return a hook that calls a function of this file."""
-    return HookSettings("main", EventPhase.SCHEDULED, HookKind.CALL, call=f"{where}:{name}")
+    return HookSettings("main", EventPhase.SCHEDULED, HookKind.CALL, call=f"{module}:{name}")
 
 
 @pytest.mark.spec("G4")

@@ -29,7 +29,7 @@ BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
 FAILED = AgentJournalEntry(
     "done", "A", EventPhase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028"
 )
-LIFE = (
+ALL_STEPS = (
     SEEN,
     BEGUN,
     FAILED,
@@ -61,10 +61,10 @@ def test_entries_round_trip(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     with opened(folder) as (journal, entries):
         assert entries == []
-        for entry in LIFE:
+        for entry in ALL_STEPS:
             journal.write(entry)
-    assert stored_entries(folder) == list(LIFE)
-    assert stored_entries(folder) == list(LIFE)
+    assert stored_entries(folder) == list(ALL_STEPS)
+    assert stored_entries(folder) == list(ALL_STEPS)
     assert (folder / "journal").stat().st_mode & 0o077 == 0
 
 
@@ -73,7 +73,7 @@ def test_every_line_is_durable_when_written(tmp_path: Path) -> None:
     synced: list[int] = []
     with opened(tmp_path) as (journal, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", synced.append)
-        for count, entry in enumerate(LIFE, 1):
+        for count, entry in enumerate(ALL_STEPS, 1):
             journal.write(entry)
             assert len((tmp_path / "journal").read_bytes().splitlines()) == count
             assert len(synced) == count
@@ -83,7 +83,7 @@ def test_a_forgotten_event_may_reappear(tmp_path: Path) -> None:
     """Only entries after the last `forgotten` count."""
     other = AgentJournalEntry("seen", "B", seen=event("B"))
     with opened(tmp_path) as (journal, _):
-        for entry in (*LIFE, other, FORGOTTEN, SEEN):
+        for entry in (*ALL_STEPS, other, FORGOTTEN, SEEN):
             journal.write(entry)
     assert stored_entries(tmp_path) == [other, SEEN]
 
@@ -160,16 +160,16 @@ def test_lines_of_a_newer_agent_are_read(tmp_path: Path) -> None:
 def test_the_journal_is_compacted(tmp_path: Path) -> None:
     """Forgotten events are removed; the others stay."""
     other = AgentJournalEntry("seen", "B", seen=event("B"))
-    most = 0
+    largest = 0
     with opened(tmp_path) as (journal, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
         journal.write(other)
         for _ in range(400):
-            for entry in (*LIFE, FORGOTTEN):
+            for entry in (*ALL_STEPS, FORGOTTEN):
                 journal.write(entry)
-            most = max(most, (tmp_path / "journal").stat().st_size)
-    size_of_a_life = sum(len(module._line(entry)) for entry in (*LIFE, FORGOTTEN))
-    assert most < 160 * size_of_a_life
+            largest = max(largest, (tmp_path / "journal").stat().st_size)
+    event_size = sum(len(module._line(entry)) for entry in (*ALL_STEPS, FORGOTTEN))
+    assert largest < 160 * event_size
     assert stored_entries(tmp_path) == [other]
 
 
@@ -248,7 +248,7 @@ def test_a_full_disk_leaves_no_partial_line(tmp_path: Path) -> None:
 def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     """The old file stays until the new one is complete."""
     with opened(tmp_path) as (journal, _):
-        for entry in LIFE:
+        for entry in ALL_STEPS:
             journal.write(entry)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -261,4 +261,4 @@ def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
         journal.close()
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
-    assert stored_entries(tmp_path) == list(LIFE)
+    assert stored_entries(tmp_path) == list(ALL_STEPS)

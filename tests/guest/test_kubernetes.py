@@ -308,11 +308,11 @@ class KilledClient:
             self._calls[0] -= 1
             if self._calls[0] == 0 and not self._after:
                 raise Killed
-            answer = getattr(self._client, name)(*positional, **named)
-            answer = list(answer) if name == "list" else answer
+            result = getattr(self._client, name)(*positional, **named)
+            result = list(result) if name == "list" else result
             if self._calls[0] == 0:
                 raise Killed
-            return answer
+            return result
 
         return call
 
@@ -441,34 +441,34 @@ def test_a_cancelled_event_ends_its_drain(cluster: Double, monkeypatch: pytest.M
     """The agent cannot stop the function, so `uncordon` does, and then unmarks the node."""
     cluster.pod("held", app="a")
     cluster.budgets["a"] = 0
-    goes_on, asked = threading.Event(), threading.Event()
-    passes = cluster.clock.sleep
+    resume, sleeping = threading.Event(), threading.Event()
+    real_sleep = cluster.clock.sleep
 
     def sleep(seconds: float) -> None:
-        asked.set()
-        assert goes_on.wait(LIMIT_SECONDS)
-        passes(seconds)
+        sleeping.set()
+        assert resume.wait(LIMIT_SECONDS)
+        real_sleep(seconds)
 
     monkeypatch.setattr(cluster.clock, "sleep", sleep)
-    ends: list[FairwarningError] = []
+    errors: list[FairwarningError] = []
 
     def run() -> None:
         try:
             drain(cluster)
         except FairwarningError as error:
-            ends.append(error)
+            errors.append(error)
 
     draining = threading.Thread(target=run)
     draining.start()
-    assert asked.wait(LIMIT_SECONDS)
-    freeing = threading.Thread(target=lambda: uncordon(cluster))
-    freeing.start()
+    assert sleeping.wait(LIMIT_SECONDS)
+    uncordoning = threading.Thread(target=lambda: uncordon(cluster))
+    uncordoning.start()
     wait_until(lambda: ID in kubernetes._over)
     assert state(cluster) == DRAINED
-    goes_on.set()
+    resume.set()
     draining.join()
-    freeing.join()
-    assert "the event is over" in ends[0].message
+    uncordoning.join()
+    assert "the event is over" in errors[0].message
     assert cluster.calls.count(EVICT.format("held")) == 1
     assert state(cluster) == FREE
     assert not kubernetes._over
@@ -533,10 +533,10 @@ def test_an_event_of_several_machines_drains_this_one(
 ) -> None:
     """Instance metadata has its name, and may be unavailable for a moment."""
     monkeypatch.delenv("NODE_NAME")
-    said: list[str | None] = [None, "vm-1"]
+    names: list[str | None] = [None, "vm-1"]
 
     def me(self: ScheduledEvents) -> str:
-        name = said.pop(0)
+        name = names.pop(0)
         if name is None:
             raise Unavailable("NoAnswer", "the endpoint does not answer")
         return name

@@ -131,7 +131,7 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, bool]]:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node in inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports name the whole path"
+            assert node.level == 0, "imports must be absolute"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 yield (whole if whole in OURS else str(node.module)), node in inside

@@ -34,7 +34,7 @@ WORDS = (
     "{}", "{name}", "$(id)", "' or 1=1 --", "<script>", "../../etc/passwd", "x" * 90, "x" * 91,
     "x" * 300, "é" * 300, "x" * 5_000, "/" * 50, "a/" * 200,
 )  # fmt: skip
-"""Names, and what is none."""
+"""Names, valid and invalid."""
 
 VALUES: tuple[Json, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 201, 1_001, 2**31, 2**63, 2**64, -(2**63) - 1, 1.5, -0.0,
@@ -59,7 +59,7 @@ RAW = (
     "[" * 40 + "]" * 40, "[" * 59 + "]" * 59, "[" * 70 + "]" * 70, "[" * 5_000 + "]" * 5_000,
     "[" * 5_000, '{"a":' * 100 + "1" + "}" * 100, '{"properties":' * 9_000 + "1" + "}" * 9_000,
 )  # fmt: skip
-"""What no writer of JSON would write."""
+"""Values that no JSON encoder writes."""
 _MARK = "@@{}@@"
 
 WHOLE = (
@@ -70,7 +70,7 @@ WHOLE = (
     b'"' + b"\\u0041" * 20_000 + b'"',
     b"{" + b" " * 200_000 + b"}", b"{" + b'"a":1,' * 20_000 + b'"a":1}',
 )  # fmt: skip
-"""Bodies that have nothing to do with what is due."""
+"""Bodies unrelated to the request."""
 
 LIMIT = (b"{" + b" " * (BODY_BYTES - 2) + b"}", b"{" + b" " * (BODY_BYTES - 1) + b"}")
 """The maximum body, and one byte more."""

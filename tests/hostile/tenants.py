@@ -70,8 +70,8 @@ class TenantEndpoint:
 
     def open_from(self, source: str) -> Client:
         """Connect from this address."""
-        where = ("127.0.0.1", self._by_source)
-        return Client(socket.create_connection(where, source_address=(source, 0)))
+        address = ("127.0.0.1", self._by_source)
+        return Client(socket.create_connection(address, source_address=(source, 0)))
 
     def unknown_caller(self) -> Client:
         """Connect as no known machine."""

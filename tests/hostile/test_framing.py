@@ -190,8 +190,8 @@ def test_connection_close_is_echoed(
         prepare(endpoint)
         with connect(endpoint) as client:
             client.send(head(method, target, *GOOD, *lines, version=version))
-            (answer,) = client.replies()
-            assert (answer.status, answer.closes) == (status, True)
+            (reply,) = client.replies()
+            assert (reply.status, reply.closes) == (status, True)
 
 
 @pytest.mark.spec("M20")
@@ -204,8 +204,8 @@ def test_a_half_closed_client_is_answered(first: str) -> None:
             endpoint.call(endpoint.server.callers.known.clear)
         with connect(endpoint) as client:
             client.send((post(approval(event)) + POLL) * 2)
-            answers = client.finish()
-            assert [answer.status for answer in answers] == [200] * 4
+            replies = client.finish()
+            assert [reply.status for reply in replies] == [200] * 4
 
 
 @pytest.mark.spec("M18", "M20")
@@ -233,7 +233,7 @@ def test_graceful_stop() -> None:
             assert idle.request(POLL).status == 200
             halfway.send(POLL[:20])
             endpoint.run(endpoint.server.stop())
-            assert [answer.status for answer in holding.replies()] == [304]
+            assert [reply.status for reply in holding.replies()] == [304]
             assert idle.replies() == []
             assert halfway.replies() == []
         with pytest.raises(ConnectionRefusedError):

@@ -66,8 +66,8 @@ def test_connection_limit_of_an_unidentified_caller() -> None:
         with connect_all(endpoint, *["av_0"] * (MAX_CONNECTIONS + 1)) as clients:
             for client in clients:
                 client.send(POLL)
-            answers = [[answer.status for answer in client.finish()] for client in clients]
-        assert sorted(answers) == [[200]] * MAX_CONNECTIONS + [[429]]
+            replies = [[reply.status for reply in client.finish()] for client in clients]
+        assert sorted(replies) == [[200]] * MAX_CONNECTIONS + [[429]]
 
 
 @pytest.mark.spec("M17")

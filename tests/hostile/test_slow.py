@@ -25,16 +25,16 @@ RESET = (1).to_bytes(4, "little") + bytes(4)  # SO_LINGER on, zero seconds
 class SlowClient:
     """A client that sends a little, then single bytes or nothing, and never reads."""
 
-    def __init__(self, address: Address, said: bytes, drops: bytes = b"") -> None:
+    def __init__(self, address: Address, first: bytes, drops: bytes = b"") -> None:
         self._address = address
-        self._said = said
+        self._first = first
         self._drops = drops
         self._connect()
 
     def _connect(self) -> None:
         self._dropped = 0
         self.sock = socket.create_connection(self._address)
-        self.sock.sendall(self._said)
+        self.sock.sendall(self._first)
         self.sock.setblocking(False)
 
     def step(self) -> None:
@@ -74,9 +74,9 @@ async def poll_normally(address: Address, late: float, took: list[float]) -> Non
         for _ in range(ROUNDS):
             began = time.perf_counter()
             writer.write(POLL)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200 "), answer
-            size = int(answer.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            head_bytes = await reader.readuntil(b"\r\n\r\n")
+            assert head_bytes.startswith(b"HTTP/1.1 200 "), head_bytes
+            size = int(head_bytes.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
             await reader.readexactly(size)
             took.append(time.perf_counter() - began)
             await asyncio.sleep(1.0)
@@ -168,10 +168,10 @@ def test_a_closed_connection_releases_everything() -> None:
     """After a close or a reset in any state, its slot is free."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        for said in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
+        for sent in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
             for linger in (b"", RESET):
                 client = connect(endpoint)
-                client.send(said)
+                client.send(sent)
                 if linger:
                     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 client.sock.close()

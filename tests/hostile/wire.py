@@ -99,7 +99,7 @@ class Client:
         """Return the next response; raise `EOFError` if there is none."""
         reply = self.next()
         if reply is None:
-            raise EOFError("closed without an answer")
+            raise EOFError("closed without a response")
         return reply
 
     def bare_head(self) -> Reply:
@@ -112,14 +112,14 @@ class Client:
         """Return the next response; None if the server closes instead."""
         while b"\r\n\r\n" not in self._rest:
             if not self._more():
-                assert not self._rest, f"half an answer: {self._rest!r}"
+                assert not self._rest, f"incomplete response: {self._rest!r}"
                 return None
         raw, _, rest = self._rest.partition(b"\r\n\r\n")
         status, headers = _head(raw)
         size = 0 if bodyless or status in _BODYLESS else int(headers["content-length"])
         self._rest = rest
         while len(self._rest) < size:
-            assert self._more(), f"a body cut short: {self._rest!r}"
+            assert self._more(), f"truncated body: {self._rest!r}"
         body, self._rest = self._rest[:size], self._rest[size:]
         return Reply(status, headers, body, raw + b"\r\n\r\n" + body)
 

@@ -70,7 +70,7 @@ def test_connection_is_kept_alive_by_default() -> None:
 
 
 def test_refusals_keep_the_connection() -> None:
-    """A refused request does not close the connection if the next one can be told from it."""
+    """A refused request keeps the connection open if the next request can be located."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")

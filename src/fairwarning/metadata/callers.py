@@ -91,9 +91,9 @@ class Caller:
         self.connections = 0
         self.idle_checks = 0
         self._created_at = machine.created_at
-        if (shown := published.scope) and (same := self.machine()):
+        if (state := published.scope) and (current := self.machine()):
             # There may be a million callers: share the objects that the document holds.
-            self.scope, self.name, self._created_at = shown.id, same.name, same.created_at
+            self.scope, self.name, self._created_at = state.id, current.name, current.created_at
 
     def machine(self) -> Machine | None:
         """Return the machine's current state; None if it was deleted or recreated."""
@@ -183,11 +183,11 @@ class Callers:
         if self._allowed != sys.maxsize:
             self._awaiting_refill.add(caller)
 
-    def refill(self, more: int, most: int) -> None:
-        """Allow each caller `more` requests, up to `most`; called once a second."""
+    def refill(self, amount: int, limit: int) -> None:
+        """Allow each caller `amount` more requests, up to `limit`; called once a second."""
         for caller in tuple(self._awaiting_refill):
-            caller.allowed = min(caller.allowed + more, most)
-            if caller.allowed == most:
+            caller.allowed = min(caller.allowed + amount, limit)
+            if caller.allowed == limit:
                 self._awaiting_refill.discard(caller)
 
     def invalidate_checks(self) -> None:
