@@ -112,6 +112,6 @@ def _shown(hook: HookSettings) -> str:
 
 def _run(chosen: AgentConfig, *, dry: bool) -> None:
     agent = Agent(chosen, dry=dry)
-    for one in system.ENDING:
+    for one in system.STOP_SIGNALS:
         signal.signal(one, lambda *_: agent.stop())
     agent.run()

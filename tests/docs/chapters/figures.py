@@ -73,4 +73,4 @@ def _row(metric: Metric) -> list[str]:
 
 def _agent() -> list[str]:
     """Return the names of the agent's counters and gauges."""
-    return sorted({*agent.FIGURES, "seconds_since_reading"})
+    return sorted({*agent.METRICS, "seconds_since_reading"})

@@ -1,4 +1,4 @@
-"""HTTP manners that real clients need (M20)."""
+"""HTTP behaviour that real clients rely on (M20)."""
 
 import socket
 
@@ -16,20 +16,20 @@ EMPTY = b'{"DocumentIncarnation":1,"Events":[]}'
 
 
 def _until_closed(endpoint: EndpointHarness, sent: bytes) -> bytes:
-    """What is answered by the time the server hangs up of its own accord."""
+    """Send bytes and return everything the server sends until it closes the connection."""
     with endpoint.open("db_0") as client:
         client.sendall(sent)
         return read_all(client)
 
 
 @pytest.mark.parametrize("repeat", [1, 2])
-def test_close_is_answered_in_kind(repeat: int) -> None:
-    """`Connection: close`: the answer says the same, then the server closes; so it does again."""
+def test_connection_close_is_echoed(repeat: int) -> None:
+    """The response to `Connection: close` repeats the header, then the server closes."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         for _ in range(repeat):
-            answer = _until_closed(endpoint, raw_request(POLL, "Connection: close"))
-            head, _, body = answer.partition(b"\r\n\r\n")
+            response = _until_closed(endpoint, raw_request(POLL, "Connection: close"))
+            head, _, body = response.partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 OK\r\n")
             assert b"connection: close" in head.lower()
             assert body == EMPTY
@@ -46,31 +46,31 @@ def test_close_is_answered_in_kind(repeat: int) -> None:
         raw_request(POLL, "Connection: close", method="PUT"),
     ],
 )
-def test_every_kind_of_answer_closes(sent: bytes) -> None:
-    """Refusals, 304 and others say that they close, and do."""
+def test_every_kind_of_response_closes(sent: bytes) -> None:
+    """Refusals, 304 and other responses send `Connection: close`, and close."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         head = _until_closed(endpoint, sent).partition(b"\r\n\r\n")[0].lower()
         assert b"connection: close" in head
 
 
-def test_without_it_the_connection_stays() -> None:
-    """HTTP/1.1 goes on: several requests one after the other, and nothing is said of closing."""
+def test_connection_is_kept_alive_by_default() -> None:
+    """HTTP/1.1 serves several requests in a row, without a `Connection` header."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
         connection.connect()
         first = connection.sock
         for _ in range(5):
-            answer = poll(connection)
-            assert answer.body == EMPTY
-            assert "connection" not in answer.headers
+            response = poll(connection)
+            assert response.body == EMPTY
+            assert "connection" not in response.headers
         assert connection.sock is first
         assert endpoint.call(lambda: endpoint.server.accepted) == 1
 
 
 def test_refusals_keep_the_connection() -> None:
-    """A wrong request is no reason to hang up, if what follows can be told from it."""
+    """A refused request keeps the connection open if the next request can be located."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -81,11 +81,11 @@ def test_refusals_keep_the_connection() -> None:
 
 @pytest.mark.parametrize("headers", [(), ("Connection: keep-alive",), ("Connection: close",)])
 def test_http_1_0_works(headers: tuple[str, ...]) -> None:
-    """An old client gets its answer, with a length, and the connection is closed after it."""
+    """An HTTP/1.0 client gets a response with a length, then the connection closes."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = _until_closed(endpoint, raw_request(POLL, *headers, http="1.0"))
-        head, _, body = answer.partition(b"\r\n\r\n")
+        response = _until_closed(endpoint, raw_request(POLL, *headers, http="1.0"))
+        head, _, body = response.partition(b"\r\n\r\n")
         assert head.split(b" ")[1] == b"200"
         assert b"\r\nContent-Length: 37" in head
         assert b"transfer-encoding" not in head.lower()
@@ -93,7 +93,7 @@ def test_http_1_0_works(headers: tuple[str, ...]) -> None:
 
 
 def test_http_1_0_needs_no_host() -> None:
-    """HTTP/1.1 does: that is a Bad Request without."""
+    """HTTP/1.1 needs a Host header: without it, 400."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         lines = f"GET {POLL} HTTP/{{}}\r\nMetadata: true\r\n\r\n"
@@ -102,20 +102,20 @@ def test_http_1_0_needs_no_host() -> None:
 
 
 def test_an_approval_in_http_1_0() -> None:
-    """POST works as well, and is answered with an empty body of known length."""
+    """POST works as well; its response has an empty body of known length."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         body = approval(endpoint.restart("db_0").id)
         head = raw_request(POLL, f"Content-Length: {len(body)}", method="POST", http="1.0")
-        answer = _until_closed(endpoint, head + body.encode())
-        assert answer.split(b" ")[1] == b"200"
-        assert answer.endswith(b"\r\n\r\n")
-        assert b"\r\nContent-Length: 0\r\n" in answer
+        response = _until_closed(endpoint, head + body.encode())
+        assert response.split(b" ")[1] == b"200"
+        assert response.endswith(b"\r\n\r\n")
+        assert b"\r\nContent-Length: 0\r\n" in response
 
 
-def test_a_client_that_sends_no_more_is_answered() -> None:
-    """Half a connection closed is no reason not to use the other half."""
+def test_half_closed_client_is_answered() -> None:
+    """A client that has closed its sending side still gets its response."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with endpoint.open("db_0") as client:
@@ -124,73 +124,73 @@ def test_a_client_that_sends_no_more_is_answered() -> None:
             assert read_all(client).endswith(EMPTY)
 
 
-def _statuses(answer: bytes) -> list[bytes]:
-    return [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]]
+def _statuses(response: bytes) -> list[bytes]:
+    return [part[:3] for part in response.split(b"HTTP/1.1 ")[1:]]
 
 
-def test_requests_run_together_are_answered_in_order() -> None:
-    """Three in one piece: three answers, each in its place."""
+def test_pipelined_requests_are_answered_in_order() -> None:
+    """Three requests in one packet get three responses, in order."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         sent = raw_request(POLL) + raw_request("/nowhere") + raw_request(POLL, "Connection: close")
         assert _statuses(_until_closed(endpoint, sent)) == [b"200", b"404", b"200"]
 
 
-def test_requests_before_the_end_are_answered() -> None:
-    """A client that sends several, and no more, gets an answer to each: also to its first ever."""
+def test_requests_before_eof_are_answered() -> None:
+    """A client that sends several requests and then EOF gets all responses."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         sent = raw_request(POLL) + raw_request("/nowhere") + raw_request(POLL)
         assert _statuses(endpoint.raw("db_0", sent)) == [b"200", b"404", b"200"]
 
 
-def test_a_request_cut_into_bytes() -> None:
-    """However the network cuts it up, a request is one."""
+def test_a_request_sent_byte_by_byte() -> None:
+    """A request is read as one, however the network splits it."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         sent = raw_request(POLL)
-        answer = endpoint.raw("db_0", *(sent[n : n + 1] for n in range(len(sent))))
-        assert answer.startswith(b"HTTP/1.1 200 ")
-        assert answer.endswith(EMPTY)
+        response = endpoint.raw("db_0", *(sent[n : n + 1] for n in range(len(sent))))
+        assert response.startswith(b"HTTP/1.1 200 ")
+        assert response.endswith(EMPTY)
 
 
 def test_head_is_answered_without_a_body() -> None:
-    """A HEAD, though not allowed, has no body after its head: what follows stays in step."""
+    """The 405 to a HEAD has no body, so the next response is read correctly."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.raw("db_0", raw_request(POLL, method="HEAD"), raw_request(POLL))
-        head, _, rest = answer.partition(b"\r\n\r\n")
+        response = endpoint.raw("db_0", raw_request(POLL, method="HEAD"), raw_request(POLL))
+        head, _, rest = response.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 405 ")
         assert rest.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
-def test_an_upgrade_is_not_taken_up(protocol: str) -> None:
-    """A client that offers another protocol, as `curl --http2` does, gets one answer in ours."""
+def test_an_upgrade_is_ignored(protocol: str) -> None:
+    """A client that offers another protocol, as `curl --http2` does, gets one HTTP/1.1 response."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         sent = raw_request(POLL, "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}")
-        answer = endpoint.raw("db_0", sent)
-        assert answer.count(b"HTTP/1.1 ") == 1
-        assert answer.startswith(b"HTTP/1.1 200 ")
+        response = endpoint.raw("db_0", sent)
+        assert response.count(b"HTTP/1.1 ") == 1
+        assert response.startswith(b"HTTP/1.1 200 ")
 
 
 def test_an_approval_that_offers_an_upgrade() -> None:
-    """Java's own client offers one with every request: its body is read all the same."""
+    """Java's own client offers one with every request; its body is read all the same."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         body = approval(endpoint.restart("db_0").id)
         offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAA")
         head = raw_request(POLL, f"Content-Length: {len(body)}", *offer, method="POST")
-        answer = endpoint.raw("db_0", head + body.encode())
-        assert _statuses(answer) == [b"200"]
+        response = endpoint.raw("db_0", head + body.encode())
+        assert _statuses(response) == [b"200"]
         assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 def test_the_order_of_resources_stays() -> None:
-    """From when it is first shown until it is gone, an event keeps the order of its machines."""
+    """An event keeps the order of its machines for as long as it is shown."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 12)
         endpoint.get("db_0")
@@ -212,8 +212,8 @@ def test_the_order_of_resources_stays() -> None:
         assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
-def test_a_failure_of_ours_is_answered(caplog: pytest.LogCaptureFixture) -> None:
-    """What nobody thought of is a 503 and a line in the log, never a connection that hangs."""
+def test_an_internal_failure_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    """An unexpected exception gives 503 and a log line, and does not hang the connection."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
 
@@ -221,6 +221,6 @@ def test_a_failure_of_ours_is_answered(caplog: pytest.LogCaptureFixture) -> None
             raise ZeroDivisionError
 
         endpoint.fleet.poll = fail  # type: ignore[method-assign]
-        answer = endpoint.get("db_0")
-        assert (answer.status, answer.headers["connection"]) == (503, "close")
-        assert "a request failed" in caplog.text
+        response = endpoint.get("db_0")
+        assert (response.status, response.headers["connection"]) == (503, "close")
+        assert "metadata request failed" in caplog.text

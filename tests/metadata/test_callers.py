@@ -1,4 +1,4 @@
-"""Which machine is asking: the connection says it, and nothing in the request (M22)."""
+"""Identifying the calling machine by its connection, never by the request (M22)."""
 
 import socket
 from http.client import HTTPConnection
@@ -24,11 +24,11 @@ AWAY = "127.9.9.9"
 
 
 def _name(connection: HTTPConnection, **headers: str) -> str:
-    """Who the server takes this connection for; empty if for nobody."""
-    answer = send(connection, "GET", NAME, {"Metadata": "true", **headers})
-    if answer.status == 200:
-        return answer.body.decode()
-    assert _unknown(answer)
+    """The name under which the server knows this connection; empty if it knows none."""
+    response = send(connection, "GET", NAME, {"Metadata": "true", **headers})
+    if response.status == 200:
+        return response.body.decode()
+    assert _unknown(response)
     return ""
 
 
@@ -53,12 +53,12 @@ def _once(connection: HTTPConnection, target: str = POLL) -> Response:
     return send(connection, "GET", target, {"Metadata": "true"})
 
 
-def _unknown(answer: Response) -> bool:
-    return answer.status == 404 and bool(answer.error)
+def _unknown(response: Response) -> bool:
+    return response.status == 404 and bool(response.error)
 
 
 def test_each_machine_at_an_address_of_its_own() -> None:
-    """One listener, an address in 127.0.0.0/8 for each: who connects there is that machine."""
+    """One listener serves an address in 127.0.0.0/8 for each machine; the address identifies it."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 3)
         for name in ("db_0", "db_1", "db_2"):
@@ -67,7 +67,7 @@ def test_each_machine_at_an_address_of_its_own() -> None:
 
 
 def test_the_listener_of_a_local_run() -> None:
-    """What `open_tcp` opens on 127.0.0.1 takes the addresses of all machines."""
+    """The socket that `open_tcp` opens on 127.0.0.1 accepts the addresses of all machines."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         listener = open_tcp("127.0.0.1", 0)
@@ -90,8 +90,8 @@ def test_the_listener_of_a_local_run() -> None:
         {"X-Original-Host": "127.1.0.2"},
     ],
 )
-def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
-    """Whatever a request claims, it is of the machine whose connection it came by."""
+def test_nothing_in_the_request_identifies_the_caller(headers: dict[str, str]) -> None:
+    """Whatever a request claims, it belongs to the machine at the other end of the connection."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         connection = endpoint.client("db_0")
@@ -102,8 +102,8 @@ def test_nothing_in_the_request_says_it(headers: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
 @pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
-def test_an_address_that_is_nobodys(address: str, target: str) -> None:
-    """404 with an error text, whatever is asked for, each time."""
+def test_an_address_without_a_machine(address: str, target: str) -> None:
+    """Every request gets 404 with an error text, each time."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         connection = _at(endpoint, address, endpoint.port)
@@ -111,8 +111,8 @@ def test_an_address_that_is_nobodys(address: str, target: str) -> None:
             assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
 
 
-def test_a_stranger_approves_nothing() -> None:
-    """404 for a POST, too, and the event is as it was."""
+def test_unknown_caller_approves_nothing() -> None:
+    """A POST gets 404 as well, and the event does not change."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -128,7 +128,7 @@ def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str =
 
 
 def test_by_source_address() -> None:
-    """On a host with real guests, a machine is known by where it connects from."""
+    """On a host with real guests, the source address identifies a machine."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         _with_address(endpoint)
@@ -141,8 +141,8 @@ def test_by_source_address() -> None:
         assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_the_address_one_connects_to_is_no_source() -> None:
-    """Where machines are known by their source, the loopback address of another is no help."""
+def test_local_address_does_not_identify_by_source() -> None:
+    """With identification by source, connecting to another machine's loopback address is no use."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         port = endpoint.listen(by_source_address)
@@ -151,7 +151,7 @@ def test_the_address_one_connects_to_is_no_source() -> None:
 
 
 def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
-    """Whoever may open it is that machine; only its owner may."""
+    """A connection to the socket is that machine; only the owner may open the socket."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         for name in ("db_0", "db_1"):
@@ -165,7 +165,7 @@ def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
 
 
 def test_a_listener_of_one_machine() -> None:
-    """As inside a network namespace: every connection is of that machine, from wherever."""
+    """As in a network namespace: every connection is that machine, from any address."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         port = endpoint.listen(for_machine("db", "db_1"))
@@ -175,16 +175,16 @@ def test_a_listener_of_one_machine() -> None:
 
 
 @pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
-def test_a_listener_of_nobody(scope: str, machine: str) -> None:
-    """404, as for any stranger."""
+def test_a_listener_of_an_unknown_machine(scope: str, machine: str) -> None:
+    """404, as for any unknown caller."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         port = endpoint.listen(for_machine(scope, machine))
         assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
 
 
-def test_a_machine_that_comes_later() -> None:
-    """A connection that was nobody's is served once its machine is there."""
+def test_a_machine_created_after_the_connection() -> None:
+    """A connection of an unknown caller is served once its machine exists."""
     with EndpointHarness() as endpoint:
         connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
         assert poll(connection).status == 404
@@ -198,7 +198,7 @@ def _delete(endpoint: EndpointHarness, machine: str) -> None:
 
 
 def test_a_deleted_machine_is_unknown() -> None:
-    """404 at its address, on the connection it had and on a new one; others go on."""
+    """404 at its address, on its old connection and on a new one; other machines are served."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         kept = endpoint.client("db_0")
@@ -211,7 +211,7 @@ def test_a_deleted_machine_is_unknown() -> None:
 
 
 def test_a_deleted_scope_is_unknown() -> None:
-    """The same if it was the last machine of its scope."""
+    """The same applies when the last machine of a scope is deleted."""
     with EndpointHarness() as endpoint:
         alone = (Machine(name="db_0"),)
         endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
@@ -223,8 +223,8 @@ def test_a_deleted_scope_is_unknown() -> None:
         assert _unknown(endpoint.get("db_0"))
 
 
-def _remake(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
-    """A machine `vm` of scope `db` asks in every way, is deleted, and made again."""
+def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
+    """Poll from machine `vm` of scope `db` in every way, delete it, and create it again."""
     vm = Machine(name="vm", address=AWAY)
     kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
     endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
@@ -248,17 +248,17 @@ def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
 
 @pytest.mark.parametrize("scope_stays", [True, False])
 @pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
-def test_made_again_under_the_same_name(way: str, scope_stays: bool) -> None:
-    """The new machine is known in every way in which the old one was."""
+def test_machine_recreated_under_the_same_name(way: str, scope_stays: bool) -> None:
+    """The new machine is identified in every way that worked for the old one."""
     with EndpointHarness() as endpoint:
-        _remake(endpoint, scope_stays=scope_stays)
+        _recreate(endpoint, scope_stays=scope_stays)
         connection = _ways(endpoint)[way]
         assert _name(connection) == "vm"
         assert poll(connection).status == 200
 
 
-def test_the_address_of_the_old_is_nobodys() -> None:
-    """A machine made again has an address in 127.0.0.0/8 of its own; the old one's is not it."""
+def test_recreated_machine_gets_a_new_address() -> None:
+    """The new machine has its own address in 127.0.0.0/8; the old address has no machine."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         old = endpoint.address("db_0")
@@ -270,8 +270,8 @@ def test_the_address_of_the_old_is_nobodys() -> None:
         assert endpoint.get("db_0").status == 200
 
 
-def test_a_deallocated_machine_cannot_ask() -> None:
-    """Whoever asks at its address is not it: 404, until it is started again."""
+def test_a_deallocated_machine_is_refused() -> None:
+    """A request from its address cannot be from it: 404 until the machine is started again."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         kept = endpoint.client("db_0")
@@ -290,7 +290,7 @@ def test_a_deallocated_machine_cannot_ask() -> None:
 
 
 def test_a_deallocated_machine_enables_nothing() -> None:
-    """Nor is it who keeps the feature on."""
+    """Nor does it keep the feature enabled."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
@@ -299,8 +299,8 @@ def test_a_deallocated_machine_enables_nothing() -> None:
         assert not endpoint.scope("db").enabled
 
 
-def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
-    """Also if it was being looked for while it came to be: nobody is unknown for longer than so."""
+def test_a_new_machine_is_known_at_once() -> None:
+    """This holds even if the machine is created during the lookup of its address."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         store = endpoint.fleet.store
@@ -325,7 +325,7 @@ def test_a_stranger_that_becomes_a_machine_is_known_at_once() -> None:
 
 
 @pytest.mark.parametrize(("exact", "hops"), [(False, 1), (True, 64)])
-def test_machines_are_one_hop_away_and_people_anywhere(exact: bool, hops: int) -> None:
-    """Answers to machines die at the first router; the console's and the control plane's do not."""
+def test_hop_limit_of_listeners(exact: bool, hops: int) -> None:
+    """Responses to machines end at the first router; those of console and control plane do not."""
     with open_tcp("127.0.0.1", 0, exact=exact) as listener:
         assert listener.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == hops
