@@ -81,9 +81,9 @@ class Folder:
     def set_up(self, program: str, at: float) -> None:
         """What a set-up leaves, as far as it takes no service to make it."""
         tool = self.tool(program)
-        az_command.note_version(tool)
+        az_command.record_version(tool)
         words = ("--skip-endpoint-discovery", "--cloud-config", "@-")
-        tool.do("cloud", "register", "--name", az_command.CLOUD, *words, given=json.dumps(CLOUD))
+        tool.run("cloud", "register", "--name", az_command.CLOUD, *words, stdin=json.dumps(CLOUD))
         profile = {"installationId": "i", "subscriptions": [SUBSCRIPTION]}
         (self.own / "azureProfile.json").write_text(json.dumps(profile))
         stamp = {"digest": self.digest(program), "at": at}
@@ -152,11 +152,11 @@ def test_it_looks_for_no_newer_version(az: str, tmp_path: Path) -> None:
     """Neither while its version is found out nor after does the CLI look for another."""
     folder = Folder(tmp_path)
     tool = folder.tool(az)
-    az_command.note_version(tool)
+    az_command.record_version(tool)
     noted = json.loads((folder.own / "versionCheck.json").read_text())
-    version = json.loads(tool.do("version"))["azure-cli"]
+    version = json.loads(tool.run("version"))["azure-cli"]
     assert {"azure-cli": {"local": version}, "core": {"local": version}} == noted["versions"]
-    assert "AzureCloud" in tool.do("cloud", "list")
+    assert "AzureCloud" in tool.run("cloud", "list")
     assert folder.looked_for() == []
 
 
@@ -198,7 +198,7 @@ def test_a_word_may_come_from_stdin(az: str, tmp_path: Path) -> None:
     """What other users must not read in a command line, the CLI reads from stdin in its place."""
     tool = Folder(tmp_path).tool(az)
     with pytest.raises(Unavailable) as failed:
-        tool.do("cloud", "show", "--name", "@-", given="never-heard-of")
+        tool.run("cloud", "show", "--name", "@-", stdin="never-heard-of")
     assert "`az cloud show` says:" in failed.value.message
     assert "'never-heard-of'" in failed.value.message
 
