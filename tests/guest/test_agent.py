@@ -310,7 +310,7 @@ def test_check_without_hooks_says_that_events_are_approved(tmp_path: Path) -> No
     """This may not be what the administrator wants."""
     with one_machine(tmp_path) as (_, home):
         done = run_agent_command("agent", "check", "--config", str(home.config()))
-        assert "hooks      none: events are approved as they come" in done.stdout
+        assert "hooks      none; events are approved immediately" in done.stdout
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

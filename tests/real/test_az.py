@@ -142,25 +142,25 @@ def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
         own.mkdir()
         settings = az_command.environment(os.environ, own, service.ready["ca"])
         tool = az_command.AzureCli(az, own, settings)
-        az_command.note_version(tool)
-        tool.do(
+        az_command.record_version(tool)
+        tool.run(
             "cloud", "register", "--name", "L", "--endpoint-resource-manager", service.ready["arm"]
         )
-        tool.do("cloud", "set", "--name", "L")
+        tool.run("cloud", "set", "--name", "L")
         reader = Principal(name="alice", role=Role.READER)
         secret = Tokens(key_of(service.data), TENANT).secret(reader)
         login = ("--username", reader.name, "--tenant", TENANT, "--password", "@-")
-        account, *_ = json.loads(tool.do("login", "--service-principal", *login, given=secret))
+        account, *_ = json.loads(tool.run("login", "--service-principal", *login, stdin=secret))
         assert account["id"] == service.ready["subscription"]
 
-        assert json.loads(tool.do("vm", "list", "--query", "[].name")) == ["vm"]
+        assert json.loads(tool.run("vm", "list", "--query", "[].name")) == ["vm"]
         assert service.events("vm") == []
         with pytest.raises(Unavailable, match="AuthorizationFailed"):
-            tool.do("vm", "restart", *VM)
+            tool.run("vm", "restart", *VM)
         assert service.events("vm") == []
         operator = az_command.environment(
             os.environ, service.data / az_command.FOLDER, service.ready["ca"]
         )
         assert names(service) == ["vm"]  # this also sets it up for the operator
-        az_command.AzureCli(az, own, operator).do("vm", "restart", *VM, "--no-wait")
+        az_command.AzureCli(az, own, operator).run("vm", "restart", *VM, "--no-wait")
         assert service.wait_for_event("vm", "Reboot")["Resources"] == ["vm"]

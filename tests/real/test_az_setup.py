@@ -81,9 +81,9 @@ class DataFolder:
     def write_setup(self, program: str, at: float) -> None:
         """Write the files of a set-up that need no service."""
         tool = self.tool(program)
-        az_command.note_version(tool)
+        az_command.record_version(tool)
         words = ("--skip-endpoint-discovery", "--cloud-config", "@-")
-        tool.do("cloud", "register", "--name", az_command.CLOUD, *words, given=json.dumps(CLOUD))
+        tool.run("cloud", "register", "--name", az_command.CLOUD, *words, stdin=json.dumps(CLOUD))
         profile = {"installationId": "i", "subscriptions": [SUBSCRIPTION]}
         (self.config / "azureProfile.json").write_text(json.dumps(profile))
         stamp = {"digest": self.digest(program), "at": at}
@@ -152,11 +152,11 @@ def test_the_cli_does_not_check_for_updates(az: str, tmp_path: Path) -> None:
     """The CLI does not look for a newer version, during the set-up or later."""
     folder = DataFolder(tmp_path)
     tool = folder.tool(az)
-    az_command.note_version(tool)
+    az_command.record_version(tool)
     recorded = json.loads((folder.config / "versionCheck.json").read_text())
-    version = json.loads(tool.do("version"))["azure-cli"]
+    version = json.loads(tool.run("version"))["azure-cli"]
     assert {"azure-cli": {"local": version}, "core": {"local": version}} == recorded["versions"]
-    assert "AzureCloud" in tool.do("cloud", "list")
+    assert "AzureCloud" in tool.run("cloud", "list")
     assert folder.lookups() == []
 
 
@@ -198,7 +198,7 @@ def test_an_argument_may_come_from_stdin(az: str, tmp_path: Path) -> None:
     """The CLI reads a secret from stdin, so other users cannot see it in a command line."""
     tool = DataFolder(tmp_path).tool(az)
     with pytest.raises(Unavailable) as failed:
-        tool.do("cloud", "show", "--name", "@-", given="never-heard-of")
+        tool.run("cloud", "show", "--name", "@-", stdin="never-heard-of")
     assert "`az cloud show` says:" in failed.value.message
     assert "'never-heard-of'" in failed.value.message
 

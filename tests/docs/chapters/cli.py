@@ -7,17 +7,17 @@ from unittest import mock
 
 import click
 
-from fairwarning.cli import agent, nouns
+from fairwarning.cli import agent
+from fairwarning.cli.commands import COMMANDS, SUMMARIES
 from tests.docs.chapters.page import page, table
 
 WIDTH = 80
-NOUNS = tuple(nouns.ABOUT)
 
 
 def tree() -> dict[str, click.Command]:
     """Return every click command by its words, a group before its verbs; without `agent`."""
     commands: dict[str, click.Command] = {}
-    for noun in NOUNS:
+    for noun in SUMMARIES:
         if noun != "agent":
             command: click.Command = import_module(f"fairwarning.cli.{noun}").command
             commands |= dict(_walk(noun, command))
@@ -46,7 +46,7 @@ def helps() -> dict[str, str]:
     """Return the output of `--help` by command, in the order of the program."""
     commands, agents = tree(), agent_help()
     texts: dict[str, str] = {}
-    for noun in NOUNS:
+    for noun in SUMMARIES:
         texts |= agents if noun == "agent" else {}
         for words, command in commands.items():
             if words.split()[0] == noun:
@@ -70,7 +70,7 @@ def write() -> str:
 
 
 def _overview() -> Iterator[list[str]]:
-    for group in nouns.NOUNS.values():
+    for group in COMMANDS.values():
         yield from ([f"[`{noun}`](#{noun})", about] for noun, about in group.items())
 
 

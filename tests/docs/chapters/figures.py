@@ -32,7 +32,7 @@ def exit_codes() -> str:
     own = [
         [f"`fairwarning {words}`", re.sub(r"\s+", " ", match[0]).strip()]
         for words, text in helps().items()
-        if (match := re.search(r"(The exit code|Exit codes|exit with)[^.]*\.", text))
+        if (match := re.search(r"(Exits with|Exit codes)[^.]*\.", text))
         and "--wait" not in text
         and "COMMAND [ARGS]" not in text
     ]

@@ -1,7 +1,6 @@
-"""Where a trap is played: a service of its own, in this process, and the program as its machine.
+"""The environment of a trap: a service in this process, and the program inside one machine.
 
-All that is known of the program is what can be seen from outside: whether it runs, what it asked
-for, and what it approved.
+The program is observed only from outside: whether it runs, its polls and its approvals.
 """
 
 import asyncio
@@ -37,24 +36,24 @@ update_domains = 1
 terminate_notice = "PT5M"
 priority = "{priority}"
 """
-_ANYWHERE = ("127.0.0.1", 0)
-_LOOK_SECONDS = 0.02
+_ANY_PORT = ("127.0.0.1", 0)
+_CHECK_SECONDS = 0.02
 _SHOWN_CHARACTERS = 200
 _PAGE = 1000
 
 
 class TrapFailed(Exception):
-    """The program did what a good handler does not; the text says what was seen."""
+    """The program behaved wrongly; the text says how."""
 
 
 @dataclass(slots=True)
 class ObservedEvent:
-    """An event, and what became of it; moments are of the real, steady clock."""
+    """An event and its progress; times are of the monotonic clock."""
 
     id: str
     resources: tuple[str, ...]
     at: float
-    asked: int  # how often the program had asked by then
+    polls: int  # polls of the program before the event was scheduled
     read_at: float | None = None
     approved_by: str = ""
     approved_at: float | None = None
@@ -64,16 +63,16 @@ class ObservedEvent:
 
 @dataclass(slots=True)
 class Observations:
-    """What was seen of the program so far."""
+    """The observations of the program so far."""
 
     polls: int = 0
-    held: int = 0  # requests that wait for something new, just now
+    held: int = 0  # long polls that wait now
     approvals: int = 0
     faults: int = 0
     refused: Counter[str] = field(default_factory=Counter)  # requests, by reason
     disabled: int = 0
     events: dict[str, ObservedEvent] = field(default_factory=dict)  # by id
-    lines: int = 0  # of the journal
+    lines: int = 0  # of the journal, read so far
 
 
 class CertifyEnvironment:
@@ -86,37 +85,37 @@ class CertifyEnvironment:
         self._folder = folder
         self._trap = trap
         fleet = fleet_file.read(_FLEET.format(priority="Spot" if spot else "Regular"))
-        self._local = ServerProcess(
+        self._service = ServerProcess(
             ServerOptions(
                 data=folder / "data",
                 fleet=fleet,
                 memory=True,
                 virtual=True,
-                metadata=_ANYWHERE,
-                console=_ANYWHERE,
-                arm=_ANYWHERE,
+                metadata=_ANY_PORT,
+                console=_ANY_PORT,
+                arm=_ANY_PORT,
             )
         )
-        self.fleet = self._local.fleet
+        self.fleet = self._service.fleet
         self.seen = Observations()
         self.rules: list[Callable[[], None]] = []
-        """Called at every look; they raise Trapped."""
+        """Called at each observation; they raise `TrapFailed`."""
         self._program: subprocess.Popen[bytes] | None = None
         self._operations = 0
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator["CertifyEnvironment"]:
-        """Everything is up inside, and nothing is left after."""
+        """Run the service inside the context; stop the program at the end."""
         self._folder.mkdir(0o700)
         (self._folder / "state").mkdir()
-        async with self._local.running():
-            # The program compares NotBefore with its own clock.
+        async with self._service.running():
+            # The program compares NotBefore with the real clock.
             await self.fleet.advance(max(0.0, RealClock().now() - self.fleet.clock.now()))
             await self.fleet.run_clock(1.0)
             try:
                 yield self
             finally:
-                await self.lose_power()  # it has been through worse
+                await self.lose_power()
 
     # --- The program ---
 
@@ -126,17 +125,17 @@ class CertifyEnvironment:
         return self._program is not None
 
     def start(self) -> None:
-        """Start it, inside its machine, which is off."""
+        """Start the program inside its machine, which is off."""
         words = [sys.executable, "-m", "fairwarning", "exec", "--quiet"]
         words += ["--data", str(self._folder / "data"), ME, "--", *self._command]
         with self._output.open("ab") as output:
-            self._program = subprocess.Popen(  # noqa: S603  (to run it is what we are for)
+            self._program = subprocess.Popen(  # noqa: S603  (the program under test)
                 words,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for us, and we end it
+                start_new_session=True,  # Ctrl-C must not reach it; `lose_power` ends it
             )
 
     @property
@@ -144,65 +143,68 @@ class CertifyEnvironment:
         return self._folder / "output"
 
     def _environment(self) -> dict[str, str]:
-        """A folder of its own for what must outlive a reboot: many programs run side by side."""
-        kept = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        return kept | {
+        """Return the environment, with a state folder for each of the parallel programs."""
+        inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        return inherited | {
             "STATE_DIRECTORY": str(self._folder / "state"),
             "FAIRWARNING_TRAP": self._trap,
         }
 
     async def lose_power(self) -> None:
-        """The program, and all it has started, is no more."""
+        """Kill the program and everything it has started."""
         program, self._program = self._program, None
         if program is None:
             return
         program.kill()
-        while program.poll() is None:  # noqa: ASYNC110  (nobody tells us)
-            await asyncio.sleep(_LOOK_SECONDS)
+        while program.poll() is None:  # noqa: ASYNC110  (there is no notification)
+            await asyncio.sleep(_CHECK_SECONDS)
 
     def code(self) -> int | None:
-        """With what the program ended; None while it runs, or while its machine is off."""
+        """Return the exit code of the program; None while it runs or its machine is off."""
         return self._program.poll() if self._program else None
 
-    def last_words(self) -> str:
-        """The end of what it printed."""
+    def last_output(self) -> str:
+        """Return the last line that the program printed."""
         lines = self._output.read_text("utf-8", "replace").strip().splitlines()
-        line = "".join(one for one in lines[-1] if one.isprintable()) if lines else ""
+        line = "".join(char for char in lines[-1] if char.isprintable()) if lines else ""
         return line.strip()[-_SHOWN_CHARACTERS:]
 
-    # --- What happens ---
+    # --- Events ---
 
     def operation(self) -> str:
-        """A name for an operation."""
+        """Return a new operation id."""
         self._operations += 1
         return f"{self._trap}-{self._operations}"
 
     async def announce(self, command: Command, operation: str) -> ObservedEvent:
-        """Submit what makes an event; the event."""
-        await self._look()
-        asked = self.seen.polls
+        """Submit a command that schedules an event; return the event."""
+        await self._observe()
+        polls = self.seen.polls
         await self.fleet.submit(command)
         scope = await self.scope()
-        (event,) = (one for one in scope.events.values() if one.operation == operation)
-        told = ObservedEvent(event.id, event.resources, time.monotonic(), asked)
-        self.seen.events[event.id] = told
-        return told
+        (event,) = (event for event in scope.events.values() if event.operation == operation)
+        observed = ObservedEvent(event.id, event.resources, time.monotonic(), polls)
+        self.seen.events[event.id] = observed
+        return observed
 
     async def scope(self) -> Scope:
-        """The machines and their events as they are now."""
-        found = await self.fleet.reader.read(Scope, SCOPE)
-        assert found is not None
-        return found
+        """Return the current state of the scope."""
+        scope = await self.fleet.reader.read(Scope, SCOPE)
+        assert scope is not None
+        return scope
 
-    # --- What is seen ---
+    # --- Observations ---
 
     async def until(
         self, condition: Callable[[], bool], seconds: float, *, ends: bool = False
     ) -> bool:
-        """Look until it is so; False if it is not by then. Unless `ends`, the program runs on."""
+        """Wait until the condition holds; return False after `seconds`.
+
+        Raise `TrapFailed` if the program breaks a rule or, unless `ends`, exits.
+        """
         deadline = time.monotonic() + seconds
         while True:
-            await self._look()
+            await self._observe()
             if condition():
                 return True
             for rule in self.rules:
@@ -211,18 +213,18 @@ class CertifyEnvironment:
                 self._check_running()
             if time.monotonic() >= deadline:
                 return False
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
 
     def _check_running(self) -> None:
         code = self.code()
         if code is None:
             return
-        asked = "" if self.seen.polls or self.seen.faults else " before it asked for anything"
-        words = self.last_words()
-        raise TrapFailed(f"it ended with exit code {code}{asked}" + (f": {words}" if words else ""))
+        when = "" if self.seen.polls or self.seen.faults else " before its first poll"
+        output = self.last_output()
+        raise TrapFailed(f"exited with code {code}{when}" + (f": {output}" if output else ""))
 
-    async def _look(self) -> None:
-        seen, counts = self.seen, self._local.server.counts
+    async def _observe(self) -> None:
+        seen, counts = self.seen, self._service.server.counts
         self.fleet.polls.collect()
         seen.polls, seen.held, seen.approvals = counts.polls, counts.held, counts.approvals
         seen.faults = sum(counts.faults.values())
@@ -231,20 +233,20 @@ class CertifyEnvironment:
         while entries := await self.fleet.store.journal(after=seen.lines, limit=_PAGE):
             seen.lines = entries[-1].number
             for entry in entries:
-                self._take(entry.line.fact.type, entry.line.fact.event, entry.line.actor, now)
-        for told in seen.events.values():
-            if told.read_at is None and seen.polls > told.asked:
-                told.read_at = now
+                self._apply(entry.line.fact.type, entry.line.fact.event, entry.line.actor, now)
+        for event in seen.events.values():
+            if event.read_at is None and seen.polls > event.polls:
+                event.read_at = now
 
-    def _take(self, did: FactType, event: str, actor: str, now: float) -> None:
+    def _apply(self, did: FactType, event_id: str, actor: str, now: float) -> None:
         if did is FactType.DISABLED:
             self.seen.disabled += 1
-        told = self.seen.events.get(event)
-        if told is None:
+        event = self.seen.events.get(event_id)
+        if event is None:
             return
         if did is FactType.APPROVED:
-            told.approved_by, told.approved_at = actor, now
+            event.approved_by, event.approved_at = actor, now
         elif did is FactType.STARTED:
-            told.started = True
+            event.started = True
         elif did in {FactType.ENDED, FactType.CANCELLED, FactType.LAPSED}:
-            told.over = True
+            event.over = True
