@@ -33,8 +33,8 @@ def write() -> str:
         "POST may carry an `Idempotency-Key`: the same key again has no further effect and gets "
         "the same answer. Lists take `limit` (1 to 1000) and `after`; the answer's `next` is what "
         "to give as `after`, and null at the end. Times are ISO 8601 in UTC.",
-        "What is refused has a status of 400 and above and an [Error](#error) that says what is "
-        "allowed.",
+        "What is refused has a status of 400 and above and an [ErrorResponse](#errorresponse) "
+        "that says what is allowed.",
         "## Requests",
         *(part for path, methods in whole["paths"].items() for part in _path(path, methods)),
         "## Shapes",
