@@ -49,8 +49,8 @@ class ClockAndFaultsApi(ApiSection):
         """Inject a fault into the metadata endpoint."""
         fault = bodies.set_fields(parse(bodies.NewFault, settings))
         if name := fault.get("machine", ""):
-            place = await machine_called(self.fleet, name)
-            fault |= {"scope": place.scope, "machine": place.machine.name}
+            location = await machine_called(self.fleet, name)
+            fault |= {"scope": location.scope, "machine": location.machine.name}
         elif name := fault.get("scope", ""):
             await self._scope(name)
         self.fleet.faults.put(FaultRule(**fault | {"kind": _fault_kind(fault["kind"])}))

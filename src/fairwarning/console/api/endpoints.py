@@ -53,7 +53,7 @@ class ApiRequest:
         return self.query_number("limit", PAGE_SIZE, 1, MAX_PAGE_SIZE)
 
 
-Call = Callable[[Api, ApiRequest], Awaitable[Any]]
+EndpointHandler = Callable[[Api, ApiRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ApiEndpoint:
     method: str
     path: str
     summary: str
-    call: Call
+    handle: EndpointHandler
     response: type | None = None
     body: type[bodies.Body] | None = None
     status: int = 200
@@ -85,7 +85,7 @@ async def _journal(api: Api, request: ApiRequest) -> responses.JournalPage:
             request.query_number("before") or None, request.limit, request.query("scope")
         )
     if request.query("scope"):
-        raise Refused("BadQuery", "scope needs newest=true")
+        raise Refused("BadQuery", "the scope filter needs newest=true")
     return await api.journal(request.query_number("after"), request.limit, request.query("event"))
 
 

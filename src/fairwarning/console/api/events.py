@@ -20,8 +20,8 @@ class EventsApi(ApiSection):
         """List live events by scope; scopes are not split, so a page may exceed the limit."""
         name = scope
         if machine:
-            place = await machine_called(self.fleet, machine)
-            name, machine = place.scope, place.machine.name
+            location = await machine_called(self.fleet, machine)
+            name, machine = location.scope, location.machine.name
         if name:
             events = (await self._scope(name)).events.values()
             infos = [views.event_info(event, name) for event in events]

@@ -66,9 +66,9 @@ class MachinesApi(ApiSection):
             raise Refused("BadQuery", "give either scope or set")
         if scope or set_:
             return responses.MachineList(machines=await self._members(scope, set_), next=None)
-        places = await self.fleet.reader.list_machines(after, limit)
-        machines = await self._machine_infos(places)
-        last = places[-1].number if len(places) == limit else None
+        locations = await self.fleet.reader.list_machines(after, limit)
+        machines = await self._machine_infos(locations)
+        last = locations[-1].number if len(locations) == limit else None
         return responses.MachineList(machines=machines, next=last)
 
     async def _members(self, scope: str, set_: str) -> list[responses.MachineInfo]:
@@ -81,13 +81,15 @@ class MachinesApi(ApiSection):
         else:
             scopes = ((await self._scope(scope)).id,)
         reader = self.fleet.reader
-        places = [place for name in scopes for place in await reader.find_machines(scope=name)]
-        return await self._machine_infos(places)
+        locations = [
+            location for name in scopes for location in await reader.find_machines(scope=name)
+        ]
+        return await self._machine_infos(locations)
 
     async def machine(self, name: str) -> responses.MachineInfo:
         """Return a machine."""
-        place = await machine_called(self.fleet, name)
-        return views.machine_info(place, await self._scope(place.scope))
+        location = await machine_called(self.fleet, name)
+        return views.machine_info(location, await self._scope(location.scope))
 
     async def explain_machine(self, name: str) -> responses.ExplanationInfo:
         """Explain a machine's recent activity, and what it waits for."""
@@ -98,17 +100,25 @@ class MachinesApi(ApiSection):
     ) -> responses.MachineList:
         """Create a standalone machine, or `count` of them."""
         entry = bodies.set_fields(parse(bodies.NewMachine, settings))
-        creates = fleet_file.entry("machine", entry)
-        await self._create(creates, key, actor)
-        scopes = [create.scope for create in creates if isinstance(create, commands.CreateScope)]
+        create_commands = fleet_file.entry("machine", entry)
+        await self._create(create_commands, key, actor)
+        scopes = [
+            command.scope
+            for command in create_commands
+            if isinstance(command, commands.CreateScope)
+        ]
         reader = self.fleet.reader
-        places = [place for scope in scopes for place in await reader.find_machines(scope=scope)]
-        return responses.MachineList(machines=await self._machine_infos(places), next=None)
+        locations = [
+            location for scope in scopes for location in await reader.find_machines(scope=scope)
+        ]
+        return responses.MachineList(machines=await self._machine_infos(locations), next=None)
 
-    async def _create(self, creates: tuple[fleet_file.Create, ...], key: str, actor: str) -> None:
+    async def _create(
+        self, create_commands: tuple[fleet_file.Create, ...], key: str, actor: str
+    ) -> None:
         """Create all resources, and their resource group if it is new, in one decision."""
-        group = creates[0].group or self.cloud.group  # all come from one entry
-        writes = [resources.create(create, group, key, actor) for create in creates]
+        group = create_commands[0].group or self.cloud.group  # all come from one entry
+        writes = [resources.create(command, group, key, actor) for command in create_commands]
         if await self.fleet.reader.read(resources.Resource, resources.group_id(group)) is None:
             new_group = resources.create_group(group, self.cloud.location)
             writes.insert(0, changed(new_group, operation=key, actor=actor))
@@ -118,12 +128,8 @@ class MachinesApi(ApiSection):
         except Conflict as conflict:
             if conflict.code != "Changed":
                 raise
-            first_create = creates[0]
-            name = (
-                first_create.set
-                if isinstance(first_create, commands.CreateSet)
-                else first_create.scope
-            )
+            command = create_commands[0]
+            name = command.set if isinstance(command, commands.CreateSet) else command.scope
             text = f"{name!r} already exists; choose another name"
             raise Conflict("NameTaken", text) from conflict
 
@@ -134,19 +140,19 @@ class MachinesApi(ApiSection):
         if repeated := await self._repeated(key):
             return repeated
         command = await self.machine_command(name, action, operation_id(key), settings, actor)
-        place = await machine_called(self.fleet, name)
-        return await self._submit(command, (place.scope,))
+        location = await machine_called(self.fleet, name)
+        return await self._submit(command, (location.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
     ) -> Command:
         """Return the command that `act` submits."""
-        place = await machine_called(self.fleet, name)
+        location = await machine_called(self.fleet, name)
         kind = choose(action, ACTIONS, "action")
-        arguments = await self._arguments(place.scope, action, settings)
-        scope = await self._scope(place.scope)
+        arguments = await self._arguments(location.scope, action, settings)
+        scope = await self._scope(location.scope)
         if scope.owner and action in SET_ACTIONS:
-            instances = (place.machine.instance,)
+            instances = (location.machine.instance,)
             return commands.OperateInstances(
                 set=scope.owner,
                 operation=operation,
@@ -154,9 +160,9 @@ class MachinesApi(ApiSection):
                 instances=instances,
                 actor=actor,
             )
-        machines = (place.machine.name,)
+        machines = (location.machine.name,)
         command: Command = kind(
-            scope=place.scope, machines=machines, operation=operation, actor=actor, **arguments
+            scope=location.scope, machines=machines, operation=operation, actor=actor, **arguments
         )
         return command
 

@@ -39,11 +39,14 @@ class ApiSection:
         return scope
 
     async def _machine_infos(
-        self, places: Iterable[MachineLocation]
+        self, locations: Iterable[MachineLocation]
     ) -> list[responses.MachineInfo]:
         """Describe machines, leaving out those whose scope was deleted in the meantime."""
-        scopes = [(place, await self.fleet.reader.read(Scope, place.scope)) for place in places]
-        return [views.machine_info(place, scope) for place, scope in scopes if scope]
+        scopes = [
+            (location, await self.fleet.reader.read(Scope, location.scope))
+            for location in locations
+        ]
+        return [views.machine_info(location, scope) for location, scope in scopes if scope]
 
     async def _repeated(
         self, key: str, groups: tuple[str, ...] = ()

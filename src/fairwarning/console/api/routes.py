@@ -58,7 +58,7 @@ class Routes:
             if endpoint.body is bodies.NoSettings:
                 parse(endpoint.body, settings)
             api_request = ApiRequest(request, settings, principal.name)
-            result = await endpoint.call(self._api, api_request)
+            result = await endpoint.handle(self._api, api_request)
             if endpoint.response is None:
                 return Response(status_code=endpoint.status, headers=NO_STORE)
             return Response(_json(result), endpoint.status, NO_STORE, "application/json")

@@ -77,16 +77,16 @@ def event_history_info(history: EventHistory, live: Event | None) -> responses.E
     )
 
 
-def machine_info(place: MachineLocation, scope: Scope) -> responses.MachineInfo:
+def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineInfo:
     """Describe a machine of a scope."""
-    machine: Machine = scope.machines.get(place.machine.name, place.machine)
+    machine: Machine = scope.machines.get(location.machine.name, location.machine)
     impact = scope.impacts.get(machine.name)
     return responses.MachineInfo(
         name=machine.name,
         scope=scope.id,
         set=scope.owner,
         instance=machine.instance,
-        number=place.number,
+        number=location.number,
         kind=scope.kind.value,
         group=scope.group,
         host_name=machine.host_name,
@@ -111,7 +111,7 @@ def machine_info(place: MachineLocation, scope: Scope) -> responses.MachineInfo:
     )
 
 
-def scope_info(scope: Scope, places: list[MachineLocation]) -> responses.ScopeInfo:
+def scope_info(scope: Scope, locations: list[MachineLocation]) -> responses.ScopeInfo:
     """Describe a scope with its machines."""
     return responses.ScopeInfo(
         id=scope.id,
@@ -121,7 +121,7 @@ def scope_info(scope: Scope, places: list[MachineLocation]) -> responses.ScopeIn
         enabled=scope.enabled,
         incarnation=scope.incarnation,
         polled_at=time(scope.polled_at) if scope.polled_at else None,
-        machines=[machine_info(place, scope) for place in places],
+        machines=[machine_info(location, scope) for location in locations],
         events=[event_info(event, scope.id) for event in scope.events.values()],
     )
 

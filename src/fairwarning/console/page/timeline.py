@@ -115,7 +115,7 @@ def _row(event: EventHistoryInfo, scale: _Scale, now: str) -> TimelineRow | None
     started = words.epoch(event.started_at) if event.started_at else None
     ended = words.epoch(event.ended_at) if event.ended_at else None
     until = started if started is not None else ended if ended is not None else due
-    # An event without notice has no notice bar; one cancelled at once still gets a short bar.
+    # An event without notice has no notice bar; an event cancelled at once has a short one.
     notice = scale.bar(created, until) if until > created or started is None else None
     impact = None
     if started is not None:
