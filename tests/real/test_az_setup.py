@@ -114,7 +114,7 @@ def test_without_a_service(az: str, tmp_path: Path) -> None:
     (folder.data / "up.json").unlink()
     done = folder.run("vm", "list")
     assert done.returncode == 1
-    assert "no service is up" in done.stderr
+    assert "no service is running" in done.stderr
     assert not folder.config.exists()
 
 
@@ -187,7 +187,7 @@ def test_a_set_up_that_fails(az: str, tmp_path: Path) -> None:
     folder = DataFolder(tmp_path)
     done = folder.run("vm", "list")
     assert done.returncode == 1
-    assert "`az cloud register` says:" in done.stderr
+    assert "`az cloud register` failed:" in done.stderr
     assert "127.0.0.1" in done.stderr
     assert not (folder.config / "fairwarning.json").exists()
     assert folder.config.stat().st_mode & 0o777 == 0o700
@@ -199,7 +199,7 @@ def test_an_argument_may_come_from_stdin(az: str, tmp_path: Path) -> None:
     tool = DataFolder(tmp_path).tool(az)
     with pytest.raises(Unavailable) as failed:
         tool.run("cloud", "show", "--name", "@-", stdin="never-heard-of")
-    assert "`az cloud show` says:" in failed.value.message
+    assert "`az cloud show` failed:" in failed.value.message
     assert "'never-heard-of'" in failed.value.message
 
 
