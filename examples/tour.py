@@ -1,6 +1,7 @@
-"""A tour: a small fleet in virtual time, and what its machines are told before things happen.
+"""A tour of the Python API: a small fleet on a virtual clock, and the events its machines read.
 
-Nothing here sleeps: fifteen minutes of notice pass in no time. `make run` runs it.
+Nothing here sleeps: fifteen minutes of notice take milliseconds. Run it from a checkout with
+`.venv/bin/python examples/tour.py`.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ MINUTE = 60.0
 out = Console(highlight=False)
 
 
-def say(text: str) -> None:
-    """A heading."""
+def print_heading(text: str) -> None:
+    """Print a heading."""
     out.print(f"\n[bold cyan]{text}[/]")
 
 
 async def show(fleet: Fleet, scope: str) -> None:
-    """What any machine of the scope reads at this moment."""
+    """Print the document of a scope."""
     published = await fleet.poll(scope)
     document = json.loads(published.body("2020-07-01"))
     time = rfc1123(int(fleet.clock.now()))[17:25]
@@ -54,7 +55,7 @@ async def show(fleet: Fleet, scope: str) -> None:
 
 
 async def approve(fleet: Fleet, scope: str) -> None:
-    """A machine has prepared, and lets its scope's events start early."""
+    """Approve the events of a scope as a machine, so that they start early."""
     published = await fleet.poll(scope)
     events = tuple(published.scope.events) if published.scope else ()
     await fleet.submit(Approve(scope=scope, events=events, actor="machine"))
@@ -63,7 +64,7 @@ async def approve(fleet: Fleet, scope: str) -> None:
 
 
 async def build(fleet: Fleet) -> None:
-    """An availability set, a Spot machine, and a scale set that gives notice of deletes."""
+    """Create an availability set, a Spot machine, and a scale set with termination notice."""
     machines = tuple(Machine(name=f"db_{n}", update_domain=n, host=f"host{n}") for n in range(3))
     await fleet.submit(CreateScope(scope="db", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
     spot = Machine(name="batch", priority=Priority.SPOT)
@@ -72,13 +73,13 @@ async def build(fleet: Fleet) -> None:
 
 
 async def tour(fleet: Fleet) -> None:
-    """Four life cycles of the contract."""
+    """Show four kinds of events."""
     await build(fleet)
-    say("1. Machines read their document; the first time, that switches the feature on")
+    print_heading("1. Machines poll for their document; the first poll enables the feature")
     for scope in ("db", "batch", "web/0"):
         await show(fleet, scope)
 
-    say("2. A user restarts db_0; it prepares, approves, and need not wait 15 minutes")
+    print_heading("2. A user restarts db_0; it prepares, approves, and does not wait 15 minutes")
     await fleet.submit(Restart(scope="db", machines=("db_0",), operation="restart-1"))
     await show(fleet, "db")
     await fleet.advance(2 * MINUTE)
@@ -87,13 +88,13 @@ async def tour(fleet: Fleet) -> None:
     await fleet.advance(MINUTE)
     await show(fleet, "db")
 
-    say("3. The platform wants the Spot machine back: 30 seconds")
+    print_heading("3. The platform evicts the Spot machine with 30 seconds' notice")
     await fleet.submit(Evict(scope="batch", machines=("batch",), operation="evict-1"))
     await show(fleet, "batch")
     await fleet.advance(30)
     await show(fleet, "batch")
 
-    say("4. web scales in: the instance is told five minutes before it is deleted")
+    print_heading("4. web scales in: the instance gets five minutes' notice before it is deleted")
     delete = OperateInstances(set="web", action=Delete, instances=(3,), operation="delete-1")
     await fleet.submit(delete)
     await show(fleet, "web/0")
@@ -101,7 +102,7 @@ async def tour(fleet: Fleet) -> None:
     await fleet.advance(MINUTE)
     await show(fleet, "web/0")
 
-    say("5. A host update walks the update domains of db, one after the other")
+    print_heading("5. A host update goes through the update domains of db, one after the other")
     await fleet.submit(StartRollout(rollout="update-1", scopes=("db",)))
     for _ in range(3):
         await show(fleet, "db")
@@ -112,7 +113,7 @@ async def tour(fleet: Fleet) -> None:
 
 
 async def main() -> None:
-    """Put a fleet together from its parts, and take the tour."""
+    """Create a fleet from its parts, and run the tour."""
     clock = VirtualClock(MONDAY_MORNING)
     driver = SimulatedDriver(lambda seconds, call: clock.call_at(clock.now() + seconds, call))
     fleet = Fleet(MemoryStore(), clock, driver)

@@ -1,4 +1,4 @@
-"""The plugin as whoever installs it meets it: in projects of their own, with the real pytest."""
+"""The pytest plugin in projects of its users, run by the real pytest."""
 
 import re
 from pathlib import Path
@@ -16,22 +16,22 @@ STRICT = ("-W", "error", "--strict-markers", "--strict-config")
 @pytest.mark.spec("O9")
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_the_documentation_runs(pytester: pytest.Pytester, number: int) -> None:
-    """Every example of the page is a test that passes as it stands."""
+    """Every example of the page is a test that passes unchanged."""
     pytester.makepyfile(BLOCKS[number])
     pytester.runpytest(*ARGS, *STRICT).assert_outcomes(passed=1)
 
 
 @pytest.mark.spec("O9")
 def test_the_first_example_is_a_handler_tested_in_ten_lines() -> None:
-    """As the page says."""
+    """The test of the first example has at most ten lines, as the page says."""
     _, _, test = BLOCKS[0].partition("def test_")
     assert len(test.strip().splitlines()) <= 10
 
 
 @pytest.mark.spec("O9")
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
-def test_each_test_has_a_cloud_of_its_own(pytester: pytest.Pytester, workers: str) -> None:
-    """Also in several processes at once, and none sees another's machines or time."""
+def test_each_test_has_its_own_cloud(pytester: pytest.Pytester, workers: str) -> None:
+    """No test sees the machines or the clock of another, with one or several processes."""
     pytester.makepyfile("""
         import datetime, pytest
 
@@ -50,8 +50,8 @@ def test_each_test_has_a_cloud_of_its_own(pytester: pytest.Pytester, workers: st
 
 
 @pytest.mark.spec("O9")
-def test_a_failure_tells_what_happened(pytester: pytest.Pytester) -> None:
-    """In a section of its own, for the test that failed and for none that passed."""
+def test_a_failure_shows_the_journal(pytester: pytest.Pytester) -> None:
+    """The report of a failed test has a section with its journal; a passed test has none."""
     pytester.makepyfile("""
         def test_bad(fairwarning):
             web = fairwarning.machine("web")
@@ -65,14 +65,14 @@ def test_a_failure_tells_what_happened(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest(*ARGS, "-rA")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["*- what happened -*", "*web: Scheduled (web,*", "*web: ImpactBegun (web, reboot*"]
+        ["*- fairwarning journal -*", "*web: Scheduled (web,*", "*web: ImpactBegun (web, reboot*"]
     )
     result.stdout.no_fnmatch_line("*other*MachineAdded*")
 
 
 @pytest.mark.spec("O9")
 def test_several_clouds(pytester: pytest.Pytester) -> None:
-    """They have nothing in common, and each is told of when the test fails."""
+    """They are independent, and the report of a failure has the journal of each."""
     pytester.makepyfile("""
         def test_it(fairwarning, fairwarning_clouds):
             other = fairwarning_clouds()
@@ -86,12 +86,12 @@ def test_several_clouds(pytester: pytest.Pytester) -> None:
     """)
     result = pytester.runpytest(*ARGS)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["E *assert False", "*what happened in cloud 1*", "*in cloud 2*"])
+    result.stdout.fnmatch_lines(["E *assert False", "*journal of cloud 1*", "*of cloud 2*"])
 
 
 @pytest.mark.spec("O9")
 def test_a_fleet_by_mark_and_by_setting(pytester: pytest.Pytester) -> None:
-    """TOML in the mark, a file beside the test, one for the whole project: the nearest counts."""
+    """The mark (TOML, or a file next to the test) overrides the setting of the project."""
     pytester.makeini("[pytest]\nfairwarning_fleet = all.toml")
     pytester.path.joinpath("all.toml").write_text('[[machine]]\nname = "all"\n', "utf-8")
     folder = pytester.mkpydir("inner")
@@ -132,14 +132,14 @@ def test_wrong(fairwarning):
     result = pytester.runpytest(*ARGS, *STRICT)
     result.assert_outcomes(passed=3, errors=2)
     result.stdout.fnmatch_lines(
-        ["no fleet file: neither */inner/gone.toml nor */gone.toml is there"]
+        ["fleet file not found: neither */inner/gone.toml nor */gone.toml exists"]
     )
     result.stdout.fnmatch_lines(["*BadFleetFile: *there is no key 'nme'; did you mean name?"])
 
 
 @pytest.mark.spec("O9")
-def test_it_costs_nothing_until_it_is_used(pytester: pytest.Pytester) -> None:
-    """A run that makes no cloud loads nothing of the service, also if its types are named."""
+def test_the_service_is_imported_only_when_used(pytester: pytest.Pytester) -> None:
+    """A run without a cloud does not import the service, even if a test names its types."""
     pytester.makeconftest("""
         import sys
 
@@ -159,26 +159,28 @@ def test_it_costs_nothing_until_it_is_used(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.spec("O9")
-def test_without_the_service_it_says_what_to_install(pytester: pytest.Pytester) -> None:
-    """The bare install has no service to run."""
+def test_a_bare_install_says_what_to_install(pytester: pytest.Pytester) -> None:
+    """Without the server extra, the error names the package to install."""
     pytester.makeconftest("import sys; sys.modules['httptools'] = None")
     pytester.makepyfile("def test_it(fairwarning): ...")
     result = pytester.runpytest_subprocess(*ARGS)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["httptools is missing: *pip install 'fairwarning?server?'*"])
+    result.stdout.fnmatch_lines(["httptools is not installed; *pip install 'fairwarning?server?'*"])
 
 
 @pytest.mark.spec("O9")
 def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
-    """For annotations; and there are no others."""
+    """The plugin exports the types for annotations, and nothing else."""
     pytester.makepyfile("""
         import pytest
         from fairwarning import pytest_plugin
-        from fairwarning.pytest_plugin import Cloud, Machine, Operation, Rollout, ScaleSet
+        from fairwarning.pytest_plugin import (
+            Cloud, MachineHandle, OperationHandle, RolloutHandle, ScaleSetHandle
+        )
 
         def test_it(fairwarning: Cloud):
             assert isinstance(fairwarning, Cloud)
-            assert isinstance(fairwarning.machine("web"), Machine)
+            assert isinstance(fairwarning.machine("web"), MachineHandle)
             with pytest.raises(AttributeError):
                 pytest_plugin.Server
     """)
@@ -186,8 +188,8 @@ def test_its_types_can_be_imported(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.spec("O9")
-def test_it_is_safe_in_tests_with_asyncio(pytester: pytest.Pytester) -> None:
-    """Calls wait for the cloud's own thread, never for the test's loop."""
+def test_it_works_in_asyncio_tests(pytester: pytest.Pytester) -> None:
+    """Calls wait for the thread of the cloud, never for the event loop of the test."""
     pytester.makepyfile("""
         import asyncio
         from fairwarning import AsyncScheduledEvents

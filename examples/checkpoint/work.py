@@ -1,8 +1,8 @@
-"""A long computation that can be interrupted: pi by Leibniz's series, a block of terms at a time.
+"""A long computation with checkpoints: pi by Leibniz's series, one block of terms at a time.
 
-It saves and stands still while there are files in `pause`, one for each event; the agent's hook
-puts them there and takes them away (hook.py). After a restart it goes on from what it saved. No
-block is lost, and none is computed twice.
+It saves a checkpoint and pauses while the folder `pause` has files, one for each event; the agent's
+hook creates and removes them (hook.py). After a restart it resumes from the checkpoint. No block is
+lost, and none is computed twice.
 """
 
 import json
@@ -12,11 +12,11 @@ from pathlib import Path
 
 SAVED, PAUSE, PAUSED = Path("saved.json"), Path("pause"), Path("paused")
 TERMS = 20_000
-LOOK_SECONDS = 0.05
+CHECK_SECONDS = 0.05
 
 
 def load() -> tuple[int, float]:
-    """The number of blocks done, and their sum."""
+    """Return the number of blocks done, and their sum."""
     if not SAVED.exists():
         return 0, 0.0
     saved = json.loads(SAVED.read_text())
@@ -24,7 +24,7 @@ def load() -> tuple[int, float]:
 
 
 def save(blocks: int, total: float) -> None:
-    """All of it or nothing, and on the disk before anybody hears of it."""
+    """Write the checkpoint atomically and durably."""
     new = SAVED.with_suffix(".new")
     with new.open("w") as file:
         json.dump({"blocks": blocks, "sum": total}, file)
@@ -33,24 +33,24 @@ def save(blocks: int, total: float) -> None:
     new.replace(SAVED)
 
 
-def stand_still(blocks: int, total: float) -> None:
-    """Save, say so, and wait until the event is over."""
+def pause(blocks: int, total: float) -> None:
+    """Save a checkpoint, create `paused`, and wait until the event is over."""
     save(blocks, total)
     print(f"saved after {blocks} blocks", flush=True)
     PAUSED.touch()
     while any(PAUSE.iterdir()):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
     PAUSED.unlink(missing_ok=True)
 
 
 def main() -> None:
-    """Compute for ever."""
+    """Compute forever."""
     PAUSE.mkdir(exist_ok=True)
     blocks, total = load()
-    print(f"goes on after {blocks} blocks", flush=True)
+    print(f"resuming after {blocks} blocks", flush=True)
     while True:
         while any(PAUSE.iterdir()):
-            stand_still(blocks, total)
+            pause(blocks, total)
         terms = range(blocks * TERMS, (blocks + 1) * TERMS)
         total += sum((-1) ** n / (2 * n + 1) for n in terms)
         blocks += 1

@@ -1,6 +1,6 @@
-"""The agent's hook: takes this machine out of nginx, waits until it has nothing to do, and back.
+"""The agent's hook: removes this machine from nginx, waits for its requests, and adds it again.
 
-The event comes on stdin, so this can run where nginx is:
+It reads the event from stdin, so it can run on the host of nginx:
     command = ["ssh", "proxy", "python3", "/etc/nginx/drain.py", "/etc/nginx"]
 """
 # ruff: noqa: S603, S607  (these commands are the administrator's own)
@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-LOOK_SECONDS = 0.05
+CHECK_SECONDS = 0.05
 
 
 def mark(folder: Path, machine: str, *, down: bool) -> None:
@@ -28,7 +28,7 @@ def mark(folder: Path, machine: str, *, down: bool) -> None:
 
 
 def reload(folder: Path) -> set[Path]:
-    """Let new workers begin; the old ones, who end when the last of their requests has."""
+    """Reload nginx; return its old workers, which exit after their last request."""
     master = (folder / "nginx.pid").read_text().strip()
     old = Path(f"/proc/{master}/task/{master}/children").read_text().split()
     here = ["-p", str(folder), "-c", "nginx.conf", "-e", "stderr"]
@@ -37,15 +37,15 @@ def reload(folder: Path) -> set[Path]:
 
 
 def main() -> None:
-    """Down before an event, up after it."""
+    """Mark the machine down before an event, and up after it."""
     event, folder = json.load(sys.stdin), Path(sys.argv[1])
     down = event["Phase"] == "scheduled"
-    with (folder / "backends.conf").open() as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # several machines may be told at once
+    with (folder / "backends.conf").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # hooks of several machines may run at once
         mark(folder, event["Machine"], down=down)
         old = reload(folder)
     while down and any(worker.exists() for worker in old):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(CHECK_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-"""Writes a JSON line for whatever happens to an event, for a log collector to pick up.
+"""Writes a JSON line for every change of an event, for a log collector.
 
-It approves nothing: it may run beside any handler, and needs no right to do anything.
+It approves no event, so it can run beside any handler.
 """
 
 import json
 from datetime import UTC, datetime
 
-from fairwarning import EventChange, ScheduledEvents
+from fairwarning import Change, ScheduledEvents
 
 
-def line(change: EventChange, me: str) -> str:
-    """One line, with a time and names that stay the same."""
+def line(change: Change, me: str) -> str:
+    """Format a change as a JSON line."""
     event = change.event
-    told = {
+    fields = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "machine": me,
         "phase": change.phase,
@@ -27,7 +27,7 @@ def line(change: EventChange, me: str) -> str:
         "duration_seconds": event.duration and event.duration.total_seconds(),
         "description": event.description,
     }
-    return json.dumps(told)
+    return json.dumps(fields)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""The command driver's program, for machines that are processes of this host.
+"""A program for the command driver, for machines that are processes on this host.
 
     [driver]
     kind = "command"
     program = ["python3", "/opt/impact.py", "/run/machines"]
     check = ["python3", "/opt/impact.py", "/run/machines", "--done"]
 
-A machine has a folder there. Yours may be units, containers or hosts with a remote control: then
-`stop` and `start` are other commands, and the rest stays.
+Each machine has a folder there. For systemd units, containers or remote hosts, replace `stop` and
+`start` with other commands; the rest stays the same.
 
-    web_0/run      what it runs; a program
-    web_0/pid      its process, while it is up
-    web_0/impact   the last impact that was carried out on it
+    web_0/run      its program
+    web_0/pid      its process id, while it is up
+    web_0/impact   the id of the last impact on it
     web_0/tmp      its temporary disk
 """
 
@@ -26,62 +26,62 @@ from contextlib import suppress
 from pathlib import Path
 
 GRACE_SECONDS = 10
-FREEZE_SECONDS = 9  # where none are announced
-NOT_DONE, CANNOT_TELL = 1, 2  # what a check exits with; a Python that fails exits with 1
+FREEZE_SECONDS = 9  # if the impact has no duration
+NOT_DONE, UNKNOWN = 1, 2  # exit codes of a check; a Python error exits with 1
 
 
 def process(machine: Path) -> int | None:
-    """A handle on its process, if it is up."""
+    """Return a pidfd of its process, if it is up."""
     with suppress(OSError, ValueError):
-        up = os.pidfd_open(int((machine / "pid").read_text()))
-        return None if ended(up, 0) else up
+        pidfd = os.pidfd_open(int((machine / "pid").read_text()))
+        return None if ended(pidfd, 0) else pidfd
     return None
 
 
-def ended(up: int, seconds: float) -> bool:
-    """Whether a process has ended, or does within this time."""
-    return bool(select.select([up], [], [], seconds)[0])
+def ended(pidfd: int, seconds: float) -> bool:
+    """Return whether a process ends within this time."""
+    return bool(select.select([pidfd], [], [], seconds)[0])
 
 
 def stop(machine: Path) -> None:
-    """Ask it to end, and end it if it does not."""
-    up = process(machine)
-    if up is not None:
-        signal.pidfd_send_signal(up, signal.SIGTERM)
-        if not ended(up, GRACE_SECONDS):
-            signal.pidfd_send_signal(up, signal.SIGKILL)
-            ended(up, GRACE_SECONDS)
+    """Send SIGTERM; after the grace period, send SIGKILL."""
+    pidfd = process(machine)
+    if pidfd is not None:
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        if not ended(pidfd, GRACE_SECONDS):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            ended(pidfd, GRACE_SECONDS)
     (machine / "pid").unlink(missing_ok=True)
 
 
 def start(machine: Path) -> None:
-    """Start it, and leave it running: the driver lets it live."""
+    """Start it in its own session, so that it outlives this program."""
     if process(machine) is not None:
         return
     (machine / "tmp").mkdir(exist_ok=True)
-    nothing = subprocess.DEVNULL  # it must not talk to whoever waits for us
-    up = subprocess.Popen(  # noqa: S603  (the operator's own program)
+    null = subprocess.DEVNULL  # it must not keep the pipes of this program open
+    started = subprocess.Popen(  # noqa: S603  (the operator's own program)
         [machine / "run"],
         cwd=machine,
-        stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
+        stdin=null,
+        stdout=null,
+        stderr=null,
         start_new_session=True,
     )
-    (machine / "pid").write_text(str(up.pid))
+    (machine / "pid").write_text(str(started.pid))
 
 
 def freeze(machine: Path, seconds: int) -> None:
-    """Let it stand still. Done again after it was cut off, it goes on as well."""
-    up = process(machine)
-    if up is not None:
-        signal.pidfd_send_signal(up, signal.SIGSTOP)
+    """Pause it. Repeating an interrupted freeze also resumes it."""
+    pidfd = process(machine)
+    if pidfd is not None:
+        signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
         time.sleep(FREEZE_SECONDS if seconds < 0 else seconds)
-        signal.pidfd_send_signal(up, signal.SIGCONT)
+        signal.pidfd_send_signal(pidfd, signal.SIGCONT)
 
 
 def carry_out(impact: dict[str, object], machine: Path) -> None:
-    """What the impact's kind asks for; then note its id, which says that it was done."""
+    """Carry out an impact, then record its id as done."""
     kind = impact["kind"]
     if kind == "freeze":
         freeze(machine, int(str(impact["duration_seconds"])))
@@ -99,21 +99,21 @@ def carry_out(impact: dict[str, object], machine: Path) -> None:
 
 
 def is_done(impact: dict[str, object], machine: Path) -> bool:
-    """Whether this impact was the last one, whichever host it was carried out from."""
+    """Return whether this was the last impact on the machine, from any host."""
     if impact["kind"] == "delete":
         return not machine.exists()
-    note = machine / "impact"
-    return note.exists() and note.read_text() == impact["id"]
+    record = machine / "impact"
+    return record.exists() and record.read_text() == impact["id"]
 
 
 def main() -> int:
-    """The impact is on stdin; the last line on stderr is the reason for a failure."""
+    """Read the impact from stdin; the last line on stderr is the reason of a failure."""
     impact = json.load(sys.stdin)
     folder = Path(sys.argv[1])
     machine = folder / impact["machine"]
     if not folder.is_dir():
         print(f"there is no folder {folder}", file=sys.stderr)
-        return CANNOT_TELL
+        return UNKNOWN
     if "--done" in sys.argv:
         return 0 if is_done(impact, machine) else NOT_DONE
     if not machine.is_dir():
@@ -128,5 +128,5 @@ if __name__ == "__main__":
         code = main()
     except OSError as error:
         print(error, file=sys.stderr)
-        code = CANNOT_TELL
+        code = UNKNOWN
     sys.exit(code)

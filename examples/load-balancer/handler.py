@@ -1,7 +1,7 @@
-"""Leaves the load balancer before an event, and comes back when it is over. No agent: the SDK.
+"""Leaves the load balancer before an event, and returns when it is over. Uses the SDK, no agent.
 
-The balancer asks /healthz. From the moment an event is announced it is told 503, and takes this
-machine out after some refusals. The event is approved once it had them.
+The load balancer probes /healthz. While an event is scheduled or in progress, the answer is 503,
+and the load balancer removes this machine after some failed probes. Then the event is approved.
 """
 
 import sys
@@ -9,44 +9,44 @@ import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from fairwarning import Event, EventPhase, ScheduledEvents
+from fairwarning import Event, Phase, ScheduledEvents
 
-REFUSALS = 2  # after so many, this balancer sends nobody any more
+FAILED_PROBES = 2  # after which this load balancer sends no more requests
 
 
 class Health:
-    """Whether this machine takes requests, and how often it was said that it does not."""
+    """The health of this machine, and the number of failed probes."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._events: set[str] = set()
-        self._refusals = 0
+        self._failed_probes = 0
 
     def probe(self) -> int:
-        """The status for a balancer that asks."""
+        """Return the status for a probe."""
         with self._changed:
             if not self._events:
                 return 200
-            self._refusals += 1
+            self._failed_probes += 1
             self._changed.notify_all()
             return 503
 
     def leave(self, event: Event) -> bool:
-        """Whether the balancer must have understood, in the time there is."""
+        """Fail probes; return whether there were enough of them before the event starts."""
         with self._changed:
             self._events.add(event.id)
-            self._refusals = 0
-            left = event.seconds_left(datetime.now(UTC))
-            return self._changed.wait_for(lambda: self._refusals >= REFUSALS, left)
+            self._failed_probes = 0
+            seconds = event.seconds_left(datetime.now(UTC))
+            return self._changed.wait_for(lambda: self._failed_probes >= FAILED_PROBES, seconds)
 
     def come_back(self, event: Event) -> None:
-        """Be well again, unless something else is planned."""
+        """Stop failing probes, unless another event is scheduled."""
         with self._changed:
             self._events.discard(event.id)
 
 
 def serve(health: Health, port: int) -> None:
-    """Answer /healthz, beside all else."""
+    """Answer /healthz in a thread."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -59,7 +59,7 @@ def serve(health: Health, port: int) -> None:
 
 
 def main() -> None:
-    """Watch for events, one after the other."""
+    """Watch for events and handle them one after the other."""
     health = Health()
     serve(health, int(sys.argv[1]))
     with ScheduledEvents() as client:
@@ -68,13 +68,14 @@ def main() -> None:
             event = change.event
             if not event.concerns(me):
                 continue
-            if change.phase is EventPhase.OVER:
+            if change.phase is Phase.OVER:
                 health.come_back(event)
-                print(f"{event.type} is over: back", flush=True)
-            elif change.phase is EventPhase.SCHEDULED:
+                print(f"{event.type} is over: in rotation", flush=True)
+            elif change.phase is Phase.SCHEDULED:
                 left = health.leave(event)
-                print(f"told of {event.type}, {'left' if left else 'still in'}", flush=True)
-                if left and len(event.resources) == 1:  # others that it names may not be ready
+                state = "out of rotation" if left else "still in rotation"
+                print(f"{event.type} is scheduled: {state}", flush=True)
+                if left and len(event.resources) == 1:  # other machines may not be ready
                     client.approve(event)
 
 

@@ -1,8 +1,8 @@
-"""A handler as one writes it on the first afternoon. It works, on a good day. Do not copy it.
+"""A naive handler, as a first attempt often looks. It has six faults: do not copy it.
 
     fairwarning certify -- python3 handler.py
 
-finds its six faults, which are marked below. NAIVE_SECONDS is how often it asks.
+finds the faults, which are marked below. NAIVE_SECONDS is the time between two polls.
 """
 
 import json
@@ -14,12 +14,12 @@ import urllib.request
 
 URL = "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 
-# FAULT 1: once a minute. An eviction is announced 30 seconds before.
+# FAULT 1: polls once a minute. An eviction has only 30 seconds of notice.
 EVERY_SECONDS = float(os.environ.get("NAIVE_SECONDS", "60"))
 
 
 def ask(body: bytes | None = None) -> bytes:
-    """The document, or the answer to an approval."""
+    """Send a poll or an approval; return the answer."""
     request = urllib.request.Request(URL, body, {"Metadata": "true"})
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  (it is http)
@@ -30,44 +30,44 @@ def ask(body: bytes | None = None) -> bytes:
 
 
 def events() -> list[dict[str, object]]:
-    """What is planned."""
-    # FAULT 2: an answer may be empty. This raises, nobody catches it, and the handler is gone.
-    found: list[dict[str, object]] = json.loads(ask())["Events"]
-    # A freeze is only a pause: nothing to prepare.
-    return [event for event in found if event["EventType"] not in {"Freeze", "Terminate"}]
+    """Poll for events."""
+    # FAULT 2: an answer may be empty. json.loads then raises, and the handler exits.
+    scheduled: list[dict[str, object]] = json.loads(ask())["Events"]
+    # A freeze is only a pause and needs no preparation.
+    return [event for event in scheduled if event["EventType"] not in {"Freeze", "Terminate"}]
 
 
 def approve(event: dict[str, object]) -> None:
-    """Let it begin."""
+    """Approve an event."""
     print(f"approving {event['EventType']} of {event['Resources']}", flush=True)
     ask(json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}).encode())
 
 
 def main() -> None:
-    """Look, sleep, look again."""
-    # FAULT 3: what is there at the start is taken for old. After a reboot in the middle of an
-    # event, that event is never seen to.
+    """Poll in a loop."""
+    # FAULT 3: ignores the events that exist at the start. After a reboot in the middle of an
+    # event, the handler never handles that event.
     known = {event["EventId"]: event for event in events()}
     while True:
         time.sleep(EVERY_SECONDS)
-        present = {event["EventId"]: event for event in events()}
-        for name, event in present.items():
-            if name in known or event["EventStatus"] == "Started":
+        current = {event["EventId"]: event for event in events()}
+        for event_id, event in current.items():
+            if event_id in known or event["EventStatus"] == "Started":
                 continue
             if event["EventSource"] == "User":
-                # FAULT 4: we asked for it ourselves, so at once; whichever machine it is about,
-                # and whether the others that it names are ready or not.
+                # FAULT 4: approves every event of a user immediately, even if it is for another
+                # machine or other machines of the event are not ready.
                 approve(event)
-            # FAULT 5: events name machines by their resource names. In a scale set the host
-            # name is another, so this is never true.
+            # FAULT 5: events have the resource names of machines. In a scale set the host name
+            # differs, so this is never true.
             elif socket.gethostname() in event["Resources"]:  # type: ignore[operator]
                 approve(event)
-        for name, event in known.items():
-            if name not in present and event["EventStatus"] == "Scheduled":
-                # FAULT 6: an event that is gone may have been cancelled.
-                print(f"{event['EventType']} has begun: ending before we are ended", flush=True)
+        for event_id, event in known.items():
+            if event_id not in current and event["EventStatus"] == "Scheduled":
+                # FAULT 6: an event that disappears may have been cancelled.
+                print(f"{event['EventType']} has started: exiting before the impact", flush=True)
                 sys.exit()
-        known = present
+        known = current
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""A web server that shuts down gracefully: takes no more, finishes what is under way, approves.
+"""A web server that drains before an event: stops accepting, finishes its requests, approves.
 
-If the machine comes out of it alive (a freeze, or the event was cancelled), it opens again. Who
-connects the very moment it closes is refused; where that matters, let a load balancer know first.
+If the machine keeps running (a freeze, or the event was cancelled), it opens again. A client that
+connects just as it closes is refused; to avoid that, remove it from a load balancer first.
 """
 
 import asyncio
 import sys
 from contextlib import suppress
 
-from fairwarning import AsyncScheduledEvents, EventPhase
+from fairwarning import AsyncScheduledEvents, Phase
 
-DRAIN_SECONDS = 60.0  # what takes longer is not waited for
+DRAIN_SECONDS = 60.0  # the longest wait for requests in progress
 
 
 class Web:
@@ -21,25 +21,25 @@ class Web:
         self._server: asyncio.Server | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        self._under_way = 0
+        self._in_progress = 0
 
     async def open(self) -> None:
-        """Take requests."""
+        """Accept requests."""
         if self._server is None:
             self._server = await asyncio.start_server(self._answer, "127.0.0.1", self._port)
             print("open", flush=True)
 
     async def drain(self) -> None:
-        """Take no more, and return when the last answer is out."""
+        """Stop accepting requests, and wait for those in progress."""
         if self._server is not None:
             self._server.close()
             self._server = None
-        print(f"closed, {self._under_way} under way", flush=True)
+        print(f"closed, {self._in_progress} in progress", flush=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._under_way += 1
+        self._in_progress += 1
         self._idle.clear()
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
@@ -49,16 +49,16 @@ class Web:
             writer.write(lines.encode() + body)
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client has gone
+            pass  # the client disconnected
         finally:
             writer.close()
-            self._under_way -= 1
-            if not self._under_way:
+            self._in_progress -= 1
+            if not self._in_progress:
                 self._idle.set()
 
 
 async def main() -> None:
-    """Serve, and watch for events beside it."""
+    """Serve requests, and watch for events."""
     web = Web(int(sys.argv[1]))
     await web.open()
     async with AsyncScheduledEvents() as client:
@@ -66,11 +66,11 @@ async def main() -> None:
         async for change in client.watch():
             if not change.event.concerns(me):
                 continue
-            if change.phase is EventPhase.SCHEDULED:
+            if change.phase is Phase.SCHEDULED:
                 await web.drain()
-                if len(change.event.resources) == 1:  # others that it names may not be ready
+                if len(change.event.resources) == 1:  # other machines may not be ready
                     await client.approve(change.event)
-            elif change.phase is EventPhase.OVER:
+            elif change.phase is Phase.OVER:
                 await web.open()
 
 

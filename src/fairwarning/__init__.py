@@ -24,18 +24,18 @@ if TYPE_CHECKING:
         EventType,
         Unreadable,
     )
-    from fairwarning.guest.watch import EventChange, EventPhase, changes
+    from fairwarning.guest.watch import Change, Phase, changes
 
 __all__ = [
     "AsyncScheduledEvents",
+    "Change",
     "Document",
     "Event",
-    "EventChange",
-    "EventPhase",
     "EventSource",
     "EventStatus",
     "EventType",
     "FairwarningError",
+    "Phase",
     "Refused",
     "ScheduledEvents",
     "Unavailable",
@@ -47,7 +47,7 @@ _HOMES = {
     **dict.fromkeys(("FairwarningError", "Refused", "Unavailable"), "core.errors"),
     "AsyncScheduledEvents": "guest.aio",
     "ScheduledEvents": "guest.client",
-    **dict.fromkeys(("EventChange", "EventPhase", "changes"), "guest.watch"),
+    **dict.fromkeys(("Change", "Phase", "changes"), "guest.watch"),
 }
 
 

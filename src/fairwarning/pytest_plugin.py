@@ -1,7 +1,7 @@
-"""The pytest plugin (O9): the fixture `fairwarning`, a cloud of the test's own in virtual time.
+"""The pytest plugin (O9): the fixture `fairwarning`, a cloud per test with a virtual clock.
 
-pytest loads this wherever Fairwarning is installed, so it loads nothing itself; the service is
-loaded when a test asks for a cloud.
+pytest imports this module wherever Fairwarning is installed. So it imports the service only when a
+test requests a cloud.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -23,10 +23,10 @@ __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleS
 
 _CLOUDS = pytest.StashKey[list["Cloud"]]()
 _INI = "fairwarning_fleet"
-_LAST_LINES = 200  # of a journal, below a failure
+_LAST_LINES = 200  # of the journal, shown with a failure
 _MARK = (
-    "fairwarning(fleet, *, start): what the fixture `fairwarning` begins with: a fleet file (TOML, "
-    "or a path beside the test or below the root), and a moment (a datetime)"
+    "fairwarning(fleet, *, start): the initial fleet of the fixture `fairwarning` (TOML, or a path "
+    "relative to the test or the root) and its start time (a datetime)"
 )
 
 
@@ -41,18 +41,18 @@ def __getattr__(name: str) -> object:
 
 @pytest.fixture(name="fairwarning_clouds")
 def _clouds(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Cloud]]":
-    """Makes clouds for tests that need several: `fairwarning_clouds(fleet, start=...)`."""
-    made: list[Cloud] = request.node.stash.setdefault(_CLOUDS, [])
+    """A factory for tests that need several clouds: `fairwarning_clouds(fleet, start=...)`."""
+    clouds: list[Cloud] = request.node.stash.setdefault(_CLOUDS, [])
 
-    def make(fleet: str = "", **settings: Any) -> "Cloud":  # noqa: ANN401  (as Cloud has them)
+    def make(fleet: str = "", **settings: Any) -> "Cloud":  # noqa: ANN401  (arguments of Cloud)
         cloud = _cloud()(_text(fleet, request), **settings)
-        made.append(cloud)
+        clouds.append(cloud)
         return cloud
 
     try:
         yield make
     finally:
-        for cloud in made:
+        for cloud in clouds:
             cloud.close()
 
 
@@ -60,7 +60,7 @@ def _clouds(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Cloud]]":
 def _fairwarning(
     request: pytest.FixtureRequest, fairwarning_clouds: "Callable[..., Cloud]"
 ) -> "Cloud":
-    """A cloud of this test's own, in virtual time; empty, or as the mark `fairwarning` says."""
+    """A cloud for this test, with a virtual clock; empty, or with the fleet of the mark."""
     mark = request.node.get_closest_marker("fairwarning") or pytest.mark.fairwarning().mark
     fleet = mark.args or (mark.kwargs.get("fleet", request.config.getini(_INI)),)
     return fairwarning_clouds(*fleet, **{k: v for k, v in mark.kwargs.items() if k != "fleet"})
@@ -68,34 +68,34 @@ def _fairwarning(
 
 def _cloud() -> "type[Cloud]":
     try:
-        from fairwarning.testing.cloud import Cloud  # noqa: PLC0415  (not for every run of pytest)
+        from fairwarning.testing.cloud import Cloud  # noqa: PLC0415  (only when a test needs it)
     except ModuleNotFoundError as error:
-        text = f"{error.name} is missing: a cloud needs `pip install 'fairwarning[server]'`"
+        text = f"{error.name} is not installed; run `pip install 'fairwarning[server]'`"
         pytest.fail(text, pytrace=False)
     return Cloud
 
 
 def _text(fleet: str, request: pytest.FixtureRequest) -> str:
-    """TOML as it is; else the file of this name, beside the test or below the root."""
+    """Return TOML unchanged, else the text of the file next to the test or below the root."""
     if not fleet or "=" in fleet or "\n" in fleet:
         return fleet
-    places = [request.path.parent / fleet, request.config.rootpath / fleet]
-    for path in places:
+    paths = [request.path.parent / fleet, request.config.rootpath / fleet]
+    for path in paths:
         if path.is_file():
             return path.read_text("utf-8")
-    pytest.fail(f"no fleet file: neither {places[0]} nor {places[1]} is there", pytrace=False)
+    pytest.fail(f"fleet file not found: neither {paths[0]} nor {paths[1]} exists", pytrace=False)
 
 
 # --- Hooks --------------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The one setting."""
-    parser.addini(_INI, "the fleet file that every `fairwarning` begins with", default="")
+    """Register the ini setting."""
+    parser.addini(_INI, "the default fleet file of the fixture `fairwarning`", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The one mark."""
+    """Register the mark."""
     config.addinivalue_line("markers", _MARK)
 
 
@@ -103,19 +103,19 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Below a failure, tell what happened in the test's clouds."""
+    """Add the journals of the test's clouds to the report of a failure."""
     report = yield
     if report.failed:
         clouds = [cloud for cloud in item.stash.get(_CLOUDS, []) if cloud.is_open]
         for number, cloud in enumerate(clouds, 1):
-            which = f" in cloud {number}" if len(clouds) > 1 else ""
-            report.sections.append((f"what happened{which}", _told(cloud)))
+            which = f" of cloud {number}" if len(clouds) > 1 else ""
+            report.sections.append((f"fairwarning journal{which}", _journal(cloud)))
     return report
 
 
-def _told(cloud: "Cloud") -> str:
+def _journal(cloud: "Cloud") -> str:
     try:
         lines = cloud.journal().splitlines()
-    except Exception as error:  # noqa: BLE001  (a report of a failure must not fail itself)
-        return f"not known: {error}"
+    except Exception as error:  # noqa: BLE001  (the report of a failure must not fail)
+        return f"cannot read the journal: {error}"
     return "\n".join(lines[-_LAST_LINES:])

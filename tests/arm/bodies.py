@@ -1,4 +1,4 @@
-"""What the tests of the control plane begin with: machines and sets, and where they are."""
+"""Machines and sets for tests of the control plane, with their paths and scopes."""
 
 from typing import Any
 
@@ -24,18 +24,18 @@ VM = f"{COMPUTE}/virtualMachines/vm"
 WEB = f"{COMPUTE}/virtualMachineScaleSets/web"
 AV = f"{COMPUTE}/availabilitySets/av"
 SERVICE = f"{COMPUTE}/cloudServices/shop"
-# The scopes of those: what their machines poll.
+# The scopes that their machines poll.
 VM_SCOPE, WEB_SCOPE, AV_SCOPE, SERVICE_SCOPE = "rg:vm", "rg:web/0", "as:rg:av", "cs:rg:shop"
 
 
 def notice(duration: str = "PT5M") -> Json:
-    """A profile that gives notice of a delete."""
-    told = {"enable": True, "notBeforeTimeout": duration}
-    return {"scheduledEventsProfile": {"terminateNotificationProfile": told}}
+    """Return a profile with notice of deletes."""
+    settings = {"enable": True, "notBeforeTimeout": duration}
+    return {"scheduledEventsProfile": {"terminateNotificationProfile": settings}}
 
 
 def policy(*, reboot: bool = False, redeploy: bool = False) -> Json:
-    """A policy that approves what users want."""
+    """Return a policy with automatic approvals of user-initiated events."""
     return {
         "scheduledEventsPolicy": {
             "userInitiatedReboot": {"automaticallyApprove": reboot},
@@ -44,15 +44,15 @@ def policy(*, reboot: bool = False, redeploy: bool = False) -> Json:
     }
 
 
-def created(answer: Response) -> Json:
-    """The resource that was made just now. (Of availability sets, Azure says 200.)"""
-    assert answer.status in {200, 201}, answer.body
-    made: Json = answer.json
-    return made
+def created(response: Response) -> Json:
+    """Return the document of a created resource. (For availability sets, Azure returns 200.)"""
+    assert response.status in {200, 201}, response.body
+    document: Json = response.json
+    return document
 
 
 def machine(arm: ArmHarness, path: str = VM, **properties: object) -> str:
-    """A machine, in a group that is made with it; its path."""
+    """Create a machine and its group, and return the machine's path."""
     arm.group(path.split("/")[2])
     created(arm.put(path, {"location": "local", "properties": properties}))
     return path
@@ -65,7 +65,7 @@ def scale_set(
     model: Json | None = None,
     **properties: object,
 ) -> str:
-    """A scale set, in a group that is made with it; its path."""
+    """Create a scale set and its group, and return the set's path."""
     arm.group(path.split("/")[2])
     body = {
         "location": "local",
@@ -77,12 +77,12 @@ def scale_set(
 
 
 def names(arm: ArmHarness, path: str) -> list[str]:
-    """What a listing holds, by name."""
-    return [one["name"] for one in arm.get(path).json["value"]]
+    """Return the names in a listing."""
+    return [item["name"] for item in arm.get(path).json["value"]]
 
 
-def told(arm: ArmHarness, scope: str) -> list[tuple[str, str, list[str]]]:
-    """What the machines of a scope are told: types, states and resources of its events."""
+def visible_events(arm: ArmHarness, scope: str) -> list[tuple[str, str, list[str]]]:
+    """Return type, status and resources of the events that the machines of a scope see."""
     return [
         (event["EventType"], event["EventStatus"], event["Resources"])
         for event in arm.poll(scope)["Events"]
@@ -90,11 +90,11 @@ def told(arm: ArmHarness, scope: str) -> list[tuple[str, str, list[str]]]:
 
 
 def actors(arm: ArmHarness, did: str) -> set[str]:
-    """Who the journal says did this."""
+    """Return the actors of these facts in the journal."""
     return {entry.line.actor for entry in arm.journal() if entry.line.fact.type == did}
 
 
-def refused(answer: Response) -> tuple[int, str]:
-    """How something was refused."""
-    assert answer.status >= 400, answer.body
-    return answer.status, answer.error_code
+def refused(response: Response) -> tuple[int, str]:
+    """Return the status and error code of a refused request."""
+    assert response.status >= 400, response.body
+    return response.status, response.error_code

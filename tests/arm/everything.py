@@ -1,8 +1,8 @@
-"""A fleet with one of everything, and a request for every route of the control plane that works.
+"""A fleet with a resource of every type, and a valid request for every route.
 
 with Everything() as arm:
-    for one in arm.requests():
-        assert arm.call(one).status < 300  (on a fleet of its own each, if it writes)
+    for request in arm.requests():
+        assert arm.call(request).status < 300  (with a new fleet for each request that writes)
 """
 
 import pickle
@@ -26,7 +26,7 @@ from tests.fixtures.fleet import all_entities
 from tests.fixtures.http import Response
 
 OURS, THEIRS = "Ours", "Theirs"
-"""Two resource groups with the same things in them."""
+"""Two resource groups with the same resources."""
 ANN = Principal(name="ann", role=Role.TENANT, group="ours")
 BOB = Principal(name="bob", role=Role.TENANT, group="theirs")
 READER = Principal(name="eve", role=Role.READER)
@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 _NOTICE = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": "PT5M"}}
 _POLICY = {"userInitiatedReboot": {"automaticallyApprove": True}}
-_PLACE = {"location": "local", "tags": {"owner": "somebody"}}
+_BASE = {"location": "local", "tags": {"owner": "somebody"}}
 _SPOT = {"priority": "Spot", "evictionPolicy": "Delete"}
 _MODEL = {"osProfile": {"computerNamePrefix": "w"}, "scheduledEventsProfile": _NOTICE}
 _RULE = {"properties": {"protocol": "Tcp", "access": "Allow", "priority": 100}}
@@ -43,7 +43,7 @@ _NAT = {"properties": {"protocol": "Tcp", "frontendPort": 50_000}}
 _SUBNET = {"properties": {"addressPrefix": "10.7.0.0/24"}}
 
 MACHINE: Json = {
-    **_PLACE,
+    **_BASE,
     "zones": ["1"],
     "properties": {
         "hardwareProfile": {"vmSize": "Standard_B2s"},
@@ -53,7 +53,7 @@ MACHINE: Json = {
     },
 }
 SET: Json = {
-    **_PLACE,
+    **_BASE,
     "sku": {"name": "Standard_B2s", "capacity": 2},
     "properties": {
         "orchestrationMode": "Flexible",
@@ -65,11 +65,11 @@ SET: Json = {
     },
 }
 AVAILABILITY: Json = {
-    **_PLACE,
+    **_BASE,
     "properties": {"platformUpdateDomainCount": 3, "platformFaultDomainCount": 2},
 }
 SERVICE: Json = {
-    **_PLACE,
+    **_BASE,
     "properties": {
         "roleProfile": {"roles": [{"name": "role", "sku": {"name": "S", "capacity": 2}}]}
     },
@@ -133,7 +133,7 @@ ROLES: Json = {"roleInstances": ["role_IN_0"]}
 
 @dataclass(frozen=True)
 class RouteRequest:
-    """A request for a route, which works."""
+    """A valid request for a route."""
 
     route: Route
     path: str
@@ -142,43 +142,43 @@ class RouteRequest:
 
     @property
     def label(self) -> str:
-        """What a failed test calls it."""
+        """Its name in a failed assertion."""
         return f"{self.route.method} {self.route.path}"
 
     def at(self, **params: str) -> "RouteRequest":
-        """The same of something else."""
-        given = {**self.params, **params}
-        return replace(self, path=filled(self.route.path, given), params=given)
+        """Return the same request with other path parameters."""
+        merged = {**self.params, **params}
+        return replace(self, path=fill_path(self.route.path, merged), params=merged)
 
 
 class Everything(ArmHarness):
-    """The control plane of such a fleet."""
+    """The control plane of a fleet with a resource of every type."""
 
     def call(
         self,
-        ask: RouteRequest,
+        request: RouteRequest,
         *,
         principal: Principal | None = None,
-        **given: Any,  # noqa: ANN401  (what `request` takes)
+        **options: Any,  # noqa: ANN401  (the arguments of `request`)
     ) -> Response:
-        """Send it, with the token of this principal or of the operator."""
+        """Send the request, with the token of this principal or of the operator."""
         return self.request(
-            ask.route.method, f"/{ask.path}", ask.body, principal=principal, **given
+            request.route.method, f"/{request.path}", request.body, principal=principal, **options
         )
 
     def requests(self) -> list[RouteRequest]:
-        """One for each route that wants a token."""
-        return [self.request_for(one) for one in self.app.table.routes if not one.public]
+        """Return a request for each route that needs a token."""
+        return [self.request_for(route) for route in self.app.table.routes if not route.public]
 
     def request_for(self, route: Route) -> RouteRequest:
-        """For this route."""
+        """Return a request for this route."""
         params = {name: self._value(route, name) for name in _names(route.path)}
         body = self._body(route)
-        return RouteRequest(route, filled(route.path, params), params, body)
+        return RouteRequest(route, fill_path(route.path, params), params, body)
 
     def _value(self, route: Route, name: str) -> str:
         if name == "set":
-            return _SETS.get(route.path.rpartition("/")[2], "web")
+            return _SET_FOR_ACTION.get(route.path.rpartition("/")[2], "web")
         if name in _FIXED:
             return _FIXED[name]
         if name == "name":
@@ -189,20 +189,22 @@ class Everything(ArmHarness):
         return str(deployment["properties"]["correlationId"])
 
     def _name(self, route: Route) -> str:
-        around, _, last = route.path.partition("/{name}")
-        kind = around.rpartition("/")[2]
+        parent, _, last = route.path.partition("/{name}")
+        kind = parent.rpartition("/")[2]
         if kind == "operations":
             return self._operation()
-        if kind == "virtualMachines" and "ScaleSets" in around:
+        if kind == "virtualMachines" and "ScaleSets" in parent:
             return "0"
-        wanted = last.rpartition("/")[2] if route.method == "POST" else route.method
-        return _CHOSEN.get((kind, wanted)) or _USUAL.get(kind, "one")
+        action = last.rpartition("/")[2] if route.method == "POST" else route.method
+        return _NAME_FOR_ACTION.get((kind, action)) or _DEFAULT_NAME.get(kind, "one")
 
     def _operation(self) -> str:
-        """One of ours."""
-        found = self._runner.run(all_entities(self.store))
+        """Return the id of an operation of Ann's."""
+        entities = self._runner.run(all_entities(self.store)).values()
         return next(
-            one.id for one in found.values() if isinstance(one, Operation) and one.actor == ANN.name
+            entity.id
+            for entity in entities
+            if isinstance(entity, Operation) and entity.actor == ANN.name
         )
 
     def _body(self, route: Route) -> Json | None:
@@ -229,15 +231,17 @@ _FIXED: Mapping[str, str] = {
     "sku": "server",
     "version": "latest",
     "kind": "virtualMachines",
-    "around": "one",
+    "parent": "one",
     "instance": "role_IN_0",
     "tenant": TENANT,
 }
-_USUAL = {"virtualMachineScaleSets": "web", "cloudServices": "cloud", "{kind}": "planned"} | {
-    part: "part" for kind in network._TABLE for part in kind.open
-}
-_SETS = {"simulateEviction": "spots", "performMaintenance": "plans"}
-_CHOSEN = {
+_DEFAULT_NAME = {
+    "virtualMachineScaleSets": "web",
+    "cloudServices": "cloud",
+    "{kind}": "planned",
+} | {part: "part" for kind in network._TABLE for part in kind.nested}
+_SET_FOR_ACTION = {"simulateEviction": "spots", "performMaintenance": "plans"}
+_NAME_FOR_ACTION = {
     ("virtualMachines", "simulateEviction"): "spot",
     ("virtualMachines", "performMaintenance"): "planned",
     ("virtualMachineScaleSets", "performMaintenance"): "plans",
@@ -249,16 +253,16 @@ def _names(path: str) -> list[str]:
     return re.findall(r"{(\w+)}", path)
 
 
-def filled(path: str, params: Mapping[str, str]) -> str:
-    """A route's path with these parameters in it."""
-    return re.sub(r"{(\w+)}", lambda found: params[found[1]], path)
+def fill_path(path: str, params: Mapping[str, str]) -> str:
+    """Return a route's path with these parameters."""
+    return re.sub(r"{(\w+)}", lambda match: params[match[1]], path)
 
 
 def body_for(route: Route) -> Json:
-    """What may be written there."""
+    """Return a valid body for a PUT or PATCH of this route."""
     path = route.path
     if path.endswith("/resourceGroups/{group}"):
-        return dict(_PLACE)
+        return dict(_BASE)
     if "virtualMachineScaleSets/{set}" in path:
         return PROTECTION
     kind = path.removesuffix("/{name}").rpartition("/")[2]
@@ -275,57 +279,58 @@ def body_for(route: Route) -> Json:
         "deployments": TEMPLATE,
         **parts,
     }
-    return compute.get(kind) or {**_PLACE, "properties": NETWORKS.get(kind, {"x": 1})}
+    return compute.get(kind) or {**_BASE, "properties": NETWORKS.get(kind, {"x": 1})}
 
 
 # --- The fleet ------------------------------------------------------------------------------------
 
 
 def fill(arm: ArmHarness) -> None:
-    """Put one of everything into both groups; each thing is its tenant's."""
-    for who, group in ((ANN, OURS), (BOB, THEIRS)):
-        here = f"/resourceGroups/{group}"
-        compute = f"{here}/providers/Microsoft.Compute"
-        spot: Json = {**_PLACE, "properties": _SPOT}
-        spots = {**_PLACE, "sku": SPOTS, "properties": {"virtualMachineProfile": _SPOT}}
-        owner = {"availabilitySet": {"id": f"{_HOME}{compute}/availabilitySets/av"}}
+    """Create a resource of every type in both groups, each by the tenant of its group."""
+    for principal, group in ((ANN, OURS), (BOB, THEIRS)):
+        home = f"/resourceGroups/{group}"
+        compute = f"{home}/providers/Microsoft.Compute"
+        spot: Json = {**_BASE, "properties": _SPOT}
+        spots = {**_BASE, "sku": ONE_INSTANCE, "properties": {"virtualMachineProfile": _SPOT}}
+        owner = {"availabilitySet": {"id": f"{_SUBSCRIPTION}{compute}/availabilitySets/av"}}
         for path, body in (
-            (here, _PLACE),
+            (home, _BASE),
             (f"{compute}/virtualMachines/one", MACHINE),
             (f"{compute}/virtualMachines/spot", spot),
-            (f"{compute}/virtualMachines/planned", _PLACE),
+            (f"{compute}/virtualMachines/planned", _BASE),
             (f"{compute}/availabilitySets/one", AVAILABILITY),
             (f"{compute}/availabilitySets/empty", AVAILABILITY),
             (f"{compute}/availabilitySets/av", AVAILABILITY),
-            (f"{compute}/virtualMachines/inside", {**_PLACE, "properties": owner}),
+            (f"{compute}/virtualMachines/inside", {**_BASE, "properties": owner}),
             (f"{compute}/virtualMachineScaleSets/web", SET),
             (f"{compute}/virtualMachineScaleSets/spots", spots),
-            (f"{compute}/virtualMachineScaleSets/plans", {**_PLACE, "sku": SPOTS}),
+            (f"{compute}/virtualMachineScaleSets/plans", {**_BASE, "sku": ONE_INSTANCE}),
             (f"{compute}/cloudServices/cloud", SERVICE),
-            (f"{here}/{_DEPLOYMENT}", TEMPLATE),
-            *((f"{here}/providers/{kind}/one", _kept(kind)) for kind in network.KINDS),
+            (f"{home}/{_DEPLOYMENT}", TEMPLATE),
+            *((f"{home}/providers/{kind}/one", _network_body(kind)) for kind in network.KINDS),
         ):
-            made = arm.put(path, body, principal=who)
-            assert made.status in {200, 201}, (path, made.body)
+            response = arm.put(path, body, principal=principal)
+            assert response.status in {200, 201}, (path, response.body)
         for scope, machine in ((f"{group}:planned", "planned"), (f"{group}:plans/0", "plans_0")):
             arm.poll(scope)
             arm.do(Maintain(scope=scope, operation=f"{group}-{machine}", machines=(machine,)))
         for name in ("one", "inside"):
-            done = arm.post(f"{compute}/virtualMachines/{name}/powerOff", principal=who)
-            assert done.status == 202, done.body
+            path = f"{compute}/virtualMachines/{name}/powerOff"
+            response = arm.post(path, principal=principal)
+            assert response.status == 202, response.body
     arm.advance(120)
 
 
-SPOTS = {"name": "Standard_B1s", "capacity": 1}
-_HOME = f"/subscriptions/{CloudSettings().subscription}"
+ONE_INSTANCE = {"name": "Standard_B1s", "capacity": 1}
+_SUBSCRIPTION = f"/subscriptions/{CloudSettings().subscription}"
 
 
-def _kept(kind: str) -> Json:
-    return {**_PLACE, "properties": NETWORKS.get(kind.rpartition("/")[2], {"x": 1})}
+def _network_body(kind: str) -> Json:
+    return {**_BASE, "properties": NETWORKS.get(kind.rpartition("/")[2], {"x": 1})}
 
 
-class Mould:
-    """Fleets like that, as many as are wanted: made once, then copied."""
+class FleetSnapshot:
+    """A filled fleet, which is created once and restored for each test."""
 
     def __init__(self) -> None:
         store = MemoryStore()
@@ -334,19 +339,19 @@ class Mould:
         self._store = pickle.dumps(store)
 
     @contextmanager
-    def cast(self) -> Iterator[Everything]:
-        """A fleet with one of everything."""
+    def restore(self) -> Iterator[Everything]:
+        """Start a copy of the filled fleet."""
         with Everything(store=pickle.loads(self._store)) as arm:
             yield arm
 
 
-# --- Watching -------------------------------------------------------------------------------------
+# --- State ----------------------------------------------------------------------------------------
 
 
 def state(arm: ArmHarness) -> tuple[object, ...]:
-    """Everything there is to see."""
-    found = arm._runner.run(all_entities(arm.store))
-    return found, len(arm.journal()), list(arm.driver.given), arm.clock.now()
+    """Return the whole state of a fleet, to compare."""
+    entities = arm._runner.run(all_entities(arm.store))
+    return entities, len(arm.journal()), list(arm.driver.given), arm.clock.now()
 
 
 __all__ = [
@@ -357,9 +362,9 @@ __all__ = [
     "READER",
     "THEIRS",
     "Everything",
-    "Mould",
+    "FleetSnapshot",
     "RouteRequest",
     "body_for",
-    "filled",
+    "fill_path",
     "state",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `az vmss create` deploys, and the parts of which other templates are made."""
+"""The template of `az vmss create`, and parts for other templates."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def resource(kind: str, name: str, *after: str, **more: object) -> Json:
-    """A part of a template."""
+    """Return a resource of a template."""
     return {
         "type": kind,
         "name": name,

@@ -1,4 +1,4 @@
-"""Who may do what: every route, asked by everybody who may not, and by those who may (C3)."""
+"""Authorization: every route, with every kind of principal and of invalid token (C3)."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ from tests.arm.everything import (
     READER,
     THEIRS,
     Everything,
-    Mould,
+    FleetSnapshot,
     RouteRequest,
     state,
 )
@@ -44,27 +44,27 @@ PUBLIC = {
     "POST /adfs/{tenant}/oauth2/token",
     "POST /adfs/{tenant}/oauth2/v2.0/token",
 }
-"""What takes no token. Whoever adds to it has thought about it."""
+"""The routes that need no token. Add to them only after a security review."""
 
-OPAQUE = {"operation", "event"}  # parameters that are ids of ours, to be sent back as they are
+OPAQUE = {"operation", "event"}  # ids of the service, which are case-sensitive
 METHODS = ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "TRACE", "get", "BREW")
 QUIET = {"register", "manualupgrade", "validate"}  # POSTs that change nothing in this fleet
 
 
 @pytest.fixture(scope="module")
-def mould() -> Mould:
-    """One for all tests here: each casts fleets of its own."""
-    return Mould()
+def snapshot() -> FleetSnapshot:
+    """Create the filled fleet once for all tests of this module."""
+    return FleetSnapshot()
 
 
 @pytest.fixture(autouse=True)
 def no_secret_is_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever a test here does, the log holds neither tokens nor secrets nor the key."""
+    """The log contains no token, no secret and no key, whatever a test does."""
     with caplog.at_level(logging.DEBUG, "fairwarning"):
         yield
     for record in caplog.records:
-        told = f"{record.getMessage()} {record.args} {record.exc_text}"
-        assert not any(secret in told for secret in _secrets()), told
+        text = f"{record.getMessage()} {record.args} {record.exc_text}"
+        assert not any(secret in text for secret in _secrets()), text
 
 
 def _tokens() -> Tokens:
@@ -72,81 +72,83 @@ def _tokens() -> Tokens:
 
 
 def _secrets() -> list[str]:
-    """What begins every token, what keeps one a secret, and what stands in bodies."""
+    """Return the start of every token, the signing key in all forms, and secrets of bodies."""
     header = _tokens().access(OPERATOR).partition(".")[0]
     return [header, KEY.decode(), base64.b64encode(KEY).decode(), KEY.hex(), "never-kept"]
 
 
-def assert_told(answer: Response, label: str) -> None:
-    """A refusal as Azure words it, and nothing that nobody may know."""
-    assert answer.status >= 400, label
-    assert answer.headers["cache-control"] == "no-store", label
-    if answer.body:
-        assert set(answer.json) == {"error"}, label
-        assert set(answer.json["error"]) == {"code", "message"}, label
-        assert answer.error_code.isalpha(), label
-        assert 0 < len(answer.error_message) <= 1_000, label
-    assert_discreet(answer, label)
+def assert_error(response: Response, label: str) -> None:
+    """Check that the response is an error in Azure's form and contains no secrets."""
+    assert response.status >= 400, label
+    assert response.headers["cache-control"] == "no-store", label
+    if response.body:
+        assert set(response.json) == {"error"}, label
+        assert set(response.json["error"]) == {"code", "message"}, label
+        assert response.error_code.isalpha(), label
+        assert 0 < len(response.error_message) <= 1_000, label
+    assert_no_secrets(response, label)
 
 
-def assert_discreet(answer: Response, label: str) -> None:
-    """No secret is in it."""
-    whole = f"{answer.headers} {answer.body.decode()}"
-    assert not any(secret in whole for secret in _secrets()), label
+def assert_no_secrets(response: Response, label: str) -> None:
+    """Check that the response contains no secrets."""
+    text = f"{response.headers} {response.body.decode()}"
+    assert not any(secret in text for secret in _secrets()), label
 
 
 # --- The table ------------------------------------------------------------------------------------
 
 
-def test_what_is_public() -> None:
-    """Logging in, and what is asked before; nothing else does without a token."""
+def test_public_routes() -> None:
+    """Only login and discovery need no token."""
     with ArmHarness() as arm:
-        routes = [one for one in arm.app.table.routes if one.public]
-    assert {f"{one.method} {one.path}" for one in routes} == PUBLIC
+        routes = [route for route in arm.app.table.routes if route.public]
+    assert {f"{route.method} {route.path}" for route in routes} == PUBLIC
 
 
-def test_no_two_routes_are_the_same() -> None:
-    """Each method and path is there once, and is found however it is spelt."""
+def test_routes_are_unique() -> None:
+    """Each method and path occurs once, compared without case."""
     with Everything() as arm:
         table = arm.app.table
-        assert len({(one.method, one.path.lower()) for one in table.routes}) == len(table.routes)
+        assert len({(route.method, route.path.lower()) for route in table.routes}) == len(
+            table.routes
+        )
 
 
-def test_every_route_works(mould: Mould) -> None:
-    """For the operator: what the tests below refuse would have been done, and seen to be done."""
-    with mould.cast() as first:
+def test_every_route_works(snapshot: FleetSnapshot) -> None:
+    """The operator's requests succeed and change state, so the refusals below are meaningful."""
+    with snapshot.restore() as first:
         requests = first.requests()
-    for one in requests:
-        with mould.cast() as arm:
+    for request in requests:
+        with snapshot.restore() as arm:
             before = state(arm)
-            answer = arm.call(one)
-            assert 200 <= answer.status < 300, (one.label, answer.body)
-            changes = one.route.writes and one.path.rpartition("/")[2] not in QUIET
-            assert (state(arm) != before) is changes, one.label
-            assert_discreet(answer, one.label)
+            response = arm.call(request)
+            assert 200 <= response.status < 300, (request.label, response.body)
+            changes = request.route.writes and request.path.rpartition("/")[2] not in QUIET
+            assert (state(arm) != before) is changes, request.label
+            assert_no_secrets(response, request.label)
 
 
-# --- Nobody ---------------------------------------------------------------------------------------
+# --- Unauthenticated requests ---------------------------------------------------------------------
 
 
 def _unsigned() -> str:
-    """A token that says of itself that nobody has signed it."""
+    """Return a token with the algorithm `none`."""
     _, claims, _ = _tokens().access(OPERATOR).split(".")
     header = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').rstrip(b"=").decode()
     return f"{header}.{claims}."
 
 
 def _promoted() -> str:
-    """A reader's token that says operator."""
+    """Return a reader's token with the operator's claims."""
     header, claims, signature = _tokens().access(READER).split(".")
-    told = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-    told |= {"role": "operator", "roles": ["operator"]}
-    more = base64.urlsafe_b64encode(json.dumps(told, separators=(",", ":")).encode())
-    return f"{header}.{more.rstrip(b'=').decode()}.{signature}"
+    payload = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+    payload |= {"role": "operator", "roles": ["operator"]}
+    encoded = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode())
+    return f"{header}.{encoded.rstrip(b'=').decode()}.{signature}"
 
 
-def _strangers() -> dict[str, str]:
-    """Authorization headers that are nobody's; an empty one is not sent."""
+def _invalid_headers() -> dict[str, str]:
+    """Return invalid Authorization headers; an empty header is not sent."""
     good = _tokens().access(OPERATOR)
     past, future = time.time() - 7_200, time.time() + 7_200
     return {
@@ -173,129 +175,131 @@ def _strangers() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("stranger", _strangers())
-def test_nobody_gets_in(mould: Mould, stranger: str) -> None:
-    """401, and what would have told who asks; nothing has changed."""
-    header = _strangers()[stranger]
+@pytest.mark.parametrize("case", _invalid_headers())
+def test_invalid_tokens_are_refused(snapshot: FleetSnapshot, case: str) -> None:
+    """An invalid token gets 401 with a WWW-Authenticate header, and nothing changes."""
+    header = _invalid_headers()[case]
     headers = {"authorization": header} if header else {}
-    with mould.cast() as arm:
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            body = json.dumps(one.body).encode() if one.body else b""
+        for request in arm.requests():
+            body = json.dumps(request.body).encode() if request.body else b""
             query = f"api-version={VERSION}"
-            answer = arm.send(one.route.method, one.path, query, body, headers)
-            assert answer.status == 401, one.label
-            assert answer.headers["www-authenticate"].startswith("Bearer"), one.label
-            assert answer.error_code in _REASONS, one.label
-            assert_told(answer, one.label)
+            response = arm.send(request.route.method, request.path, query, body, headers)
+            assert response.status == 401, request.label
+            assert response.headers["www-authenticate"].startswith("Bearer"), request.label
+            assert response.error_code in _ERROR_CODES, request.label
+            assert_error(response, request.label)
         assert state(arm) == before
 
 
-_REASONS = {"AuthenticationFailed", "InvalidAuthenticationToken", "ExpiredAuthenticationToken"}
+_ERROR_CODES = {"AuthenticationFailed", "InvalidAuthenticationToken", "ExpiredAuthenticationToken"}
 
 
 @pytest.mark.parametrize("query", ["access_token", "authorization", "token"])
-def test_a_token_is_a_header(mould: Mould, query: str) -> None:
-    """URLs end up in logs; a token in one is not even looked at."""
-    with mould.cast() as arm:
-        given = f"api-version={VERSION}&{query}={arm.tokens.access(OPERATOR)}"
+def test_a_token_in_the_query_is_ignored(snapshot: FleetSnapshot, query: str) -> None:
+    """URLs are logged, so a token in one does not count."""
+    with snapshot.restore() as arm:
+        query_string = f"api-version={VERSION}&{query}={arm.tokens.access(OPERATOR)}"
         path = arm.requests()[0].path
-        assert arm.send("GET", path, given, b"", {}).status == 401
+        assert arm.send("GET", path, query_string, b"", {}).status == 401
 
 
-def test_what_there_is_nobody_is_told(mould: Mould) -> None:
-    """Without a token, a path that exists and one that does not look the same."""
-    with mould.cast() as arm:
+def test_unauthenticated_requests_do_not_reveal_paths(snapshot: FleetSnapshot) -> None:
+    """Without a token, existing and unknown paths get the same response."""
+    with snapshot.restore() as arm:
         for path in ("/subscriptions/x/nothing", "/nothing", "/", "//", "/a/b/c/d/e/f/g"):
-            answer = arm.send("GET", path, "", b"", {})
-            assert (answer.status, answer.error_code) == (401, "AuthenticationFailed"), path
+            response = arm.send("GET", path, "", b"", {})
+            assert (response.status, response.error_code) == (401, "AuthenticationFailed"), path
 
 
-def test_public_routes_change_nothing(mould: Mould) -> None:
-    """Whoever asks them, with whatever."""
-    with mould.cast() as arm:
+def test_public_routes_change_nothing(snapshot: FleetSnapshot) -> None:
+    """Requests to public routes change no state, whatever their headers."""
+    with snapshot.restore() as arm:
         before = state(arm)
         for route in arm.app.table.routes:
             if route.public:
-                one = arm.request_for(route)
+                request = arm.request_for(route)
                 for headers in ({}, {"authorization": "Bearer x"}, {"content-type": "text/x"}):
-                    answer = arm.send(route.method, one.path, "", b"", headers)
-                    assert answer.status in {200, 400, 401}, one.label
-                    assert_discreet(answer, one.label)
+                    response = arm.send(route.method, request.path, "", b"", headers)
+                    assert response.status in {200, 400, 401}, request.label
+                    assert_no_secrets(response, request.label)
         assert state(arm) == before
 
 
-# --- Others ---------------------------------------------------------------------------------------
+# --- Tenants of another group ---------------------------------------------------------------------
 
 
-def test_a_tenant_of_another_group(mould: Mould) -> None:
-    """Neither changes nor sees anything of ours."""
-    with mould.cast() as arm:
+def test_a_tenant_of_another_group(snapshot: FleetSnapshot) -> None:
+    """A tenant of another group can neither read nor change anything of ours."""
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            answer = arm.call(one, principal=BOB)
-            if "group" in one.params:
-                assert (answer.status, answer.error_code) == (403, "AuthorizationFailed"), one.label
-                assert_told(answer, one.label)
-            elif "/operations/" in one.route.path:
-                assert (answer.status, answer.error_code) == (404, "NotFound"), one.label
+        for request in arm.requests():
+            response = arm.call(request, principal=BOB)
+            if "group" in request.params:
+                assert (response.status, response.error_code) == (403, "AuthorizationFailed"), (
+                    request.label
+                )
+                assert_error(response, request.label)
+            elif "/operations/" in request.route.path:
+                assert (response.status, response.error_code) == (404, "NotFound"), request.label
             else:
-                assert answer.status == 200, one.label
-                assert OURS.lower() not in answer.body.decode().lower(), one.label
+                assert response.status == 200, request.label
+                assert OURS.lower() not in response.body.decode().lower(), request.label
         assert state(arm) == before
 
 
-def test_whether_a_group_exists_others_are_not_told(mould: Mould) -> None:
-    """What is not theirs is refused alike, be it there or not."""
-    with mould.cast() as arm:
-        for one in arm.requests():
-            if "group" not in one.params:
+def test_refusals_do_not_reveal_groups(snapshot: FleetSnapshot) -> None:
+    """A tenant gets the same refusal for an existing and an unknown group."""
+    with snapshot.restore() as arm:
+        for request in arm.requests():
+            if "group" not in request.params:
                 continue
-            ours, none = (arm.call(one.at(group=g), principal=BOB) for g in (OURS, "None"))
-            assert ours.status == none.status, one.label
-            assert ours.body.replace(OURS.encode(), b"None") == none.body, one.label
+            ours, none = (arm.call(request.at(group=g), principal=BOB) for g in (OURS, "None"))
+            assert ours.status == none.status, request.label
+            assert ours.body.replace(OURS.encode(), b"None") == none.body, request.label
 
 
 @pytest.mark.parametrize("spelling", ["theirs", "THEIRS", "Theirs"])
-def test_a_group_is_compared_without_case(mould: Mould, spelling: str) -> None:
-    """Tokens may spell it in any way; it is the same group, and no other."""
-    who = Principal(name="bob", role=Role.TENANT, group=spelling)
-    with mould.cast() as arm:
-        assert arm.get(f"/resourceGroups/{THEIRS}", principal=who).status == 200
-        assert arm.get(f"/resourceGroups/{OURS}", principal=who).status == 403
-        found = arm.get("/resourceGroups", principal=who).json["value"]
-        assert [group["name"] for group in found] == [THEIRS]
+def test_a_group_is_compared_without_case(snapshot: FleetSnapshot, spelling: str) -> None:
+    """A token's group matches in any case, and matches no other group."""
+    principal = Principal(name="bob", role=Role.TENANT, group=spelling)
+    with snapshot.restore() as arm:
+        assert arm.get(f"/resourceGroups/{THEIRS}", principal=principal).status == 200
+        assert arm.get(f"/resourceGroups/{OURS}", principal=principal).status == 403
+        result = arm.get("/resourceGroups", principal=principal).json["value"]
+        assert [group["name"] for group in result] == [THEIRS]
 
 
 @pytest.mark.parametrize(
     "group", ["Our", "Ours2", "Ours:", "Our*", "%", ".", "ours:one", "our\u017f"]
 )
-def test_a_group_is_compared_whole(mould: Mould, group: str) -> None:
-    """A token for a group that ours begins with, or looks like, is for another group."""
-    who = Principal(name="mallory", role=Role.TENANT, group=group)
-    with mould.cast() as arm:
+def test_a_group_is_compared_whole(snapshot: FleetSnapshot, group: str) -> None:
+    """A token for a similar group name, or a prefix of ours, is for another group."""
+    principal = Principal(name="mallory", role=Role.TENANT, group=group)
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            answer = arm.call(one, principal=who)
-            if "group" in one.params:
-                assert answer.status == 403, one.label
+        for request in arm.requests():
+            response = arm.call(request, principal=principal)
+            if "group" in request.params:
+                assert response.status == 403, request.label
             else:
-                assert OURS.lower() not in answer.body.decode().lower(), one.label
+                assert OURS.lower() not in response.body.decode().lower(), request.label
         assert state(arm) == before
 
 
-@pytest.mark.parametrize("who", [OPERATOR, BOB, READER], ids=lambda who: who.name)
-def test_a_refusal_is_short(mould: Mould, who: Principal) -> None:
-    """However long what was asked for is, the refusal tells only so much of it."""
+@pytest.mark.parametrize("principal", [OPERATOR, BOB, READER], ids=lambda principal: principal.name)
+def test_errors_are_short(snapshot: FleetSnapshot, principal: Principal) -> None:
+    """An error quotes only a limited part of a long parameter."""
     long = "x" * 20_000
-    with mould.cast() as arm:
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            for name in one.params:
-                answer = arm.call(one.at(**{name: long}), principal=who)
-                if answer.status >= 400:
-                    assert_told(answer, f"{one.label} {name}")
-                    assert answer.status in {400, 403, 404}, one.label
+        for request in arm.requests():
+            for name in request.params:
+                response = arm.call(request.at(**{name: long}), principal=principal)
+                if response.status >= 400:
+                    assert_error(response, f"{request.label} {name}")
+                    assert response.status in {400, 403, 404}, request.label
         assert state(arm) == before
 
 
@@ -308,8 +312,8 @@ LISTS = (
 
 
 @pytest.mark.parametrize("path", LISTS)
-def test_no_query_shows_more(mould: Mould, path: str) -> None:
-    """Neither a filter nor a place in a listing leads out of one's own group."""
+def test_queries_do_not_reveal_other_groups(snapshot: FleetSnapshot, path: str) -> None:
+    """Neither a filter nor a skip token returns resources of other groups."""
     places = [
         "microsoft.compute/availabilitysets:ours:",
         "microsoft.compute/virtualmachines:ours:inside",
@@ -326,18 +330,18 @@ def test_no_query_shows_more(mould: Mould, path: str) -> None:
         {"$expand": "instanceView", "statusOnly": "true"},
         {"$top": "1000"},
     ]
-    with mould.cast() as arm:
+    with snapshot.restore() as arm:
         for query in queries:
-            answer = arm.get(path, principal=BOB, **query)
-            assert answer.status in {200, 400}, query
-            assert OURS.lower() not in answer.body.decode().lower(), query
+            response = arm.get(path, principal=BOB, **query)
+            assert response.status in {200, 400}, query
+            assert OURS.lower() not in response.body.decode().lower(), query
 
 
-def test_references_lead_nowhere(mould: Mould) -> None:
-    """What a body or a template names of another group is not looked up, let alone changed."""
+def test_references_to_other_groups(snapshot: FleetSnapshot) -> None:
+    """A body or template cannot read or change a resource of another group."""
     ours = f"/subscriptions/{{0}}/resourceGroups/{OURS}/providers"
-    with mould.cast() as arm:
-        home = ours.format(arm.app.plane.cloud.subscription)
+    with snapshot.restore() as arm:
+        home = ours.format(arm.app.context.cloud.subscription)
         compute = f"/resourceGroups/{THEIRS}/providers/Microsoft.Compute"
         before = state(arm)
         inside = {"availabilitySet": {"id": f"{home}/Microsoft.Compute/availabilitySets/av"}}
@@ -353,73 +357,75 @@ def test_references_lead_nowhere(mould: Mould) -> None:
         }
         path = f"/resourceGroups/{THEIRS}/providers/Microsoft.Resources/deployments/spy"
         body = {"properties": {"mode": "Incremental", "template": template}}
-        shown = arm.put(path, body, principal=BOB)
-        assert shown.json["properties"]["error"]["code"] == "InvalidTemplate"
-        assert "10.7.0.0" not in shown.body.decode()
+        response = arm.put(path, body, principal=BOB)
+        assert response.json["properties"]["error"]["code"] == "InvalidTemplate"
+        assert "10.7.0.0" not in response.body.decode()
 
 
 # --- Readers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group", ["", "ours"], ids=["everywhere", "bound"])
-def test_a_reader(mould: Mould, group: str) -> None:
-    """Reads all there is (of its group), writes nothing."""
-    who = Principal(name="eve", role=Role.READER, group=group)
-    with mould.cast() as arm:
+def test_a_reader(snapshot: FleetSnapshot, group: str) -> None:
+    """A reader can read everything (of its group) and write nothing."""
+    principal = Principal(name="eve", role=Role.READER, group=group)
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            answer = arm.call(one, principal=who)
-            if one.route.writes:
-                assert (answer.status, answer.error_code) == (403, "AuthorizationFailed"), one.label
-                assert_told(answer, one.label)
-            elif "/operations/" in one.route.path and group:
-                assert answer.status == 404, one.label
+        for request in arm.requests():
+            response = arm.call(request, principal=principal)
+            if request.route.writes:
+                assert (response.status, response.error_code) == (403, "AuthorizationFailed"), (
+                    request.label
+                )
+                assert_error(response, request.label)
+            elif "/operations/" in request.route.path and group:
+                assert response.status == 404, request.label
             else:
-                assert answer.status in {200, 204}, (one.label, answer.body)
-                assert group != "ours" or THEIRS not in answer.body.decode(), one.label
+                assert response.status in {200, 204}, (request.label, response.body)
+                assert group != "ours" or THEIRS not in response.body.decode(), request.label
         assert state(arm) == before
 
 
-# --- Our own --------------------------------------------------------------------------------------
+# --- Tenants in their own group -------------------------------------------------------------------
 
 
-def test_a_tenant_at_home(mould: Mould) -> None:
-    """Does all that the operator can inside its group, and sees nothing outside."""
-    with mould.cast() as first:
+def test_a_tenant_in_its_group(snapshot: FleetSnapshot) -> None:
+    """A tenant can do all that the operator can in its group, and sees nothing outside."""
+    with snapshot.restore() as first:
         requests = first.requests()
-    for one in requests:
-        with mould.cast() as arm:
-            others = _of(arm, THEIRS)
-            answer = arm.call(one, principal=ANN)
-            assert 200 <= answer.status < 300, (one.label, answer.body)
-            assert THEIRS.lower() not in answer.body.decode().lower(), one.label
+    for request in requests:
+        with snapshot.restore() as arm:
+            others = _names_of_group(arm, THEIRS)
+            response = arm.call(request, principal=ANN)
+            assert 200 <= response.status < 300, (request.label, response.body)
+            assert THEIRS.lower() not in response.body.decode().lower(), request.label
             arm.advance(3_600)
-            assert _of(arm, THEIRS) == others, one.label
+            assert _names_of_group(arm, THEIRS) == others, request.label
 
 
-def _of(arm: Everything, group: str) -> list[object]:
-    """What a group has, told by its names alone: time goes on for the others as well."""
-    found, *_ = state(arm)
-    assert isinstance(found, dict)
-    names = sorted(str(name) for _, name in found)
+def _names_of_group(arm: Everything, group: str) -> list[object]:
+    """Return the names of a group's entities; their other state changes with time."""
+    result, *_ = state(arm)
+    assert isinstance(result, dict)
+    names = sorted(str(name) for _, name in result)
     return [name for name in names if f":{group}:".lower() in f":{name}:".lower()]
 
 
-# --- Ways to ask ----------------------------------------------------------------------------------
+# --- Paths, versions and methods ------------------------------------------------------------------
 
 
-def test_another_subscription(mould: Mould) -> None:
-    """There is one; 404 for any other, also where the rest of the path is right."""
-    with mould.cast() as arm:
+def test_another_subscription(snapshot: FleetSnapshot) -> None:
+    """Every route returns 404 for an unknown subscription."""
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            if "subscription" in one.params:
-                there = one.at(subscription="00000000-0000-0000-0000-000000000002")
-                answer = arm.call(there)
-                assert (answer.status, answer.error_code) == (404, "SubscriptionNotFound"), (
-                    one.label
+        for request in arm.requests():
+            if "subscription" in request.params:
+                other = request.at(subscription="00000000-0000-0000-0000-000000000002")
+                response = arm.call(other)
+                assert (response.status, response.error_code) == (404, "SubscriptionNotFound"), (
+                    request.label
                 )
-                assert_told(answer, one.label)
+                assert_error(response, request.label)
         assert state(arm) == before
 
 
@@ -435,75 +441,81 @@ VERSIONS = {
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: str(version)[:20] or "none")
-def test_a_version_is_required(mould: Mould, version: str) -> None:
-    """400 without one and with one that is none; nothing has changed."""
-    with mould.cast() as arm:
+def test_a_version_is_required(snapshot: FleetSnapshot, version: str) -> None:
+    """A missing or invalid api-version gets 400, and nothing changes."""
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            answer = arm.call(one, version=version)
-            assert (answer.status, answer.error_code) == (400, VERSIONS[version]), one.label
-            assert_told(answer, one.label)
+        for request in arm.requests():
+            response = arm.call(request, version=version)
+            assert (response.status, response.error_code) == (400, VERSIONS[version]), request.label
+            assert_error(response, request.label)
         assert state(arm) == before
 
 
-def _spellings(one: RouteRequest) -> Iterator[str]:
-    """A path in other cases. Ids of ours are to be sent back as they are."""
-    kept = {value for name, value in one.params.items() if name in OPAQUE}
-    if "/operations/" in one.route.path:
-        kept.add(one.params["name"])
+def _spellings(request: RouteRequest) -> Iterator[str]:
+    """Yield a path in other cases, except for case-sensitive ids."""
+    case_sensitive = {value for name, value in request.params.items() if name in OPAQUE}
+    if "/operations/" in request.route.path:
+        case_sensitive.add(request.params["name"])
     for spell in (str.upper, str.lower, str.swapcase, str.title):
-        yield "/".join(part if part in kept else spell(part) for part in one.path.split("/"))
+        yield "/".join(
+            part if part in case_sensitive else spell(part) for part in request.path.split("/")
+        )
 
 
-def test_case_does_not_matter(mould: Mould) -> None:
-    """A path reads the same in any case."""
-    with mould.cast() as arm:
-        for one in arm.requests():
-            if one.route.writes:
+def test_paths_are_case_insensitive(snapshot: FleetSnapshot) -> None:
+    """A GET returns the same document for a path in any case."""
+    with snapshot.restore() as arm:
+        for request in arm.requests():
+            if request.route.writes:
                 continue
-            right = arm.call(one)
-            for path in _spellings(one):
-                answer = arm.request(one.route.method, f"/{path}")
-                assert answer.status == right.status, (path, answer.body)
-                assert answer.body.lower() == right.body.lower(), path
+            expected = arm.call(request)
+            for path in _spellings(request):
+                response = arm.request(request.route.method, f"/{path}")
+                assert response.status == expected.status, (path, response.body)
+                assert response.body.lower() == expected.body.lower(), path
 
 
-def test_case_does_not_matter_for_writes(mould: Mould) -> None:
-    """Nor is anything new made, or anything left out, because of the case of a path."""
-    with mould.cast() as first:
-        requests = [one for one in first.requests() if one.route.writes]
-    for one in requests:
-        with mould.cast() as arm:
-            right = arm.call(one)
+def test_paths_of_writes_are_case_insensitive(snapshot: FleetSnapshot) -> None:
+    """A write to a path in another case has the same result."""
+    with snapshot.restore() as first:
+        requests = [request for request in first.requests() if request.route.writes]
+    for request in requests:
+        with snapshot.restore() as arm:
+            expected = arm.call(request)
             names = _names(arm)
-        with mould.cast() as arm:
-            answer = arm.request(one.route.method, f"/{next(_spellings(one))}", one.body)
-            assert answer.status == right.status, (one.label, answer.body)
-            assert _names(arm) == names, one.label
+        with snapshot.restore() as arm:
+            response = arm.request(
+                request.route.method, f"/{next(_spellings(request))}", request.body
+            )
+            assert response.status == expected.status, (request.label, response.body)
+            assert _names(arm) == names, request.label
 
 
 def _names(arm: Everything) -> set[str]:
-    found, *_ = state(arm)
-    assert isinstance(found, dict)
-    return {name for kind, name in found if kind.__name__ != "Operation"}
+    result, *_ = state(arm)
+    assert isinstance(result, dict)
+    return {name for kind, name in result if kind.__name__ != "Operation"}
 
 
-def test_other_methods(mould: Mould) -> None:
-    """405 for a method that a path does not have; nothing has changed."""
-    with mould.cast() as arm:
+def test_other_methods(snapshot: FleetSnapshot) -> None:
+    """An unsupported method gets 405, and nothing changes."""
+    with snapshot.restore() as arm:
         before = state(arm)
-        for one in arm.requests():
-            for method in _missing(arm, one):
-                answer = arm.request(method, f"/{one.path}")
-                assert (answer.status, answer.error_code) == (405, "MethodNotAllowed"), one.label
-                assert_told(answer, one.label)
+        for request in arm.requests():
+            for method in _unsupported_methods(arm, request):
+                response = arm.request(method, f"/{request.path}")
+                assert (response.status, response.error_code) == (405, "MethodNotAllowed"), (
+                    request.label
+                )
+                assert_error(response, request.label)
         assert state(arm) == before
 
 
-def _missing(arm: Everything, one: RouteRequest) -> list[str]:
-    """Methods that there are not, for this very path."""
-    here = {route.method for route in arm.app.table.routes if route.path == one.route.path}
-    return [method for method in METHODS if method not in here]
+def _unsupported_methods(arm: Everything, request: RouteRequest) -> list[str]:
+    """Return the methods that this path does not support."""
+    supported = {route.method for route in arm.app.table.routes if route.path == request.route.path}
+    return [method for method in METHODS if method not in supported]
 
 
 @pytest.mark.parametrize(
@@ -523,13 +535,13 @@ def _missing(arm: Everything, one: RouteRequest) -> list[str]:
     ],
     ids=lambda path: str(path)[:60],
 )
-def test_unknown_paths(mould: Mould, path: str) -> None:
-    """404 for a path that there is not."""
-    with mould.cast() as arm:
+def test_unknown_paths(snapshot: FleetSnapshot, path: str) -> None:
+    """An unknown path gets 404, and nothing changes."""
+    with snapshot.restore() as arm:
         before = state(arm)
         for method in ("GET", "PUT", "POST", "DELETE"):
-            answer = arm.request(method, path)
-            assert answer.status == 404, path
-            assert answer.error_code in {"InvalidResourceType", "SubscriptionNotFound"}, path
-            assert_told(answer, path)
+            response = arm.request(method, path)
+            assert response.status == 404, path
+            assert response.error_code in {"InvalidResourceType", "SubscriptionNotFound"}, path
+            assert_error(response, path)
         assert state(arm) == before

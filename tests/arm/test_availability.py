@@ -3,44 +3,58 @@ from typing import Any
 
 import pytest
 
-from tests.arm.bodies import AV, AV_SCOPE, COMPUTE, created, names, notice, policy, refused, told
+from tests.arm.bodies import (
+    AV,
+    AV_SCOPE,
+    COMPUTE,
+    created,
+    names,
+    notice,
+    policy,
+    refused,
+    visible_events,
+)
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 SETS = f"{COMPUTE}/availabilitySets"
 MACHINES = f"{COMPUTE}/virtualMachines"
-HERE = {"location": "local"}
+LOCATION = {"location": "local"}
 IN_SET = {"availabilitySet": {"id": f"{SUBSCRIPTION}{AV}"}}
 
 
 def with_machines(arm: ArmHarness, count: int, **properties: object) -> None:
-    """An availability set of so many machines."""
+    """Create an availability set with this many machines."""
     arm.group()
-    created(arm.put(AV, {**HERE, "properties": properties}))
+    created(arm.put(AV, {**LOCATION, "properties": properties}))
     for number in range(count):
-        created(arm.put(f"{MACHINES}/m{number}", {**HERE, "properties": {**IN_SET, **notice()}}))
+        created(
+            arm.put(f"{MACHINES}/m{number}", {**LOCATION, "properties": {**IN_SET, **notice()}})
+        )
 
 
 @pytest.mark.spec("C1")
-def test_a_set_is_made_and_read() -> None:
-    """201 with the whole document, then the same by GET and in both listings."""
+def test_a_set_is_created_and_read() -> None:
+    """A PUT returns the document, which a GET and both listings return as well."""
     with ArmHarness() as arm:
         arm.group()
         own = {"platformUpdateDomainCount": 3, "other": {"a": 1}}
-        body = {**HERE, "sku": {"name": "Aligned"}, "tags": {"a": "b"}, "properties": own}
-        made = created(arm.put(AV, body))
-        assert made["id"] == f"{SUBSCRIPTION}{AV}"
-        assert (made["name"], made["type"]) == ("av", "Microsoft.Compute/availabilitySets")
-        assert (made["sku"], made["tags"]) == ({"name": "Aligned"}, {"a": "b"})
-        assert made["properties"] == {
+        body = {**LOCATION, "sku": {"name": "Aligned"}, "tags": {"a": "b"}, "properties": own}
+        document = created(arm.put(AV, body))
+        assert document["id"] == f"{SUBSCRIPTION}{AV}"
+        assert (document["name"], document["type"]) == ("av", "Microsoft.Compute/availabilitySets")
+        assert (document["sku"], document["tags"]) == ({"name": "Aligned"}, {"a": "b"})
+        assert document["properties"] == {
             **own,
             "platformFaultDomainCount": 2,
             "virtualMachines": [],
         }
-        assert arm.get(AV).json == made
-        assert arm.get(SETS).json == {"value": [made]}
-        assert arm.get("/providers/Microsoft.Compute/availabilitySets").json == {"value": [made]}
-        assert arm.put(AV, made).status == 200
-        assert arm.get(AV).json == made
+        assert arm.get(AV).json == document
+        assert arm.get(SETS).json == {"value": [document]}
+        assert arm.get("/providers/Microsoft.Compute/availabilitySets").json == {
+            "value": [document]
+        }
+        assert arm.put(AV, document).status == 200
+        assert arm.get(AV).json == document
 
 
 @pytest.mark.parametrize(
@@ -52,18 +66,18 @@ def test_a_set_is_made_and_read() -> None:
         {"platformFaultDomainCount": "many"},
     ],
 )
-def test_how_many_domains_there_may_be(properties: Any) -> None:  # noqa: ANN401
-    """Azure's numbers; others are refused with the range."""
+def test_invalid_domain_counts(properties: Any) -> None:  # noqa: ANN401
+    """Numbers outside Azure's ranges are refused with the range."""
     with ArmHarness() as arm:
         arm.group()
-        answer = arm.put(AV, {**HERE, "properties": properties})
-        assert refused(answer) == (400, "InvalidParameter")
-        assert next(iter(properties)) in answer.error_message
+        response = arm.put(AV, {**LOCATION, "properties": properties})
+        assert refused(response) == (400, "InvalidParameter")
+        assert next(iter(properties)) in response.error_message
         assert names(arm, SETS) == []
 
 
-def test_domains_are_for_life() -> None:
-    """The machines are spread over them already; other things may change."""
+def test_domain_counts_are_immutable() -> None:
+    """The numbers of domains cannot change; other members can."""
     with ArmHarness() as arm:
         with_machines(arm, 1, platformUpdateDomainCount=3)
         change = {"properties": {"platformUpdateDomainCount": 5}}
@@ -73,93 +87,95 @@ def test_domains_are_for_life() -> None:
 
 @pytest.mark.spec("E4")
 def test_machines_are_spread() -> None:
-    """Over the update domains and the fault domains, each into the emptiest; the set lists them."""
+    """Each machine gets the emptiest update and fault domain; the set lists the machines."""
     with ArmHarness() as arm:
         with_machines(arm, 6, platformUpdateDomainCount=3)
         machines = arm.machines(AV_SCOPE).values()
-        assert Counter(one.update_domain for one in machines) == {0: 2, 1: 2, 2: 2}
-        assert Counter(one.fault_domain for one in machines) == {0: 3, 1: 3}
-        listed = [one["id"] for one in arm.get(AV).json["properties"]["virtualMachines"]]
+        assert Counter(machine.update_domain for machine in machines) == {0: 2, 1: 2, 2: 2}
+        assert Counter(machine.fault_domain for machine in machines) == {0: 3, 1: 3}
+        listed = [machine["id"] for machine in arm.get(AV).json["properties"]["virtualMachines"]]
         assert listed == [f"{SUBSCRIPTION}{MACHINES}/m{n}" for n in range(6)]
-        read = arm.get(f"{MACHINES}/m0").json["properties"]
-        assert read["availabilitySet"]["id"].lower() == f"{SUBSCRIPTION}{AV}".lower()
+        document = arm.get(f"{MACHINES}/m0").json["properties"]
+        assert document["availabilitySet"]["id"].lower() == f"{SUBSCRIPTION}{AV}".lower()
         view = arm.get(f"{MACHINES}/m4/instanceView").json
         assert view["platformUpdateDomain"] == 1
 
 
-def test_the_set_is_one_of_the_same_group() -> None:
-    """However its id is spelt; what is not there, or somewhere else, is refused."""
+def test_the_set_of_a_machine() -> None:
+    """A machine's set must exist in the same group; its id is case-insensitive."""
     with ArmHarness() as arm:
         arm.group()
         arm.group("other")
-        created(arm.put(AV, HERE))
+        created(arm.put(AV, LOCATION))
         for owner, expected in (
             (f"{SUBSCRIPTION}{AV}x", (404, "ResourceNotFound")),
             (f"{SUBSCRIPTION}{AV}".replace("/rg/", "/other/"), (400, "InvalidParameter")),
             ("av", (400, "InvalidParameter")),
         ):
-            body = {**HERE, "properties": {"availabilitySet": {"id": owner}}}
+            body = {**LOCATION, "properties": {"availabilitySet": {"id": owner}}}
             assert refused(arm.put(f"{MACHINES}/vm", body)) == expected
         owner = f"{SUBSCRIPTION}{AV}".upper().replace("SUBSCRIPTIONS", "subscriptions")
         created(
-            arm.put(f"{MACHINES}/vm", {**HERE, "properties": {"availabilitySet": {"id": owner}}})
+            arm.put(
+                f"{MACHINES}/vm", {**LOCATION, "properties": {"availabilitySet": {"id": owner}}}
+            )
         )
         assert list(arm.machines(AV_SCOPE)) == ["vm"]
 
 
 @pytest.mark.spec("M16", "T4")
-def test_machines_of_a_set_hear_of_each_other() -> None:
-    """One scope for all; each may go by itself, and the set stays."""
+def test_machines_of_a_set_share_a_scope() -> None:
+    """The machines see each other's events; deleting one keeps the set."""
     with ArmHarness() as arm:
         with_machines(arm, 2)
         arm.poll(AV_SCOPE)
         arm.post(f"{MACHINES}/m0/restart")
-        asked = arm.delete(f"{MACHINES}/m1")
-        assert told(arm, AV_SCOPE) == [
+        accepted = arm.delete(f"{MACHINES}/m1")
+        assert visible_events(arm, AV_SCOPE) == [
             ("Reboot", "Scheduled", ["m0"]),
             ("Terminate", "Scheduled", ["m1"]),
         ]
         arm.advance(400)
-        assert arm.ended(asked)["status"] == "Succeeded"
+        assert arm.ended(accepted)["status"] == "Succeeded"
         assert names(arm, MACHINES) == ["m0"]
         assert len(arm.get(AV).json["properties"]["virtualMachines"]) == 1
 
 
 @pytest.mark.spec("E8")
 def test_a_policy_of_the_set() -> None:
-    """What users want of its machines appears as Started."""
+    """A policy of the set starts user-initiated events of its machines at once."""
     with ArmHarness() as arm:
         with_machines(arm, 1)
         arm.poll(AV_SCOPE)
         assert arm.patch(AV, {"properties": policy(reboot=True)}).status == 200
         arm.post(f"{MACHINES}/m0/restart")
-        assert told(arm, AV_SCOPE) == [("Reboot", "Started", ["m0"])]
+        assert visible_events(arm, AV_SCOPE) == [("Reboot", "Started", ["m0"])]
 
 
-def test_a_set_goes_when_it_is_empty() -> None:
-    """Not before; and then it is gone, and what is gone may be deleted again."""
+def test_only_an_empty_set_is_deleted() -> None:
+    """A set with machines cannot be deleted; deleting a missing set returns 204."""
     with ArmHarness() as arm:
         with_machines(arm, 1)
-        held = arm.delete(AV)
-        assert refused(held) == (409, "OperationNotAllowed")
+        not_empty = arm.delete(AV)
+        assert refused(not_empty) == (409, "OperationNotAllowed")
         arm.delete(f"{MACHINES}/m0")
         arm.advance(400)
-        asked = arm.delete(AV)
-        assert asked.status in {200, 202}
+        accepted = arm.delete(AV)
+        assert accepted.status in {200, 202}
         assert arm.get(AV).status == 404
         assert not arm.exists(AV_SCOPE)
         assert arm.delete(AV).status == 204
 
 
 def test_sets_of_a_fleet_file() -> None:
-    """They are there with their machines, take others, and change nothing by being written back."""
+    """A set of a fleet file has its machines, accepts others, and a write-back changes none."""
     with ArmHarness() as arm:
         arm.demo(
             '[[availability_set]]\nname = "av"\ngroup = "rg"\nmachines = 3\nupdate_domains = 3'
         )
-        read = arm.get(AV).json
-        assert len(read["properties"]["virtualMachines"]) == 3
-        assert arm.put(AV, read).status == 200
-        assert arm.get(AV).json == read
-        created(arm.put(f"{MACHINES}/new", {**HERE, "properties": IN_SET}))
+        document = arm.get(AV).json
+        assert len(document["properties"]["virtualMachines"]) == 3
+        assert arm.put(AV, document).status == 200
+        assert arm.get(AV).json == document
+        created(arm.put(f"{MACHINES}/new", {**LOCATION, "properties": IN_SET}))
         assert set(arm.machines("av")) == {"av_0", "av_1", "av_2", "new"}

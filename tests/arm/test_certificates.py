@@ -25,7 +25,7 @@ STRICT = ssl.VerifyFlags.VERIFY_X509_STRICT | ssl.VerifyFlags.VERIFY_X509_PARTIA
 
 
 class Clock:
-    """Begins some days before the present, since OpenSSL checks against the real time."""
+    """A clock that starts in the past, because OpenSSL compares with the real time."""
 
     def __init__(self, days_ago: float = 0) -> None:
         self.now = time.time() - days_ago * DAY
@@ -33,12 +33,12 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def pass_days(self, days: float) -> None:
+    def advance_days(self, days: float) -> None:
         self.now += days * DAY
 
 
 def client(authority: Authority) -> ssl.SSLContext:
-    """A client that trusts this authority alone and checks as strictly as Python 3.13."""
+    """Return a client context that trusts only this authority, with Python 3.13's strict checks."""
     authority.prepare()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(authority.ca)
@@ -46,46 +46,46 @@ def client(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def shake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> ssl.SSLObject:
-    """The client's end of a connection that both sides agree on."""
-    (at_server, at_client) = (ssl.MemoryBIO(), ssl.MemoryBIO())
-    near = client.wrap_bio(at_client, at_server, server_hostname=host)
-    far = server.wrap_bio(at_server, at_client, server_side=True)
-    waiting = [near, far]
-    while waiting:
-        end = waiting.pop(0)
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> ssl.SSLObject:
+    """Complete a TLS handshake in memory, and return the client's side."""
+    (to_server, to_client) = (ssl.MemoryBIO(), ssl.MemoryBIO())
+    client_side = client.wrap_bio(to_client, to_server, server_hostname=host)
+    server_side = server.wrap_bio(to_server, to_client, server_side=True)
+    pending = [client_side, server_side]
+    while pending:
+        side = pending.pop(0)
         try:
-            end.do_handshake()
+            side.do_handshake()
         except ssl.SSLWantReadError:
-            waiting.append(end)
-    return near
+            pending.append(side)
+    return client_side
 
 
 def serial(connection: ssl.SSLObject) -> int:
-    """Which certificate a client was shown."""
-    shown = connection.getpeercert(binary_form=True)
-    assert shown is not None
-    return x509.load_der_x509_certificate(shown).serial_number
+    """Return the serial number of the server certificate of a connection."""
+    certificate = connection.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate).serial_number
 
 
-def shown(authority: Authority, host: str = "localhost") -> int:
-    """Which certificate a new client is shown."""
-    return serial(shake(authority.context(), client(authority), host))
+def presented_serial(authority: Authority, host: str = "localhost") -> int:
+    """Return the serial number of the certificate that a new client gets."""
+    return serial(handshake(authority.context(), client(authority), host))
 
 
-def refusal(do: Callable[[], object]) -> str:
-    """Why it is refused."""
+def refusal(call: Callable[[], object]) -> str:
+    """Return the error message of a refused call."""
     with pytest.raises(Refused) as caught:
-        do()
+        call()
     return caught.value.message
 
 
 def modes(folder: Path) -> dict[str, int]:
-    """Who can read what is in a folder."""
+    """Return the file modes of a directory."""
     return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
 
 
-# --- Whom clients believe ---------------------------------------------------------------------
+# --- Verification by clients ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,43 +100,43 @@ def modes(folder: Path) -> dict[str, int]:
         "b\u00fccher.example",
     ],
 )
-def test_a_strict_client_is_content(tmp_path: Path, host: str) -> None:
-    """The service is believed to be this machine, and each host that it was given."""
+def test_a_strict_client_accepts_the_certificate(tmp_path: Path, host: str) -> None:
+    """It is valid for this machine and each configured host."""
     hosts = ["ARM.example.com.", "10.0.0.4", "fd00:0::4%eth0", "b\u00fccher.example"]
     authority = Authority(tmp_path, hosts)
-    connection = shake(authority.context(), client(authority), host)
+    connection = handshake(authority.context(), client(authority), host)
     assert connection.version() == "TLSv1.3"
 
 
 @pytest.mark.parametrize("host", ["example.com", "x.arm.example.com", "10.0.0.5", "127.0.0.2"])
 def test_another_host(tmp_path: Path, host: str) -> None:
-    """The service is not believed to be any other."""
+    """The certificate is not valid for other hosts."""
     authority = Authority(tmp_path, ["arm.example.com", "10.0.0.4"])
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(authority.context(), client(authority), host)
+        handshake(authority.context(), client(authority), host)
 
 
 def test_another_authority(tmp_path: Path) -> None:
-    """Who trusts another service's authority does not trust this one."""
+    """A client that trusts another service's authority refuses the certificate."""
     ours, theirs = Authority(tmp_path / "ours", []), Authority(tmp_path / "theirs", [])
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(ours.context(), client(theirs), "localhost")
+        handshake(ours.context(), client(theirs), "localhost")
 
 
-def test_the_oldest_tls(tmp_path: Path) -> None:
-    """TLS 1.2 is spoken, nothing older, and HTTP/1.1 in it."""
+def test_the_minimum_tls_version(tmp_path: Path) -> None:
+    """The minimum is TLS 1.2, with HTTP/1.1 in ALPN."""
     authority = Authority(tmp_path, [])
     old = client(authority)
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     old.set_alpn_protocols(["h2", "http/1.1"])
-    connection = shake(authority.context(), old, "localhost")
+    connection = handshake(authority.context(), old, "localhost")
     assert connection.version() == "TLSv1.2"
     assert connection.selected_alpn_protocol() == "http/1.1"
     assert authority.context().minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_what_the_certificates_say(tmp_path: Path) -> None:
-    """The authority signs and does nothing else; the server serves and does nothing else."""
+def test_the_extensions_of_the_certificates(tmp_path: Path) -> None:
+    """The authority may only sign certificates, and the server certificate may only serve."""
     clock = Clock()
     authority = Authority(tmp_path, [], clock)
     authority.context()
@@ -159,17 +159,17 @@ def test_what_the_certificates_say(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "host", ["", " ", "a b", "http://x", "x:443", ".x", "a..b", "x" * 64, "\n"]
 )
-def test_a_host_that_is_none(tmp_path: Path, host: str) -> None:
-    """What cannot be a host is refused before anything is made."""
+def test_an_invalid_host(tmp_path: Path, host: str) -> None:
+    """An invalid host is refused before any file is created."""
     assert repr(host) in refusal(lambda: Authority(tmp_path / "arm", [host]))
     assert not (tmp_path / "arm").exists()
 
 
-# --- Its files --------------------------------------------------------------------------------
+# --- Files ------------------------------------------------------------------------------------
 
 
-def test_who_can_read_what(tmp_path: Path) -> None:
-    """The keys are their owner's alone; what clients are given is everybody's."""
+def test_file_modes(tmp_path: Path) -> None:
+    """Only the owner can read the keys; everyone can read ca.pem."""
     mask = os.umask(0o077)
     try:
         Authority(tmp_path / "arm", []).context()
@@ -180,24 +180,24 @@ def test_who_can_read_what(tmp_path: Path) -> None:
 
 
 def test_keys_are_private_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file of ours could be read by others before it was meant to be."""
+    """No file is readable by others when it is created."""
     with created_modes(monkeypatch) as modes:
         Authority(tmp_path, []).context()
     assert modes == [0o600] * 3
 
 
 def test_a_restart(tmp_path: Path) -> None:
-    """Clients that were given the authority once believe every later run, with one certificate."""
+    """After a restart, clients still trust the service, and it has the same certificate."""
     first = Authority(tmp_path, ["arm.example.com"])
-    trusting = client(first)
-    before = serial(shake(first.context(), trusting, "localhost"))
+    client_context = client(first)
+    before = serial(handshake(first.context(), client_context, "localhost"))
     second = Authority(tmp_path, ["arm.example.com"])
     second.prepare()
-    assert serial(shake(second.context(), trusting, "localhost")) == before
+    assert serial(handshake(second.context(), client_context, "localhost")) == before
 
 
 def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
-    """Neither the module nor a later `prepare` imports what only making certificates needs."""
+    """Neither the module nor a later `prepare` imports `cryptography`."""
     Authority(tmp_path, []).prepare()
     program = (
         "import sys; from pathlib import Path\n"
@@ -208,8 +208,8 @@ def test_a_start_imports_nothing_slow(tmp_path: Path) -> None:
     assert run_python(program, tmp_path, check=True).stdout == "False\n"
 
 
-def test_stopped_halfway(tmp_path: Path) -> None:
-    """Stopped between its two files, the authority is finished at the next start, not replaced."""
+def test_an_interrupted_creation(tmp_path: Path) -> None:
+    """A start after an interruption completes the authority and does not replace it."""
     Authority(tmp_path, []).prepare()
     published = (tmp_path / "ca.pem").read_bytes()
     (tmp_path / "ca.pem").unlink()
@@ -218,24 +218,26 @@ def test_stopped_halfway(tmp_path: Path) -> None:
     assert modes(tmp_path) == {"ca.pem": 0o644, "ca.key": 0o600}
 
 
-def test_somebody_else_is_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another process makes the authority while we make ours, theirs is everybody's."""
-    made = signing.new_authority
+def test_another_process_creates_the_authority_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another process creates the authority meanwhile, both use that authority."""
+    new_authority = signing.new_authority
 
     def slow(now: datetime) -> signing.KeyPair:
-        monkeypatch.setattr(signing, "new_authority", made)
+        monkeypatch.setattr(signing, "new_authority", new_authority)
         Authority(tmp_path, []).prepare()
-        return made(now)
+        return new_authority(now)
 
     monkeypatch.setattr(signing, "new_authority", slow)
     Authority(tmp_path, []).prepare()
     assert (tmp_path / "ca.pem").read_bytes() in (tmp_path / "ca.key").read_bytes()
-    assert shown(Authority(tmp_path, []))
+    assert presented_serial(Authority(tmp_path, []))
 
 
 @pytest.mark.parametrize("attempt", split(range(10), 1))
 def test_threads_agree(tmp_path: Path, attempt: int) -> None:
-    """Threads that prepare at once end with one authority, whose files fit."""
+    """Threads that prepare at the same time get the same authority."""
     barrier = Barrier(6)
 
     def prepare() -> bytes:
@@ -247,14 +249,14 @@ def test_threads_agree(tmp_path: Path, attempt: int) -> None:
         published = {future.result() for future in [pool.submit(prepare) for _ in range(6)]}
     assert len(published) == 1
     assert modes(tmp_path) == {"ca.pem": 0o644, "ca.key": 0o600}
-    assert shown(Authority(tmp_path, []))
+    assert presented_serial(Authority(tmp_path, []))
 
 
 def test_processes_agree(tmp_path: Path) -> None:
-    """Processes that prepare at once end with one authority."""
+    """Processes that prepare at the same time get the same authority."""
     program = (
         "import sys; from pathlib import Path\n"
-        "from fairwarning.arm import certificates, signing\n"
+        "from fairwarning.arm.identity import certificates, signing\n"
         "print('ready', flush=True); sys.stdin.read()\n"
         "authority = certificates.Authority(Path(sys.argv[1]), [])\n"
         "authority.prepare(); print(authority.ca.read_text('ascii'))"
@@ -265,20 +267,20 @@ def test_processes_agree(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ca.key", "server.pem"])
 def test_a_key_that_others_can_read(tmp_path: Path, name: str) -> None:
-    """A key that others can read is refused, and the text says how to mend it."""
-    before = shown(Authority(tmp_path, []))
+    """It is refused, and the error echo how to fix the mode."""
+    before = presented_serial(Authority(tmp_path, []))
     (tmp_path / name).chmod(0o640)
     assert f"chmod 600 {tmp_path / name}" in refusal(Authority(tmp_path, []).context)
     if name == "ca.key":
         refusal(Authority(tmp_path, []).prepare)
     (tmp_path / name).chmod(0o600)
-    assert shown(Authority(tmp_path, [])) == before
+    assert presented_serial(Authority(tmp_path, [])) == before
 
 
 @pytest.mark.parametrize("name", ["ca.key", "ca.pem"])
-@pytest.mark.parametrize("spoil", ["other", "empty", "nonsense", "cut", "folder"])
-def test_an_authority_that_does_not_fit(tmp_path: Path, name: str, spoil: str) -> None:
-    """An authority that cannot be used is refused and left alone; the text says what to delete."""
+@pytest.mark.parametrize("damage", ["other", "empty", "nonsense", "cut", "folder"])
+def test_an_unusable_authority(tmp_path: Path, name: str, damage: str) -> None:
+    """It is refused and not changed; the error names the files to delete."""
     Authority(tmp_path, []).prepare()
     Authority(tmp_path / "other", []).prepare()
     path = tmp_path / name
@@ -289,7 +291,7 @@ def test_an_authority_that_does_not_fit(tmp_path: Path, name: str, spoil: str) -
         "nonsense": b"\xff" * 1000,
         "cut": path.read_bytes()[:100],
         "folder": None,
-    }[spoil]
+    }[damage]
     path.unlink()
     if content is None:
         path.mkdir(0o700)
@@ -297,40 +299,40 @@ def test_an_authority_that_does_not_fit(tmp_path: Path, name: str, spoil: str) -
         path.touch(mode)
         path.write_bytes(content)
     text = refusal(Authority(tmp_path, []).context)
-    if (name, spoil) == ("ca.key", "folder"):
+    if (name, damage) == ("ca.key", "folder"):
         assert str(path) in text
         return
     assert "delete ca.key and ca.pem" in text
     assert content is None or path.read_bytes() == content
-    for each in (tmp_path / "ca.key", tmp_path / "ca.pem"):
-        each.rmdir() if each.is_dir() else each.unlink()
-    assert shown(Authority(tmp_path, []))
+    for file in (tmp_path / "ca.key", tmp_path / "ca.pem"):
+        file.rmdir() if file.is_dir() else file.unlink()
+    assert presented_serial(Authority(tmp_path, []))
 
 
-def test_a_key_that_is_missing(tmp_path: Path) -> None:
-    """The authority that clients were given is never replaced by itself."""
+def test_a_missing_key(tmp_path: Path) -> None:
+    """An authority that clients trust is never replaced automatically."""
     Authority(tmp_path, []).prepare()
     (tmp_path / "ca.key").unlink()
-    assert "put ca.key back" in refusal(Authority(tmp_path, []).prepare)
+    assert "restore ca.key" in refusal(Authority(tmp_path, []).prepare)
     assert modes(tmp_path) == {"ca.pem": 0o644}
 
 
 def test_a_certificate_that_cannot_be_restored(tmp_path: Path) -> None:
-    """A key alone, without the copy of its certificate, is no authority."""
+    """A key without the copy of its certificate is not an authority."""
     Authority(tmp_path, []).prepare()
     (tmp_path / "ca.pem").unlink()
     (tmp_path / "ca.key").write_bytes(b"nonsense")
-    assert "put ca.pem back" in refusal(Authority(tmp_path, []).prepare)
+    assert "restore ca.pem" in refusal(Authority(tmp_path, []).prepare)
 
 
-@pytest.mark.parametrize(("days", "why"), [(3650.1, "ended"), (-1, "set the clock")])
-def test_an_authority_out_of_its_time(tmp_path: Path, days: float, why: str) -> None:
-    """An authority that has ended, or has not begun, is refused with what to do."""
+@pytest.mark.parametrize(("days", "message"), [(3650.1, "expired"), (-1, "set the clock")])
+def test_an_authority_that_is_not_valid_now(tmp_path: Path, days: float, message: str) -> None:
+    """An expired or future authority is refused, and the error echo what to do."""
     clock = Clock()
     Authority(tmp_path, [], clock).prepare()
-    clock.pass_days(days)
+    clock.advance_days(days)
     text = refusal(Authority(tmp_path, [], clock).context)
-    assert why in text
+    assert message in text
     assert "delete ca.key and ca.pem" in text
 
 
@@ -338,29 +340,29 @@ def test_an_authority_out_of_its_time(tmp_path: Path, days: float, why: str) -> 
 
 
 def test_other_hosts(tmp_path: Path) -> None:
-    """A service that is given other hosts has a certificate for these, from the same authority."""
+    """With other hosts, the same authority signs a new certificate."""
     first = Authority(tmp_path, ["one.example"])
-    trusting = client(first)
-    shake(first.context(), trusting, "one.example")
+    client_context = client(first)
+    handshake(first.context(), client_context, "one.example")
     second = Authority(tmp_path, ["two.example"])
-    shake(second.context(), trusting, "two.example")
+    handshake(second.context(), client_context, "two.example")
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(second.context(), trusting, "one.example")
+        handshake(second.context(), client_context, "one.example")
 
 
 def test_a_server_certificate_of_another_authority(tmp_path: Path) -> None:
-    """What the present authority has not signed is made anew."""
+    """A certificate that the authority has not signed is replaced."""
     authority = Authority(tmp_path / "one", [])
-    before = shown(authority)
+    before = presented_serial(authority)
     Authority(tmp_path / "two", []).context()
     shutil.copy(tmp_path / "two" / "server.pem", tmp_path / "one" / "server.pem")
-    assert shown(Authority(tmp_path / "one", [])) != before
+    assert presented_serial(Authority(tmp_path / "one", [])) != before
 
 
-@pytest.mark.parametrize("spoil", ["empty", "nonsense", "mixed", "authority"])
-def test_a_server_certificate_that_is_spoiled(tmp_path: Path, spoil: str) -> None:
-    """A server certificate that cannot be used is made anew: nobody but us depends on it."""
-    before = shown(Authority(tmp_path, []))
+@pytest.mark.parametrize("damage", ["empty", "nonsense", "mixed", "authority"])
+def test_a_damaged_server_certificate(tmp_path: Path, damage: str) -> None:
+    """It is replaced, because no client depends on it."""
+    before = presented_serial(Authority(tmp_path, []))
     path = tmp_path / "server.pem"
     other = tmp_path / "other"
     Authority(other, []).context()
@@ -372,101 +374,101 @@ def test_a_server_certificate_that_is_spoiled(tmp_path: Path, spoil: str) -> Non
         "mixed": key_of_other + begin + rest,
         "authority": (tmp_path / "ca.key").read_bytes(),
     }
-    path.write_bytes(contents[spoil])
-    assert shown(Authority(tmp_path, [])) != before
+    path.write_bytes(contents[damage])
+    assert presented_serial(Authority(tmp_path, [])) != before
 
 
 def test_it_is_renewed_when_a_third_is_left(tmp_path: Path) -> None:
-    """After sixty of its ninety days the certificate is renewed, once; before that it is not."""
+    """The certificate is renewed once, after 60 of its 90 days."""
     clock = Clock(days_ago=61)
     authority = Authority(tmp_path, [], clock)
-    before = shown(authority)
-    clock.pass_days(59.9)
+    before = presented_serial(authority)
+    clock.advance_days(59.9)
     assert not authority.renew()
-    assert shown(authority) == before
-    clock.pass_days(0.2)
+    assert presented_serial(authority) == before
+    clock.advance_days(0.2)
     assert authority.renew()
-    after = shown(authority)
+    after = presented_serial(authority)
     assert after != before
     assert not authority.renew()
-    assert shown(Authority(tmp_path, [], clock)) == after
+    assert presented_serial(Authority(tmp_path, [], clock)) == after
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_every_client_is_shown_the_new_one(
+def test_every_client_gets_the_new_certificate(
     tmp_path: Path, host: str, version: ssl.TLSVersion
 ) -> None:
-    """Whatever a client speaks and whether or not it says whom it wants, it sees the renewal."""
+    """This holds for each TLS version, with and without SNI."""
     clock = Clock(days_ago=61)
     authority = Authority(tmp_path, [], clock)
-    trusting = client(authority)
-    trusting.minimum_version = trusting.maximum_version = version
+    client_context = client(authority)
+    client_context.minimum_version = client_context.maximum_version = version
     context = authority.context()
-    before = serial(shake(context, trusting, host))
-    clock.pass_days(61)
+    before = serial(handshake(context, client_context, host))
+    clock.advance_days(61)
     assert authority.renew()
-    assert serial(shake(context, trusting, host)) != before
+    assert serial(handshake(context, client_context, host)) != before
 
 
 def test_a_late_start(tmp_path: Path) -> None:
-    """A service that starts with a certificate that is due, or has ended, has a new one at once."""
+    """A service that starts with an expired certificate renews it at once."""
     clock = Clock(days_ago=100)
     Authority(tmp_path, [], clock).context()
-    clock.pass_days(100)
-    assert shown(Authority(tmp_path, [], clock))
+    clock.advance_days(100)
+    assert presented_serial(Authority(tmp_path, [], clock))
 
 
 def test_nothing_to_renew_before_the_first_connection(tmp_path: Path) -> None:
-    """Where nobody has connected yet, nothing is made."""
+    """Without a connection, `renew` creates nothing."""
     authority = Authority(tmp_path / "arm", [])
     assert not authority.renew()
     assert not (tmp_path / "arm").exists()
 
 
-def test_a_context_that_is_asked_for_late(tmp_path: Path) -> None:
-    """Also where `renew` is not called, whoever asks for the context gets what is not due."""
+def test_a_late_context_is_renewed(tmp_path: Path) -> None:
+    """Without `renew`, `context` returns a certificate that is not due."""
     clock = Clock(days_ago=61)
     authority = Authority(tmp_path, [], clock)
-    before = shown(authority)
-    clock.pass_days(61)
-    assert shown(authority) != before
+    before = presented_serial(authority)
+    clock.advance_days(61)
+    assert presented_serial(authority) != before
     assert not authority.renew()
 
 
 def test_a_clock_that_was_set_back(tmp_path: Path) -> None:
-    """A certificate that has not begun yet is not shown."""
+    """A certificate that is not valid yet is replaced."""
     clock = Clock(days_ago=1)
     Authority(tmp_path, [], clock).prepare()
-    clock.pass_days(10)
+    clock.advance_days(10)
     Authority(tmp_path, [], clock).context()
-    clock.pass_days(-9)
-    assert shown(Authority(tmp_path, [], clock))
+    clock.advance_days(-9)
+    assert presented_serial(Authority(tmp_path, [], clock))
 
 
 def test_a_renewal_that_fails(tmp_path: Path) -> None:
-    """If renewing fails, what there is goes on being shown, and the next attempt is a new one."""
+    """The old certificate stays in use, and the next attempt can succeed."""
     clock = Clock(days_ago=61)
     authority = Authority(tmp_path, [], clock)
     context = authority.context()
-    trusting = client(authority)
-    before = serial(shake(context, trusting, "localhost"))
-    clock.pass_days(61)
+    client_context = client(authority)
+    before = serial(handshake(context, client_context, "localhost"))
+    clock.advance_days(61)
     (tmp_path / "ca.key").chmod(0o644)
     assert "chmod 600" in refusal(authority.renew)
-    assert serial(shake(context, trusting, "localhost")) == before
+    assert serial(handshake(context, client_context, "localhost")) == before
     (tmp_path / "ca.key").chmod(0o600)
     assert authority.renew()
-    assert serial(shake(context, trusting, "localhost")) != before
+    assert serial(handshake(context, client_context, "localhost")) != before
 
 
 def test_the_last_certificate(tmp_path: Path) -> None:
-    """A server certificate does not outlive its authority."""
+    """A server certificate expires no later than its authority."""
     clock = Clock(days_ago=3640)
     Authority(tmp_path, [], clock).prepare()
-    clock.pass_days(3640)
+    clock.advance_days(3640)
     authority = Authority(tmp_path, [], clock)
-    assert shown(authority)
+    assert presented_serial(authority)
     ca = x509.load_pem_x509_certificate(authority.ca.read_bytes())
     server = x509.load_pem_x509_certificate((tmp_path / "server.pem").read_bytes())
     assert server.not_valid_after_utc == ca.not_valid_after_utc
@@ -479,57 +481,57 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await writer.wait_closed()
 
 
-class Caller:
+class EchoClient:
     """A connection over the loopback interface."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.serial = serial(writer.get_extra_info("ssl_object"))
 
-    async def says(self, line: bytes) -> bytes:
+    async def echo(self, line: bytes) -> bytes:
         self._writer.write(line)
         return await self._reader.readline()
 
-    async def hang_up(self) -> None:
+    async def close(self) -> None:
         self._writer.close()
         await self._writer.wait_closed()
 
 
 def test_a_renewal_while_serving(tmp_path: Path) -> None:
-    """A new connection is shown the new certificate while the old connection goes on."""
+    """A new connection gets the new certificate; an old connection stays open."""
 
-    async def scene() -> None:
+    async def scenario() -> None:
         clock = Clock(days_ago=61)
         authority = Authority(tmp_path, [], clock)
         server = await asyncio.start_server(_echo, "127.0.0.1", 0, ssl=authority.context())
         port = server.sockets[0].getsockname()[1]
-        trusting = client(authority)
+        client_context = client(authority)
 
-        async def call() -> Caller:
-            streams = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
-            return Caller(*streams)
+        async def connect() -> EchoClient:
+            streams = await asyncio.open_connection("127.0.0.1", port, ssl=client_context)
+            return EchoClient(*streams)
 
         async with server:
-            old = await call()
-            assert await old.says(b"before\n") == b"before\n"
-            clock.pass_days(61)
+            old = await connect()
+            assert await old.echo(b"before\n") == b"before\n"
+            clock.advance_days(61)
             assert await asyncio.to_thread(authority.renew)
-            new = await call()
+            new = await connect()
             assert new.serial != old.serial
-            assert await old.says(b"still there\n") == b"still there\n"
-            assert await new.says(b"hello\n") == b"hello\n"
-            await old.hang_up()
-            await new.hang_up()
+            assert await old.echo(b"still there\n") == b"still there\n"
+            assert await new.echo(b"hello\n") == b"hello\n"
+            await old.close()
+            await new.close()
 
-    asyncio.run(scene())
+    asyncio.run(scenario())
 
 
 def test_renewals_during_handshakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Renewing in one thread disturbs no handshake in another, however often."""
-    monkeypatch.setattr(signing, "SERVER_LIFE", timedelta(minutes=1))
-    clock = Clock(days_ago=-1 / 1440)  # good at the real time as well, for the next hour's renewals
+    """Renewals in one thread do not disturb handshakes in another."""
+    monkeypatch.setattr(signing, "SERVER_LIFETIME", timedelta(minutes=1))
+    clock = Clock(days_ago=-1 / 1440)  # the certificates of the next hour are valid now
     authority = Authority(tmp_path, [], clock)
-    context, trusting = authority.context(), client(authority)
+    context, client_context = authority.context(), client(authority)
 
     def renew_often() -> None:
         for _ in range(50):
@@ -538,8 +540,8 @@ def test_renewals_during_handshakes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     with ThreadPoolExecutor(1) as pool:
         renewing = pool.submit(renew_often)
-        serials = {serial(shake(context, trusting, "localhost"))}
+        serials = {serial(handshake(context, client_context, "localhost"))}
         while not renewing.done():
-            serials.add(serial(shake(context, trusting, "localhost")))
+            serials.add(serial(handshake(context, client_context, "localhost")))
         renewing.result()
     assert len(serials) > 1

@@ -17,45 +17,45 @@ NETWORK = f"{RG}/providers/Microsoft.Network"
 
 
 def deploy(arm: ArmHarness, *resources: Json, **more: object) -> Response:
-    """A deployment of these resources."""
+    """Deploy these resources."""
     template = {"resources": [*resources], **more}
     return arm.put(DEPLOYMENT, {"properties": {"mode": "Incremental", "template": template}})
 
 
-def whole(arm: ArmHarness) -> Response:
-    """The one that `az vmss create` asks for."""
+def deploy_scale_set(arm: ArmHarness) -> Response:
+    """Deploy the template of `az vmss create`."""
     parameters = {"adminPassword": {"value": "s3cret-in-no-log"}}
     properties = {"mode": "incremental", "template": TEMPLATE, "parameters": parameters}
     return arm.put(DEPLOYMENT, {"properties": properties})
 
 
-def failed(arm: ArmHarness, answer: Response) -> Json:
-    """Why a deployment failed: told by its status, as Azure's own tools expect."""
-    assert answer.status == 201
-    status = arm.ended(answer)
+def failed(arm: ArmHarness, response: Response) -> Json:
+    """Return the error of a failed deployment, which its status reports."""
+    assert response.status == 201
+    status = arm.ended(response)
     assert status["status"] == "Failed"
-    shown = arm.get(DEPLOYMENT).json["properties"]
-    assert (shown["provisioningState"], shown["error"]) == ("Failed", status["error"])
+    document = arm.get(DEPLOYMENT).json["properties"]
+    assert (document["provisioningState"], document["error"]) == ("Failed", status["error"])
     error: Json = status["error"]
     return error
 
 
-# --- What works -----------------------------------------------------------------------------------
+# --- Successful deployments -----------------------------------------------------------------------
 
 
 @pytest.mark.spec("C1", "T1")
-def test_what_the_azure_cli_sends_for_a_scale_set() -> None:
-    """All of it is made, in the order that it needs; the set comes back as an output."""
+def test_the_template_of_az_vmss_create() -> None:
+    """All resources are created in the order of their dependencies; the set is an output."""
     with ArmHarness() as arm:
         arm.group()
-        asked = whole(arm)
-        assert created(asked)["properties"]["provisioningState"] == "Running"
-        assert int(asked.headers["retry-after"]) > 0
-        assert arm.ended(asked) == {"status": "Succeeded"}
-        shown = arm.get(DEPLOYMENT).json
-        assert shown["id"] == f"{SUBSCRIPTION}{DEPLOYMENT}"
-        assert shown["properties"]["provisioningState"] == "Succeeded"
-        output = shown["properties"]["outputs"]["VMSS"]
+        accepted = deploy_scale_set(arm)
+        assert created(accepted)["properties"]["provisioningState"] == "Running"
+        assert int(accepted.headers["retry-after"]) > 0
+        assert arm.ended(accepted) == {"status": "Succeeded"}
+        stored = arm.get(DEPLOYMENT).json
+        assert stored["id"] == f"{SUBSCRIPTION}{DEPLOYMENT}"
+        assert stored["properties"]["provisioningState"] == "Succeeded"
+        output = stored["properties"]["outputs"]["VMSS"]
         assert output["type"].lower() == "object"
         assert output["value"]["provisioningState"] == "Succeeded"
         model = output["value"]["virtualMachineProfile"]
@@ -69,18 +69,18 @@ def test_what_the_azure_cli_sends_for_a_scale_set() -> None:
             ("loadBalancers/webLB/inboundNatRules", "NatRule"),
         ):
             assert arm.get(f"{NETWORK}/{kind}/{name}").json["name"] == name
-        made = arm.get(WEB).json
-        assert made["sku"] == {"name": "Standard_DS1_v2", "tier": "Standard", "capacity": 2}
-        notices = {one.terminate_seconds for one in arm.machines(WEB_SCOPE).values()}
+        document = arm.get(WEB).json
+        assert document["sku"] == {"name": "Standard_DS1_v2", "tier": "Standard", "capacity": 2}
+        notices = {machine.terminate_seconds for machine in arm.machines(WEB_SCOPE).values()}
         assert notices == {540}
 
 
-def test_deployments_are_kept_without_their_secrets() -> None:
-    """Listed, read and deleted; neither template nor parameters stay anywhere."""
+def test_deployments_are_stored_without_secrets() -> None:
+    """Neither the template nor the parameters are stored."""
     with ArmHarness() as arm:
         arm.group()
-        whole(arm)
-        assert [one["name"] for one in arm.get(DEPLOYMENTS).json["value"]] == ["web_deploy_1"]
+        deploy_scale_set(arm)
+        assert [item["name"] for item in arm.get(DEPLOYMENTS).json["value"]] == ["web_deploy_1"]
         assert b"s3cret" not in arm.get(DEPLOYMENT).body + arm.get(WEB).body
         assert "s3cret" not in repr(vars(arm.store))
         assert arm.get(f"{DEPLOYMENT}/operations").json == {"value": []}
@@ -90,24 +90,24 @@ def test_deployments_are_kept_without_their_secrets() -> None:
         assert arm.delete(DEPLOYMENT).status == 204
 
 
-def test_the_same_again() -> None:
-    """Nothing is made twice, and what was written is merged into what is there."""
+def test_a_deployment_is_repeatable() -> None:
+    """A second deployment merges into the existing resources and creates none."""
     with ArmHarness() as arm:
         arm.group()
-        first = whole(arm)
+        first = deploy_scale_set(arm)
         before = arm.get(WEB).json
-        second = whole(arm)
+        second = deploy_scale_set(arm)
         assert arm.ended(second) == {"status": "Succeeded"}
         assert {**arm.get(WEB).json, "etag": ""} == {**before, "etag": ""}
         assert arm.follow(first.headers["azure-asyncoperation"]).status in {200, 404}
 
 
 def test_a_machine_in_an_availability_set() -> None:
-    """In whatever order a template tells them."""
+    """The order of resources in the template does not matter."""
     with ArmHarness() as arm:
         arm.group()
         owner = "[resourceId('Microsoft.Compute/availabilitySets', 'av')]"
-        answer = deploy(
+        response = deploy(
             arm,
             resource(
                 "Microsoft.Compute/virtualMachines",
@@ -117,31 +117,31 @@ def test_a_machine_in_an_availability_set() -> None:
             ),
             resource("Microsoft.Compute/availabilitySets", "av"),
         )
-        assert arm.ended(answer) == {"status": "Succeeded"}
+        assert arm.ended(response) == {"status": "Succeeded"}
         assert list(arm.machines("as:rg:av")) == ["vm"]
 
 
-def test_secret_outputs_are_not_kept() -> None:
-    """A deployment says that there was one, and no more."""
+def test_secure_outputs_are_not_stored() -> None:
+    """The value of a secure output is neither returned nor stored."""
     with ArmHarness() as arm:
         arm.group()
         outputs = {"key": {"type": "securestring", "value": "s3cret"}}
-        answer = deploy(arm, outputs=outputs)
-        assert arm.ended(answer) == {"status": "Succeeded"}
+        response = deploy(arm, outputs=outputs)
+        assert arm.ended(response) == {"status": "Succeeded"}
         assert b"s3cret" not in arm.get(DEPLOYMENT).body
         assert "s3cret" not in repr(vars(arm.store))
 
 
-def test_validation_makes_nothing() -> None:
-    """It says what would be made, or what is wrong."""
+def test_validation_creates_nothing() -> None:
+    """Validation returns the ids of the resources, or an error."""
     with ArmHarness() as arm:
         arm.group()
         properties = {"mode": "Incremental", "template": TEMPLATE}
         parameters = {"adminPassword": {"value": "x"}}
         body = {"properties": {**properties, "parameters": parameters}}
-        answer = arm.post(f"{DEPLOYMENT}/validate", body)
-        assert answer.status == 200
-        ids = [one["id"] for one in answer.json["properties"]["validatedResources"]]
+        response = arm.post(f"{DEPLOYMENT}/validate", body)
+        assert response.status == 200
+        ids = [item["id"] for item in response.json["properties"]["validatedResources"]]
         assert f"{SUBSCRIPTION}{WEB}" in ids
         missing = arm.post(f"{DEPLOYMENT}/validate", {"properties": properties})
         assert refused(missing) == (400, "InvalidTemplate")
@@ -149,7 +149,7 @@ def test_validation_makes_nothing() -> None:
         assert arm.get(WEB).status == arm.get(DEPLOYMENT).status == 404
 
 
-# --- What does not --------------------------------------------------------------------------------
+# --- Failed deployments ---------------------------------------------------------------------------
 
 
 @pytest.mark.spec("T1", "T2")
@@ -160,30 +160,30 @@ def test_validation_makes_nothing() -> None:
         ("2018-10-01", "PT5M", "BadRequest", "Could not find member 'scheduledEventsProfile'"),
     ],
 )
-def test_a_refusal_is_told_by_the_status(version: str, duration: str, code: str, text: str) -> None:
-    """201 first, because a client breaks on anything else; then Failed, with code and message."""
-    told = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": duration}}
-    model = {"virtualMachineProfile": {"scheduledEventsProfile": told}}
+def test_an_error_is_in_the_status(version: str, duration: str, code: str, text: str) -> None:
+    """A PUT returns 201, which clients require; the status is Failed with the error."""
+    profile = {"terminateNotificationProfile": {"enable": True, "notBeforeTimeout": duration}}
+    model = {"virtualMachineProfile": {"scheduledEventsProfile": profile}}
     kind = "Microsoft.Compute/virtualMachineScaleSets"
     with ArmHarness() as arm:
         arm.group()
-        one = resource(kind, "web", sku={"capacity": 1}, properties=model, apiVersion=version)
-        error = failed(arm, deploy(arm, one))
+        scale_set = resource(kind, "web", sku={"capacity": 1}, properties=model, apiVersion=version)
+        error = failed(arm, deploy(arm, scale_set))
         assert error["code"] == code
         assert text in error["message"]
         assert arm.get(WEB).status == 404
 
 
-def test_what_cannot_be_deployed() -> None:
-    """It is named; what came before it stays."""
+def test_an_unsupported_type() -> None:
+    """The error names the type; resources deployed before stay."""
     with ArmHarness() as arm:
         arm.group()
-        answer = deploy(
+        response = deploy(
             arm,
             resource("Microsoft.Compute/virtualMachines", "vm"),
             resource("Microsoft.Sand/castles", "c", "Microsoft.Compute/virtualMachines/vm"),
         )
-        assert "Microsoft.Sand/castles" in failed(arm, answer)["message"]
+        assert "Microsoft.Sand/castles" in failed(arm, response)["message"]
         assert arm.get(VM).status == 200
 
 
@@ -199,8 +199,8 @@ def test_what_cannot_be_deployed() -> None:
         {"properties": {"template": {"resources": [resource("a/b", "c", "a/b/c")]}}},
     ],
 )
-def test_what_is_no_template(body: Json) -> None:
-    """It fails as everything else does, and leaves nothing behind."""
+def test_invalid_templates(body: Json) -> None:
+    """An invalid template fails and creates nothing."""
     with ArmHarness() as arm:
         arm.group()
         error = failed(arm, arm.put(DEPLOYMENT, body))
@@ -208,28 +208,28 @@ def test_what_is_no_template(body: Json) -> None:
         assert arm.get(f"{COMPUTE}/virtualMachines").json == {"value": []}
 
 
-def test_what_a_template_may_look_at() -> None:
-    """Resources of its own group, and those that are there."""
+def test_references_to_existing_resources() -> None:
+    """A template may refer only to existing resources of its own group."""
     with ArmHarness() as arm:
         arm.group()
         arm.group("other")
         kind = "Microsoft.Compute/virtualMachines"
         arm.put(f"{COMPUTE}/virtualMachines/vm", {"location": "local"})
-        for where, works in (
+        for reference, works in (
             (f"resourceId('{kind}', 'vm')", True),
             (f"resourceId('{kind}', 'none')", False),
             (f"resourceId('other', '{kind}', 'vm')", False),
         ):
-            value = f"[reference({where}, '{VERSION}')]"
-            answer = deploy(arm, outputs={"vm": {"type": "object", "value": value}})
+            value = f"[reference({reference}, '{VERSION}')]"
+            response = deploy(arm, outputs={"vm": {"type": "object", "value": value}})
             if works:
-                assert arm.ended(answer)["status"] == "Succeeded"
+                assert arm.ended(response)["status"] == "Succeeded"
             else:
-                failed(arm, answer)
+                failed(arm, response)
 
 
-def test_where_there_is_no_group() -> None:
-    """404; a name that is none, 400; a status that is another deployment's, 404."""
+def test_unknown_groups_names_and_statuses() -> None:
+    """An unknown group or status returns 404, an invalid name 400."""
     with ArmHarness() as arm:
         assert refused(deploy(arm)) == (404, "ResourceGroupNotFound")
         assert refused(arm.get(DEPLOYMENTS)) == (404, "ResourceGroupNotFound")
@@ -240,10 +240,10 @@ def test_where_there_is_no_group() -> None:
         assert refused(arm.get(f"{DEPLOYMENT}/operationStatuses/x")) == (404, "NotFound")
 
 
-def test_the_journal_says_who_it_was() -> None:
-    """For all that a template makes."""
+def test_the_journal_names_the_actor() -> None:
+    """All changes of a deployment name its principal."""
     with ArmHarness() as arm:
         arm.group()
         arm.principal = Principal(name="ann", role=Role.TENANT, group="rg")
-        whole(arm)
+        deploy_scale_set(arm)
         assert actors(arm, "SetCreated") == actors(arm, "MachineAdded") | {"ann"} == {"ann"}

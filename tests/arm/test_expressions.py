@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from fairwarning.arm.templates.expressions import WORK, Evaluation, read
+from fairwarning.arm.templates.expressions import MAX_VALUES, Evaluation, parse
 from fairwarning.arm.templates.functions import FUNCTIONS, TemplateFunction
 from fairwarning.arm.templates.values import DEPTH, TemplateError
 
@@ -14,7 +14,7 @@ def broken() -> None:
     raise AssertionError
 
 
-GIVEN = {
+ALL_FUNCTIONS = {
     **FUNCTIONS,
     "tree": TemplateFunction(lambda: TREE),
     "echo": TemplateFunction(lambda value: value, ("any",)),
@@ -26,12 +26,12 @@ Value = Any
 
 
 def value(text: object) -> Value:
-    """What an expression gives."""
-    return Evaluation(GIVEN).value(read(text, GIVEN))
+    """Return the value of an expression."""
+    return Evaluation(ALL_FUNCTIONS).value(parse(text, ALL_FUNCTIONS))
 
 
 def refusal(text: object) -> str:
-    """Why an expression is refused."""
+    """Return the error message of an expression."""
     with pytest.raises(TemplateError) as caught:
         value(text)
     assert caught.value.code == "InvalidTemplate"
@@ -56,8 +56,8 @@ def refusal(text: object) -> str:
         ("[CONCAT('a', toLower('B'), TOUPPER('c'))]", "abC"),
     ],
 )
-def test_expressions_and_plain_texts(text: str, expected: object) -> None:
-    """A text in brackets is an expression; [[ stands for a bracket; anything else is itself."""
+def test_expressions_and_literal_strings(text: str, expected: object) -> None:
+    """A string in brackets is an expression; [[ is a literal bracket; others are literal."""
     assert value(text) == expected
 
 
@@ -96,9 +96,9 @@ def test_expressions_and_plain_texts(text: str, expected: object) -> None:
     ],
 )
 def test_functions(text: str, expected: object) -> None:
-    """Each function does as Azure describes it."""
-    found = value(text)
-    assert (found, type(found)) == (expected, type(expected))
+    """Each function behaves as Azure documents it."""
+    result = value(text)
+    assert (result, type(result)) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
@@ -114,39 +114,40 @@ def test_functions(text: str, expected: object) -> None:
     ],
 )
 def test_parts(text: str, expected: object) -> None:
-    """A dot or brackets lead to a property, whatever its case, and a number to an element."""
+    """A dot or brackets select a property, case-insensitively, and a number selects an element."""
     assert value(text) == expected
 
 
-def test_values_are_worked_out_at_any_depth_and_names_never() -> None:
-    """Expressions stand anywhere among the values; names of properties are left as they are."""
-    given = {"[concat('a')]": [{"b": "[concat('a')]"}, 1, 1.5, None, True]}
-    assert value(given) == {"[concat('a')]": [{"b": "a"}, 1, 1.5, None, True]}
+def test_values_are_evaluated_at_any_depth_and_names_never() -> None:
+    """Expressions in values are evaluated at any depth; names of properties are literal."""
+    nested = {"[concat('a')]": [{"b": "[concat('a')]"}, 1, 1.5, None, True]}
+    assert value(nested) == {"[concat('a')]": [{"b": "a"}, 1, 1.5, None, True]}
 
 
 def test_a_unique_string_depends_on_all_its_arguments() -> None:
-    """It is 13 letters and digits, always the same for the same arguments."""
-    one = value("[uniqueString('group', 'a')]")
-    assert one == value("[uniqueString('group', 'a')]")
-    assert one not in {value("[uniqueString('groupa')]"), value("[uniqueString('a', 'group')]")}
-    assert len(one) == 13
-    assert one.isalnum()
-    assert one == one.lower()
+    """It has 13 letters and digits, and is always the same for the same arguments."""
+    unique = value("[uniqueString('group', 'a')]")
+    assert unique == value("[uniqueString('group', 'a')]")
+    others = {value("[uniqueString('groupa')]"), value("[uniqueString('a', 'group')]")}
+    assert unique not in others
+    assert len(unique) == 13
+    assert unique.isalnum()
+    assert unique == unique.lower()
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
-        ("[]", "needs a function, a text in single quotes or a whole number at its character 2"),
-        ("[concat('a',)]", "at its character 13"),
-        ("[concat('a' 'b')]", "needs a ',' or a ')' at its character 13"),
+        ("[]", "needs a function, a string in single quotes or an integer at character 2"),
+        ("[concat('a',)]", "at character 13"),
+        ("[concat('a' 'b')]", "needs a ',' or a ')' at character 13"),
         ("[concat('a']", "needs a ',' or a ')'"),
         ("[concat('a'))]", "needs the end of the expression"),
         ("[concat]", "needs a '('"),
         ("[tree().]", "needs the name of a property"),
         ("[tree()[0]", "needs a ']'"),
         ("['it's']", "needs the end of the expression"),
-        ("['open]", "from its character 2 on; texts stand in single quotes"),
+        ("['open]", "cannot be parsed at character 2; put strings in single quotes"),
         ("[1.5]", "needs the end of the expression"),
         ("[9223372036854775808]", "must fit into 64 bits"),
         ("[int('9999999999999999999')]", "must fit into 64 bits"),
@@ -156,29 +157,29 @@ def test_a_unique_string_depends_on_all_its_arguments() -> None:
         ("[concat()]", "concat() takes at least 1 arguments, not 0"),
         ("[toLower(5)]", "toLower() takes string as its argument 1, not int"),
         ("[if('true', 1, 2)]", "if('true') takes bool as its argument 1, not string"),
-        ("[concat('a', createArray())]", "concat('a') takes only arrays or no array at all"),
-        ("[int('four')]", "takes a string only if it is a whole number"),
+        ("[concat('a', createArray())]", "concat('a') takes either only arrays or no arrays"),
+        ("[int('four')]", "takes a string only if it is an integer"),
         ("[bool('yes')]", "takes a string only if it is 'true' or 'false'"),
         ("[format('{1}', 'a')]", "has no value for {1}; the first value is {0}"),
-        ("[format('{0:N}', 1)]", "fills in {0}, {1} and so on"),
+        ("[format('{0:N}', 1)]", "takes {0}, {1} and so on in its pattern"),
         ("[split('a', createArray(1))]", "takes strings as delimiters"),
-        ("[tree().nome]", "tree() leads to a value of kind object, which has no 'nome' in it"),
-        ("[tree().list[2]]", "leads to a value of kind array, which has no 2 in it"),
+        ("[tree().nome]", "tree() leads to a value of type object, which has no member 'nome'"),
+        ("[tree().list[2]]", "leads to a value of type array, which has no member 2"),
         ("[tree().list[-1]]", "which has no"),
-        ("[tree().list[true()]]", "which has no bool in it"),
-        ("[tree().nothing.more]", "leads to a value of kind null, which has no 'more' in it"),
+        ("[tree().list[true()]]", "which has no member bool"),
+        ("[tree().nothing.more]", "leads to a value of type null, which has no member 'more'"),
         ({"a": [1, "[no()]"]}, "a[1]: the function 'no' is not supported"),
         ({"a": {"copy": [{"name": "b"}]}}, "a: copy is not supported"),
         (10**30, "must fit into 64 bits"),
     ],
 )
-def test_refusals(text: object, why: str) -> None:
-    """A refusal says what is wrong and where, without what the expressions gave."""
-    assert why in refusal(text)
+def test_errors(text: object, message: str) -> None:
+    """An error names the problem and its place."""
+    assert message in refusal(text)
 
 
-def test_no_refusal_shows_what_an_expression_gave() -> None:
-    """A function's result may hold a secret, so only its kind is named."""
+def test_errors_do_not_show_results_of_expressions() -> None:
+    """A function's result may be a secret, so an error names only its type."""
     for text in (
         "[int(echo('hunter2'))]",
         "[bool(toLower(echo('hunter2')))]",
@@ -189,8 +190,8 @@ def test_no_refusal_shows_what_an_expression_gave() -> None:
         assert "hunter2" not in refusal(text)
 
 
-def test_length_and_depth_have_bounds() -> None:
-    """What is too long or too deep to be worked out is refused, whichever way it is nested."""
+def test_length_and_depth_are_limited() -> None:
+    """An expression that is too long or nested too deeply is refused, however it is nested."""
     assert value("['" + "x" * 24_572 + "']") == "x" * 24_572
     assert "may have 24576 characters" in refusal("['" + "x" * 24_573 + "']")
     fits = DEPTH - 1
@@ -207,26 +208,26 @@ def test_length_and_depth_have_bounds() -> None:
         assert f"more than {DEPTH} levels deep" in refusal(text)
 
 
-def test_what_expressions_make_has_a_bound() -> None:
-    """A short expression cannot fill the memory, nor take forever."""
-    big = {
-        **GIVEN,
+def test_the_values_that_expressions_create_are_limited() -> None:
+    """A short expression cannot exhaust memory or run for a long time."""
+    functions = {
+        **ALL_FUNCTIONS,
         "text": TemplateFunction(lambda: "x" * 1_000_000),
-        "many": TemplateFunction(lambda: ["x"] * (WORK // 3)),
+        "many": TemplateFunction(lambda: ["x"] * (MAX_VALUES // 3)),
     }
-    for text, why in (
-        ("[concat(" + "text()," * 2_000 + "'')]", "make more than"),
-        ("[createArray(many(), many(), many())]", "make more than"),
+    for text, message in (
+        ("[concat(" + "text()," * 2_000 + "'')]", "create more than"),
+        ("[createArray(many(), many(), many())]", "create more than"),
         ("[format('" + "{0}" * 8_000 + "', text())]", "may not write more than"),
-        ("[split(text(), 'xx')]", "too long a text"),
+        ("[split(text(), 'xx')]", "too long a string"),
         ("[split('x', createArray(text(), text()))]", "too many delimiters"),
     ):
         with pytest.raises(TemplateError) as caught:
-            Evaluation(big).value(read(text, big))
-        assert why in caught.value.message
+            Evaluation(functions).value(parse(text, functions))
+        assert message in caught.value.message
 
 
-def test_what_comes_out_is_nobody_elses() -> None:
-    """Changing a result changes nothing that it was made of."""
+def test_results_are_copies() -> None:
+    """Changing a result does not change the values of the functions."""
     value("[tree().list]").append("more")
     assert TREE["list"] == [10, {"deep": [True]}]

@@ -18,35 +18,35 @@ from tests.arm.bodies import (
     notice,
     refused,
     scale_set,
-    told,
+    visible_events,
 )
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 RG = "/resourceGroups/rg"
-HERE = {"location": "local"}
+LOCATION = {"location": "local"}
 NET = f"{RG}/providers/Microsoft.Network/virtualNetworks/net"
 
 
-def filled(arm: ArmHarness) -> None:
-    """A group with one of everything in it."""
+def fill_group(arm: ArmHarness) -> None:
+    """Create a group with a resource of every type."""
     machine(arm, **notice())
     scale_set(arm, capacity=2, model=notice("PT10M"))
-    created(arm.put(AV, HERE))
+    created(arm.put(AV, LOCATION))
     machine(arm, f"{COMPUTE}/virtualMachines/in", availabilitySet={"id": f"{SUBSCRIPTION}{AV}"})
     role = {"name": "Web", "sku": {"capacity": 1}}
-    created(arm.put(SERVICE, {**HERE, "properties": {"roleProfile": {"roles": [role]}}}))
-    created(arm.put(NET, HERE))
+    created(arm.put(SERVICE, {**LOCATION, "properties": {"roleProfile": {"roles": [role]}}}))
+    created(arm.put(NET, LOCATION))
     template = {"properties": {"mode": "Incremental", "template": {"resources": []}}}
     created(arm.put(f"{RG}/providers/Microsoft.Resources/deployments/d", template))
 
 
 @pytest.mark.spec("C1")
-def test_a_group_is_made_and_read() -> None:
-    """201, then 200; by GET, by HEAD and in the listing; the first spelling stays."""
+def test_a_group_is_created_and_read() -> None:
+    """GET, HEAD and the listing agree with the created group; the first case stays."""
     with ArmHarness() as arm:
         assert arm.request("HEAD", RG).status == 404
-        made = created(arm.put("/resourcegroups/rg", {**HERE, "tags": {"a": "b"}}))
-        assert made == {
+        document = created(arm.put("/resourcegroups/rg", {**LOCATION, "tags": {"a": "b"}}))
+        assert document == {
             "id": f"{SUBSCRIPTION}{RG}",
             "name": "rg",
             "type": "Microsoft.Resources/resourceGroups",
@@ -54,27 +54,27 @@ def test_a_group_is_made_and_read() -> None:
             "tags": {"a": "b"},
             "properties": {"provisioningState": "Succeeded"},
         }
-        assert arm.put("/resourceGroups/RG", HERE).json == made
-        assert arm.get(RG).json == made
+        assert arm.put("/resourceGroups/RG", LOCATION).json == document
+        assert arm.get(RG).json == document
         head = arm.request("HEAD", RG)
         assert (head.status, head.body) == (204, b"")
-        assert arm.get("/resourceGroups").json == {"value": [made]}
+        assert arm.get("/resourceGroups").json == {"value": [document]}
 
 
-def test_what_a_group_needs() -> None:
-    """A location, a name that is one, tags that are strings; PATCH is for what there is."""
+def test_invalid_groups() -> None:
+    """A location, a valid name and string tags are required; PATCH creates no group."""
     with ArmHarness() as arm:
         assert refused(arm.put(RG, {})) == (400, "LocationRequired")
-        assert refused(arm.put("/resourceGroups/a%20b", HERE)) == (400, "InvalidParameter")
-        assert refused(arm.put(RG, {**HERE, "tags": {"a": 1}})) == (400, "InvalidParameter")
-        assert refused(arm.patch(RG, HERE)) == (404, "ResourceGroupNotFound")
+        assert refused(arm.put("/resourceGroups/a%20b", LOCATION)) == (400, "InvalidParameter")
+        assert refused(arm.put(RG, {**LOCATION, "tags": {"a": 1}})) == (400, "InvalidParameter")
+        assert refused(arm.patch(RG, LOCATION)) == (404, "ResourceGroupNotFound")
         arm.group()
         assert arm.patch(RG, {"tags": {"c": "d"}}).json["tags"] == {"c": "d"}
         assert arm.patch(RG, {"tags": {}}).json["tags"] == {}
 
 
-def test_a_group_that_is_not_there() -> None:
-    """404 for it, and for whatever somebody looks for in it."""
+def test_an_unknown_group() -> None:
+    """An unknown group returns 404, and so does every path in it."""
     with ArmHarness() as arm:
         paths = (
             RG, VM, WEB, AV, SERVICE, NET,
@@ -86,27 +86,27 @@ def test_a_group_that_is_not_there() -> None:
         for path in (RG, VM, WEB):
             assert refused(arm.delete(path)) == (404, "ResourceGroupNotFound")
         for path in (VM, WEB, AV, SERVICE, NET):
-            assert refused(arm.put(path, HERE)) == (404, "ResourceGroupNotFound")
+            assert refused(arm.put(path, LOCATION)) == (404, "ResourceGroupNotFound")
 
 
 @pytest.mark.spec("C1", "T4", "T5")
-def test_a_group_goes_with_all_that_is_in_it() -> None:
-    """Each machine with its notice; the group is there until the last of them has gone."""
+def test_a_group_is_deleted_with_its_resources() -> None:
+    """Each machine gets its notice; the group exists until the last one is deleted."""
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
             arm.poll(scope)
-        asked = arm.delete(RG)
-        assert asked.status == 202
+        accepted = arm.delete(RG)
+        assert accepted.status == 202
         assert arm.get(RG).json["properties"]["provisioningState"] == "Deleting"
-        assert told(arm, VM_SCOPE) == [("Terminate", "Scheduled", ["vm"])]
-        assert {kind for kind, _, _ in told(arm, WEB_SCOPE)} == {"Terminate"}
+        assert visible_events(arm, VM_SCOPE) == [("Terminate", "Scheduled", ["vm"])]
+        assert {kind for kind, _, _ in visible_events(arm, WEB_SCOPE)} == {"Terminate"}
         arm.advance(400)
         assert refused(arm.get(VM)) == (404, "ResourceNotFound")
         assert arm.get(WEB).status == arm.get(AV).status == arm.get(NET).status == 200
-        assert arm.ended(asked)["status"] == "InProgress"
+        assert arm.ended(accepted)["status"] == "InProgress"
         arm.advance(300)
-        assert arm.ended(asked)["status"] == "Succeeded"
+        assert arm.ended(accepted)["status"] == "Succeeded"
         assert arm.request("HEAD", RG).status == 404
         arm.group()
         for path in (VM, WEB, AV, SERVICE, NET):
@@ -114,10 +114,10 @@ def test_a_group_goes_with_all_that_is_in_it() -> None:
         assert arm.get(f"{RG}/providers/Microsoft.Resources/deployments").json == {"value": []}
 
 
-def test_other_groups_are_not_touched() -> None:
-    """What is called the same elsewhere stays, also in a group whose name begins the same."""
+def test_other_groups_are_not_deleted() -> None:
+    """Resources of other groups stay, also in a group with a similar name."""
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         others = ["/resourceGroups/rg2", "/resourceGroups/r"]
         for other in others:
             machine(arm, VM.replace(RG, other), **notice())
@@ -130,41 +130,41 @@ def test_other_groups_are_not_touched() -> None:
             assert arm.get(WEB.replace(RG, other)).json["sku"]["capacity"] == 1
 
 
-def test_a_group_that_goes_takes_nothing_new() -> None:
-    """Neither new things nor changes; a second delete is told of the first."""
+def test_a_group_that_is_being_deleted() -> None:
+    """Writes are refused; a second delete returns the operation of the first."""
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         arm.poll(VM_SCOPE)
-        asked = arm.delete(RG)
+        accepted = arm.delete(RG)
         for path in (f"{VM}2", f"{WEB}2", f"{AV}2", f"{SERVICE}2", f"{NET}2", RG):
-            answer = arm.put(path, HERE)
-            assert refused(answer) == (409, "ResourceGroupBeingDeleted")
+            response = arm.put(path, LOCATION)
+            assert refused(response) == (409, "ResourceGroupBeingDeleted")
         again = arm.delete(RG)  # which is the same operation
-        assert again.headers["azure-asyncoperation"] == asked.headers["azure-asyncoperation"]
+        assert again.headers["azure-asyncoperation"] == accepted.headers["azure-asyncoperation"]
 
 
-def test_an_empty_group_goes_at_once() -> None:
-    """And can be made again."""
+def test_an_empty_group_is_deleted_at_once() -> None:
+    """An empty group is deleted at once and can be created again."""
     with ArmHarness() as arm:
         arm.group()
-        asked = arm.delete(RG)
-        assert arm.ended(asked)["status"] == "Succeeded"
+        accepted = arm.delete(RG)
+        assert arm.ended(accepted)["status"] == "Succeeded"
         assert refused(arm.delete(RG)) == (404, "ResourceGroupNotFound")
-        created(arm.put(RG, HERE))
+        created(arm.put(RG, LOCATION))
 
 
-def test_a_group_stays_if_something_in_it_cannot_go() -> None:
-    """The operation fails and says why; the group takes new things again, and may be deleted."""
+def test_a_group_stays_if_a_deletion_fails() -> None:
+    """The operation fails with the reason; the group accepts writes and deletes again."""
     with ArmHarness() as arm:
         machine(arm)
         arm.driver.fail = "the disk is full"
-        asked = arm.delete(RG)
+        accepted = arm.delete(RG)
         arm.advance(60)
-        ended = arm.ended(asked)
+        ended = arm.ended(accepted)
         assert ended["status"] == "Failed"
         assert "the disk is full" in ended["error"]["message"]
         assert arm.get(RG).json["properties"]["provisioningState"] == "Succeeded"
-        created(arm.put(NET, HERE))
+        created(arm.put(NET, LOCATION))
         arm.driver.fail = ""
         again = arm.delete(RG)
         arm.advance(60)
@@ -172,51 +172,51 @@ def test_a_group_stays_if_something_in_it_cannot_go() -> None:
         assert arm.get(RG).status == 404
 
 
-def test_what_is_going_already_goes_on() -> None:
-    """What is being deleted does not keep its group from being deleted, and goes before it."""
+def test_deletions_that_are_already_running() -> None:
+    """The group waits for deletions of its resources that were already running."""
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         inside = f"{COMPUTE}/virtualMachines/in"
         arm.patch(inside, {"properties": notice()})
         for scope in (VM_SCOPE, WEB_SCOPE, AV_SCOPE):
             arm.poll(scope)
         for path in (VM, inside, WEB):
             assert arm.delete(path).status == 202
-        asked = arm.delete(RG)
-        assert asked.status == 202
+        accepted = arm.delete(RG)
+        assert accepted.status == 202
         arm.advance(200)
         assert arm.get(VM).status == arm.get(WEB).status == arm.get(RG).status == 200
-        assert arm.ended(asked)["status"] == "InProgress"
+        assert arm.ended(accepted)["status"] == "InProgress"
         arm.advance(1000)
-        assert arm.ended(asked)["status"] == "Succeeded"
+        assert arm.ended(accepted)["status"] == "Succeeded"
         assert arm.get(RG).status == 404
         assert not arm.exists(AV_SCOPE)
         assert arm.get("/resources").json == {"value": []}
 
 
-def test_it_survives_a_restart_of_the_service() -> None:
-    """A delete that was acknowledged is carried out by whoever comes after."""
+def test_a_deletion_survives_a_restart() -> None:
+    """A service restart does not lose an acknowledged deletion."""
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         arm.poll(VM_SCOPE)
-        asked = arm.delete(RG)
+        accepted = arm.delete(RG)
         arm.restart()
         arm.advance(1000)
-        assert arm.ended(asked)["status"] == "Succeeded"
+        assert arm.ended(accepted)["status"] == "Succeeded"
         assert arm.get(RG).status == 404
 
 
 def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one page holds; and what has more than a page in it goes whole."""
+    """Groups are listed in pages, and a group with several pages of resources is deleted."""
     monkeypatch.setattr("fairwarning.arm.http.context.PAGE", 2)
     monkeypatch.setattr(groups, "PAGE", 2)
     with ArmHarness() as arm:
         for number in range(3):
             arm.group(f"g{number}")
-            created(arm.put(f"{NET}{number}".replace("/rg/", "/g0/"), HERE))
+            created(arm.put(f"{NET}{number}".replace("/rg/", "/g0/"), LOCATION))
         first = arm.get("/resourceGroups").json
         second = arm.follow(first["nextLink"]).json
-        assert [one["name"] for one in first["value"] + second["value"]] == ["g0", "g1", "g2"]
+        assert [item["name"] for item in first["value"] + second["value"]] == ["g0", "g1", "g2"]
         arm.delete("/resourceGroups/g0")
         assert names(arm, "/resourceGroups") == ["g1", "g2"]
         arm.group("g0")
@@ -224,11 +224,11 @@ def test_groups_have_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         assert names(arm, network) == []
 
 
-def test_the_journal_says_who_it_was() -> None:
-    """For everything that goes with the group."""
+def test_the_journal_names_the_actor() -> None:
+    """Every deletion in the group names the principal."""
     ann = Principal(name="ann", role=Role.TENANT, group="rg")
     with ArmHarness() as arm:
-        filled(arm)
+        fill_group(arm)
         arm.poll(VM_SCOPE)
         arm.delete(RG, principal=ann)
         assert actors(arm, "Scheduled") == {"ann"}

@@ -19,31 +19,31 @@ FORM = "application/x-www-form-urlencoded"
 def public(
     arm: ArmHarness, path: str, query: str = "", headers: Mapping[str, str] | None = None
 ) -> Response:
-    """What somebody without a token gets."""
+    """Send a GET request without a token."""
     return arm.send("GET", path, query, b"", headers or {})
 
 
 def log_in(
     arm: ArmHarness, form: Mapping[str, str] | str, path: str = TOKEN, **headers: str
 ) -> Response:
-    """What the token endpoint answers."""
+    """Send a form to the token endpoint."""
     body = form if isinstance(form, str) else urlencode(form)
     return arm.send("POST", path, "", body.encode(), {"content-type": FORM, **headers})
 
 
-def good(arm: ArmHarness, who: Principal = OPERATOR, **more: str) -> dict[str, str]:
-    """A form that gets a token."""
+def good(arm: ArmHarness, principal: Principal = OPERATOR, **more: str) -> dict[str, str]:
+    """Return a valid form."""
     return {
         "grant_type": "client_credentials",
-        "client_id": who.name,
-        "client_secret": arm.tokens.secret(who),
+        "client_id": principal.name,
+        "client_secret": arm.tokens.secret(principal),
         "scope": f"{BASE}/.default",
         **more,
     }
 
 
 def urls(value: Any) -> list[str]:  # noqa: ANN401  (any JSON)
-    """All URLs in a document."""
+    """Return all URLs of a document."""
     if isinstance(value, dict):
         return [url for part in value.values() for url in urls(part)]
     if isinstance(value, list):
@@ -51,48 +51,48 @@ def urls(value: Any) -> list[str]:  # noqa: ANN401  (any JSON)
     return [value] if isinstance(value, str) and "://" in value else []
 
 
-# --- The cloud ------------------------------------------------------------------------------------
+# --- Cloud metadata -------------------------------------------------------------------------------
 
 
-def test_a_cloud_describes_itself_in_one_object() -> None:
-    """What `az cloud register` reads: everything is here, under the name that was called."""
+def test_cloud_metadata() -> None:
+    """`az cloud register` reads all endpoints, under the host of the request."""
     with ArmHarness() as arm:
-        found = public(arm, "/metadata/endpoints", "api-version=2022-09-01").json
-    assert found["resourceManager"] == f"{BASE}/"
-    assert found["vmImageAliasDoc"] == f"{BASE}/aliases.json"
-    assert found["authentication"] == {
+        document = public(arm, "/metadata/endpoints", "api-version=2022-09-01").json
+    assert document["resourceManager"] == f"{BASE}/"
+    assert document["vmImageAliasDoc"] == f"{BASE}/aliases.json"
+    assert document["authentication"] == {
         "loginEndpoint": f"{BASE}/adfs",
         "audiences": [BASE, "https://management.azure.com/"],
         "tenant": "common",
         "identityProvider": "AAD",
     }
-    needed = {
+    required = {
         "name", "portal", "media", "graph", "graphAudience", "batch", "sqlManagement", "gallery",
         "microsoftGraphResourceId",
     }  # fmt: skip
-    assert needed <= set(found)
-    assert {"storage", "keyVaultDns"} <= set(found["suffixes"])
+    assert required <= set(document)
+    assert {"storage", "keyVaultDns"} <= set(document["suffixes"])
 
 
-def test_nothing_in_it_leads_elsewhere() -> None:
-    """No URL is another's, but the audience, which is a name; no suffix is one of Azure's."""
+def test_cloud_metadata_names_no_other_hosts() -> None:
+    """Only the audience is an Azure URL, and it is only a name; no suffix is Azure's."""
     with ArmHarness() as arm:
-        found = public(arm, "/metadata/endpoints").json
-    others = [url for url in urls(found) if not url.startswith(BASE)]
+        document = public(arm, "/metadata/endpoints").json
+    others = [url for url in urls(document) if not url.startswith(BASE)]
     assert others == ["https://management.azure.com/"]
-    assert all(one.endswith(".invalid") for one in found["suffixes"].values())
+    assert all(item.endswith(".invalid") for item in document["suffixes"].values())
 
 
 @pytest.mark.parametrize("version", ["2024-01-01", "2022-09-01"])
-def test_later_versions_are_as_the_newest(version: str) -> None:
-    """Versions are compared as dates."""
+def test_later_versions_of_cloud_metadata(version: str) -> None:
+    """Versions compare as dates."""
     with ArmHarness() as arm:
-        found = public(arm, "/metadata/endpoints", f"api-version={version}").json
-        assert found == public(arm, "/metadata/endpoints").json
+        document = public(arm, "/metadata/endpoints", f"api-version={version}").json
+        assert document == public(arm, "/metadata/endpoints").json
 
 
-def test_older_versions_have_their_own_shapes() -> None:
-    """A list in 2019; flat in 2015, with the three endpoints that an old client looks for."""
+def test_older_versions_of_cloud_metadata() -> None:
+    """The document is a list in 2019, and flat with three endpoints in 2015."""
     with ArmHarness() as arm:
         listed = public(arm, "/metadata/endpoints", "api-version=2019-05-01").json
         assert listed == [public(arm, "/metadata/endpoints").json]
@@ -101,34 +101,36 @@ def test_older_versions_have_their_own_shapes() -> None:
     assert flat["authentication"] == listed[0]["authentication"]
 
 
-def test_a_version_that_is_none() -> None:
-    """It is refused as everywhere."""
+def test_an_invalid_version_of_cloud_metadata() -> None:
+    """An invalid api-version is refused as on all other routes."""
     with ArmHarness() as arm:
-        refused = public(arm, "/metadata/endpoints", "api-version=soon")
-    assert (refused.status, refused.error_code) == (400, "InvalidApiVersionParameter")
+        response = public(arm, "/metadata/endpoints", "api-version=soon")
+    assert (response.status, response.error_code) == (400, "InvalidApiVersionParameter")
 
 
-def test_whoever_calls_by_another_name_is_told_that_name() -> None:
-    """URLs are those that the caller can reach; a name that cannot be one is refused."""
+def test_urls_have_the_host_of_the_request() -> None:
+    """URLs use the Host header; an invalid one is refused."""
     with ArmHarness() as arm:
-        found = public(arm, "/metadata/endpoints", headers={"host": "cloud.test:8171"}).json
-        assert found["resourceManager"] == "https://cloud.test:8171/"
-        refused = public(arm, "/metadata/endpoints", headers={"host": "a b"})
-    assert (refused.status, refused.error_code) == (400, "InvalidHost")
+        document = public(arm, "/metadata/endpoints", headers={"host": "cloud.test:8171"}).json
+        assert document["resourceManager"] == "https://cloud.test:8171/"
+        response = public(arm, "/metadata/endpoints", headers={"host": "a b"})
+    assert (response.status, response.error_code) == (400, "InvalidHost")
 
 
-def test_short_names_of_images() -> None:
-    """`--image UbuntuLTS` works, which current clients do not know by themselves any more."""
+def test_image_aliases() -> None:
+    """`--image UbuntuLTS` works, although current clients no longer know this alias."""
     with ArmHarness() as arm:
-        found = public(arm, "/aliases.json").json["outputs"]["aliases"]["value"]
-    assert {"UbuntuLTS", "Ubuntu2204", "Ubuntu2404", "Debian11", "Debian12"} <= set(found["Linux"])
-    assert {"Win2019Datacenter", "Win2022Datacenter"} <= set(found["Windows"])
-    for one in [*found["Linux"].values(), *found["Windows"].values()]:
-        assert set(one) == {"publisher", "offer", "sku", "version", "architecture"}
-        assert (one["version"], one["architecture"]) == ("latest", "x64")
+        document = public(arm, "/aliases.json").json["outputs"]["aliases"]["value"]
+    assert {"UbuntuLTS", "Ubuntu2204", "Ubuntu2404", "Debian11", "Debian12"} <= set(
+        document["Linux"]
+    )
+    assert {"Win2019Datacenter", "Win2022Datacenter"} <= set(document["Windows"])
+    for item in [*document["Linux"].values(), *document["Windows"].values()]:
+        assert set(item) == {"publisher", "offer", "sku", "version", "architecture"}
+        assert (item["version"], item["architecture"]) == ("latest", "x64")
 
 
-# --- Finding the login ----------------------------------------------------------------------------
+# --- Discovery ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,91 +142,91 @@ def test_short_names_of_images() -> None:
         ("/organizations/v2.0", f"{BASE}/{TENANT}/oauth2/v2.0/token"),
     ],
 )
-def test_where_to_log_in(path: str, token: str) -> None:
-    """Clients find the token endpoint in the OpenID document, and it is there."""
+def test_openid_configuration(path: str, token: str) -> None:
+    """The OpenID document names a token endpoint that works."""
     with ArmHarness() as arm:
-        found = public(arm, f"{path}/.well-known/openid-configuration").json
-        assert found["token_endpoint"] == token
-        assert {"authorization_endpoint", "device_authorization_endpoint"} <= set(found)
-        assert public(arm, urlsplit(found["jwks_uri"]).path).json == {"keys": []}
+        document = public(arm, f"{path}/.well-known/openid-configuration").json
+        assert document["token_endpoint"] == token
+        assert {"authorization_endpoint", "device_authorization_endpoint"} <= set(document)
+        assert public(arm, urlsplit(document["jwks_uri"]).path).json == {"keys": []}
         assert log_in(arm, good(arm), urlsplit(token).path).status == 200
 
 
-def test_the_issuer_is_the_one_that_tokens_name() -> None:
-    """A client that compares them finds them equal."""
+def test_the_issuer_of_tokens() -> None:
+    """The issuer of the OpenID document is the issuer of the tokens."""
     with ArmHarness() as arm:
-        found = public(arm, "/adfs/.well-known/openid-configuration").json
+        document = public(arm, "/adfs/.well-known/openid-configuration").json
         payload = arm.tokens.access(OPERATOR).split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    assert found["issuer"] == claims["iss"]
+    assert document["issuer"] == claims["iss"]
 
 
 def test_there_is_one_tenant() -> None:
-    """Another is refused, and the one there is named."""
+    """Another tenant is refused, and the error names the valid one."""
     other = "/11111111-1111-1111-1111-111111111111"
     with ArmHarness() as arm:
         document = public(arm, f"{other}/v2.0/.well-known/openid-configuration")
         token = log_in(arm, good(arm), f"{other}/oauth2/v2.0/token")
-    for refused in (document, token):
-        assert refused.status == 400
-        assert refused.json["error"] == "invalid_request"
-        assert TENANT in refused.json["error_description"]
+    for response in (document, token):
+        assert response.status == 400
+        assert response.json["error"] == "invalid_request"
+        assert TENANT in response.json["error_description"]
 
 
 def test_an_authority_of_another_tenant() -> None:
-    """It is refused, as its OpenID document would be."""
+    """An authority with another tenant is refused, like its OpenID document."""
     with ArmHarness() as arm:
-        asked = urlencode({"authorization_endpoint": f"{BASE}/other/oauth2/v2.0/authorize"})
-        refused = public(arm, "/common/discovery/instance", asked)
-    assert (refused.status, refused.json["error"]) == (400, "invalid_request")
+        authority = urlencode({"authorization_endpoint": f"{BASE}/other/oauth2/v2.0/authorize"})
+        response = public(arm, "/common/discovery/instance", authority)
+    assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_an_authority_that_is_ours() -> None:
-    """Instance discovery leads to the OpenID document, also when the port was left out."""
+def test_instance_discovery() -> None:
+    """Instance discovery names the OpenID document, even without the port."""
     with ArmHarness() as arm:
         for host in ("127.0.0.1", "127.0.0.1:8171"):
-            asked = f"https://{host}/{TENANT}/oauth2/v2.0/authorize"
-            query = urlencode({"authorization_endpoint": asked, "api-version": "1.0"})
-            found = public(arm, "/common/discovery/instance", query).json
-            leads = urlsplit(found["tenant_discovery_endpoint"])
-            assert public(arm, leads.path).json["issuer"]
+            authority = f"https://{host}/{TENANT}/oauth2/v2.0/authorize"
+            query = urlencode({"authorization_endpoint": authority, "api-version": "1.0"})
+            document = public(arm, "/common/discovery/instance", query).json
+            url = urlsplit(document["tenant_discovery_endpoint"])
+            assert public(arm, url.path).json["issuer"]
 
 
 @pytest.mark.parametrize(
-    "asked", ["", "https://login.test/common/oauth2/authorize", "https://[", "common"]
+    "authority", ["", "https://login.test/common/oauth2/authorize", "https://[", "common"]
 )
-def test_an_authority_that_is_not_ours(asked: str) -> None:
-    """Clients are told, in the word that they compare."""
+def test_instance_discovery_of_another_host(authority: str) -> None:
+    """Another authority is refused with the code that clients compare."""
     with ArmHarness() as arm:
-        query = urlencode({"authorization_endpoint": asked})
-        refused = public(arm, "/common/discovery/instance", query)
-    assert (refused.status, refused.json["error"]) == (400, "invalid_instance")
+        query = urlencode({"authorization_endpoint": authority})
+        response = public(arm, "/common/discovery/instance", query)
+    assert (response.status, response.json["error"]) == (400, "invalid_instance")
 
 
 # --- Logging in -----------------------------------------------------------------------------------
 
 
-def test_a_secret_gets_a_token_that_opens_doors() -> None:
-    """From a client secret to the list of subscriptions, as every client does it."""
+def test_a_client_secret_gets_a_valid_token() -> None:
+    """The token of a client secret authorizes listing the subscriptions."""
     with ArmHarness() as arm:
-        answer = log_in(arm, good(arm))
-        assert answer.status == 200
-        assert answer.headers["cache-control"] == "no-store"
-        token = answer.json.pop("access_token")
-        opened = arm.send(
+        response = log_in(arm, good(arm))
+        assert response.status == 200
+        assert response.headers["cache-control"] == "no-store"
+        token = response.json.pop("access_token")
+        subscriptions = arm.send(
             "GET",
             "/subscriptions",
             "api-version=2022-12-01",
             b"",
             {"authorization": f"Bearer {token}"},
         )
-    rest = {key: value for key, value in answer.json.items() if key != "access_token"}
+    rest = {key: value for key, value in response.json.items() if key != "access_token"}
     assert rest == {"token_type": "Bearer", "expires_in": 3600, "ext_expires_in": 3600}
-    assert opened.status == 200
+    assert subscriptions.status == 200
 
 
-def test_the_token_is_for_whom_the_secret_was() -> None:
-    """Nobody gets more than was given to him."""
+def test_the_token_has_the_principal_of_the_secret() -> None:
+    """The token has the name, role and group of the secret."""
     ann = Principal(name="ann", role=Role.TENANT, group="hers")
     with ArmHarness() as arm:
         token = log_in(arm, good(arm, ann)).json["access_token"]
@@ -242,23 +244,23 @@ def test_the_token_is_for_whom_the_secret_was() -> None:
         f"/{TENANT.upper()}/OAuth2/Token",
     ],
 )
-def test_every_way_in(path: str) -> None:
-    """Wherever a client thinks that tokens are given, they are."""
+def test_token_endpoints(path: str) -> None:
+    """The token endpoint works under all paths that clients use."""
     with ArmHarness() as arm:
         assert log_in(arm, good(arm), path).status == 200
 
 
-def test_the_first_version_spells_numbers_as_strings() -> None:
-    """Who names a resource and no scope is an old client."""
+def test_v1_token_responses() -> None:
+    """A client that names a resource and no scope gets numbers as strings."""
     with ArmHarness() as arm:
-        found = log_in(arm, good(arm, resource="https://management.azure.com/")).json
-    assert found["resource"] == "https://management.azure.com/"
-    assert found["expires_in"] == "3600"
-    assert int(found["expires_on"]) - int(found["not_before"]) == 3600
+        document = log_in(arm, good(arm, resource="https://management.azure.com/")).json
+    assert document["resource"] == "https://management.azure.com/"
+    assert document["expires_in"] == "3600"
+    assert int(document["expires_on"]) - int(document["not_before"]) == 3600
 
 
 def test_credentials_in_the_header() -> None:
-    """RFC 6749's own way works as well; both at once do not."""
+    """HTTP Basic authentication works, but not with form credentials at once."""
     with ArmHarness() as arm:
         form = good(arm)
         secret = form.pop("client_secret")
@@ -268,17 +270,17 @@ def test_credentials_in_the_header() -> None:
         assert log_in(arm, {"grant_type": "client_credentials"}, **header).status == 200
         twice = log_in(arm, good(arm), **header)
         another = log_in(arm, {**form, "client_id": "ann"}, **header)
-    for refused in (twice, another):
-        assert (refused.status, refused.json["error"]) == (400, "invalid_request")
+    for response in (twice, another):
+        assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize("basic", ["", "x", "b3BlcmF0b3I=", "//79", "ä"])
-def test_a_header_that_cannot_be_read(basic: str) -> None:
-    """401, whatever it is."""
+def test_an_invalid_basic_header(basic: str) -> None:
+    """An invalid Basic header gets 401."""
     with ArmHarness() as arm:
         form = {"grant_type": "client_credentials"}
-        refused = log_in(arm, form, authorization=f"Basic {basic}")
-    assert (refused.status, refused.json["error"]) == (401, "invalid_client")
+        response = log_in(arm, form, authorization=f"Basic {basic}")
+    assert (response.status, response.json["error"]) == (401, "invalid_client")
 
 
 @pytest.mark.parametrize(
@@ -294,28 +296,28 @@ def test_a_header_that_cannot_be_read(basic: str) -> None:
     ],
 )
 def test_a_login_that_fails(change: dict[str, str], status: int, error: str) -> None:
-    """OAuth's own words, with a sentence that says what to do."""
+    """The error has OAuth's code and a description."""
     with ArmHarness() as arm:
-        refused = log_in(arm, {**good(arm), **change})
-    assert (refused.status, refused.json["error"]) == (status, error)
-    assert set(refused.json) == {"error", "error_description"}
-    assert refused.json["error_description"]
-    assert ("www-authenticate" in refused.headers) == (status == 401)
+        response = log_in(arm, {**good(arm), **change})
+    assert (response.status, response.json["error"]) == (status, error)
+    assert set(response.json) == {"error", "error_description"}
+    assert response.json["error_description"]
+    assert ("www-authenticate" in response.headers) == (status == 401)
 
 
-def test_an_access_token_is_no_secret() -> None:
-    """Nobody makes his token last for ever by logging in with it."""
+def test_an_access_token_is_not_a_client_secret() -> None:
+    """An access token cannot be exchanged for a new one."""
     with ArmHarness() as arm:
-        refused = log_in(arm, good(arm, client_secret=arm.tokens.access(OPERATOR)))
-    assert (refused.status, refused.json["error"]) == (401, "invalid_client")
+        response = log_in(arm, good(arm, client_secret=arm.tokens.access(OPERATOR)))
+    assert (response.status, response.json["error"]) == (401, "invalid_client")
 
 
-def test_a_secret_that_has_ended() -> None:
-    """It gets no token any more."""
+def test_an_expired_client_secret() -> None:
+    """An expired client secret gets no token."""
     with ArmHarness() as arm:
-        ended = arm.tokens.secret(OPERATOR, seconds=-1)
-        refused = log_in(arm, good(arm, client_secret=ended))
-    assert (refused.status, refused.json["error"]) == (401, "invalid_client")
+        expired = arm.tokens.secret(OPERATOR, seconds=-1)
+        response = log_in(arm, good(arm, client_secret=expired))
+    assert (response.status, response.json["error"]) == (401, "invalid_client")
 
 
 @pytest.mark.parametrize(
@@ -327,35 +329,35 @@ def test_a_secret_that_has_ended() -> None:
         "client_id=%FF",
     ],
 )
-def test_a_form_that_is_none(body: str) -> None:
-    """Twice the same, too much, or no text: refused as a whole."""
+def test_invalid_forms(body: str) -> None:
+    """A form with duplicates, too many or too long fields, or invalid UTF-8 is refused."""
     with ArmHarness() as arm:
-        refused = log_in(arm, body)
-    assert (refused.status, refused.json["error"]) == (400, "invalid_request")
+        response = log_in(arm, body)
+    assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_more_than_any_form() -> None:
-    """It is not even read to its end."""
+def test_a_very_long_form() -> None:
+    """A form beyond the body limit is not read to its end."""
     with ArmHarness() as arm:
-        refused = log_in(arm, "x" * (5 * 1024 * 1024))
-    assert (refused.status, refused.json["error"]) == (400, "invalid_request")
+        response = log_in(arm, "x" * (5 * 1024 * 1024))
+    assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_another_kind_of_content() -> None:
-    """JSON is not OAuth's."""
+def test_another_content_type() -> None:
+    """The token endpoint does not accept JSON."""
     with ArmHarness() as arm:
         body = json.dumps(good(arm)).encode()
-        refused = arm.send("POST", TOKEN, "", body, {"content-type": "application/json"})
-    assert (refused.status, refused.json["error"]) == (400, "invalid_request")
+        response = arm.send("POST", TOKEN, "", body, {"content-type": "application/json"})
+    assert (response.status, response.json["error"]) == (400, "invalid_request")
 
 
-def test_no_secret_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither in an answer nor in a log."""
+def test_secrets_are_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither a response nor the log contains a secret."""
     with ArmHarness() as arm:
         form = good(arm)
-        wrong = ({"client_id": "ann"}, {"grant_type": "password"}, {"client_secret": "hunter2"})
-        for change in wrong:
-            refused = log_in(arm, {**form, **change})
+        invalid = ({"client_id": "ann"}, {"grant_type": "password"}, {"client_secret": "hunter2"})
+        for change in invalid:
+            response = log_in(arm, {**form, **change})
             for secret in (form["client_secret"], "hunter2"):
-                assert secret not in refused.body.decode()
+                assert secret not in response.body.decode()
                 assert secret not in caplog.text

@@ -21,38 +21,44 @@ PATHS = [
 ]  # where each type is listed
 
 
-def made(answer: Response) -> Any:  # noqa: ANN401  (a document)
-    """What was made; of a disk it is not said that it is new, which Azure's clients rely on."""
-    assert answer.status == (200 if "/disks/" in answer.json.get("id", "") else 201), answer.body
-    return answer.json
+def created(response: Response) -> Any:  # noqa: ANN401  (a document)
+    """Return the document of a new resource. For a new disk, clients accept only 200."""
+    assert response.status == (200 if "/disks/" in response.json.get("id", "") else 201), (
+        response.body
+    )
+    return response.json
 
 
 def vnet(arm: ArmHarness, **properties: Any) -> Any:  # noqa: ANN401
-    """A network with a subnet."""
+    """Create a virtual network with a subnet."""
     subnets = [{"name": "front", "properties": {"addressPrefix": "10.7.0.0/24"}}]
     body = {"location": "local", "properties": {"subnets": subnets, **properties}}
-    return made(arm.put(VNET, body))
+    return created(arm.put(VNET, body))
 
 
-# --- All of them ----------------------------------------------------------------------------------
+# --- All types ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_written_read_listed_and_deleted(path: str) -> None:
-    """What was written is there, as it was written; once deleted it is gone."""
+    """Resources are returned as written, and are gone after a delete."""
     with ArmHarness() as arm:
         arm.group()
         body = {"location": "westus", "tags": {"a": "b"}, "properties": {"theirs": {"own": [1]}}}
-        shown = made(arm.put(f"{path}/x", body))
-        assert shown["id"] == f"{SUBSCRIPTION}{path}/x"
-        assert shown["type"] == path.partition("/providers/")[2]
-        assert (shown["name"], shown["location"], shown["tags"]) == ("x", "westus", {"a": "b"})
-        assert shown["properties"]["theirs"] == {"own": [1]}
-        assert shown["properties"]["provisioningState"] == "Succeeded"
-        assert arm.get(f"{path}/X").json == shown
-        assert arm.get(path).json == {"value": [shown]}
+        document = created(arm.put(f"{path}/x", body))
+        assert document["id"] == f"{SUBSCRIPTION}{path}/x"
+        assert document["type"] == path.partition("/providers/")[2]
+        assert (document["name"], document["location"], document["tags"]) == (
+            "x",
+            "westus",
+            {"a": "b"},
+        )
+        assert document["properties"]["theirs"] == {"own": [1]}
+        assert document["properties"]["provisioningState"] == "Succeeded"
+        assert arm.get(f"{path}/X").json == document
+        assert arm.get(path).json == {"value": [document]}
         everywhere = path.removeprefix("/resourceGroups/rg")
-        assert arm.get(everywhere).json == {"value": [shown]}
+        assert arm.get(everywhere).json == {"value": [document]}
         deleted = arm.delete(f"{path}/x")
         assert deleted.status == 202
         assert arm.ended(deleted)["status"] == "Succeeded"
@@ -62,11 +68,11 @@ def test_written_read_listed_and_deleted(path: str) -> None:
 
 
 def test_a_put_replaces() -> None:
-    """What is left out of it is meant to go; what clients read and send back changes nothing."""
+    """A PUT deletes members that are left out; a write-back changes nothing."""
     path = f"{NETWORK}/networkSecurityGroups/nsg"
     with ArmHarness() as arm:
         arm.group()
-        made(arm.put(path, {"location": "local", "tags": {"a": "b"}, "properties": {"x": 1}}))
+        created(arm.put(path, {"location": "local", "tags": {"a": "b"}, "properties": {"x": 1}}))
         again = arm.put(path, {"location": "local", "properties": {"y": 2}})
         assert again.status == 200
         assert "tags" not in again.json
@@ -76,17 +82,17 @@ def test_a_put_replaces() -> None:
 
 
 def test_a_patch_merges() -> None:
-    """Tags are the usual case; there has to be something to change."""
+    """A PATCH merges into an existing resource and creates none."""
     path = f"{COMPUTE}/disks/disk"
     with ArmHarness() as arm:
         arm.group()
         missing = arm.patch(path, {"tags": {}})
         assert (missing.status, missing.error_code) == (404, "ResourceNotFound")
-        made(arm.put(path, {"location": "local", "properties": {"diskSizeGB": 4, "b": 1}}))
-        found = arm.patch(path, {"tags": {"a": "b"}, "properties": {"diskSizeGB": 8}}).json
-        assert found["tags"] == {"a": "b"}
-        assert (found["properties"]["diskSizeGB"], found["properties"]["b"]) == (8, 1)
-        assert arm.get(path).json == found
+        created(arm.put(path, {"location": "local", "properties": {"diskSizeGB": 4, "b": 1}}))
+        result = arm.patch(path, {"tags": {"a": "b"}, "properties": {"diskSizeGB": 8}}).json
+        assert result["tags"] == {"a": "b"}
+        assert (result["properties"]["diskSizeGB"], result["properties"]["b"]) == (8, 1)
+        assert arm.get(path).json == result
 
 
 @pytest.mark.parametrize(
@@ -110,23 +116,23 @@ def test_a_patch_merges() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_refused_and_changes_nothing(body: object, code: str) -> None:
-    """Neither what is new nor what is there."""
+def test_invalid_bodies(body: object, code: str) -> None:
+    """An invalid body neither creates nor changes a resource."""
     with ArmHarness() as arm:
         arm.group()
         for _ in range(2):
-            refused = arm.put(VNET, body)
-            assert (refused.status, refused.error_code) == (400, code)
+            response = arm.put(VNET, body)
+            assert (response.status, response.error_code) == (400, code)
         assert arm.get(VNET).status == 404
         before = vnet(arm)
         assert arm.put(VNET, body).status == 400
         assert arm.get(VNET).json == before
 
 
-def test_it_needs_a_group() -> None:
-    """Nothing is written, read, listed or deleted where there is none."""
+def test_a_group_is_required() -> None:
+    """Every request in an unknown group returns 404."""
     with ArmHarness() as arm:
-        answers = (
+        responses = (
             arm.put(VNET, {"location": "local"}),
             arm.get(VNET),
             arm.get(f"{NETWORK}/virtualNetworks"),
@@ -134,30 +140,30 @@ def test_it_needs_a_group() -> None:
             arm.put(f"{VNET}/subnets/a", {}),
             arm.delete(f"{VNET}/subnets/a"),
         )
-    for refused in answers:
-        assert (refused.status, refused.error_code) == (404, "ResourceGroupNotFound")
+    for response in responses:
+        assert (response.status, response.error_code) == (404, "ResourceGroupNotFound")
 
 
-def test_who_may() -> None:
-    """A reader writes nothing, and nobody sees into another's group."""
+def test_authorization() -> None:
+    """A reader writes nothing, and a tenant sees no other group."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         body = {"location": "local"}
-        for refused in (
+        for response in (
             arm.put(VNET, body, principal=READER),
             arm.delete(VNET, principal=READER),
             arm.put(f"{VNET}/subnets/a", {}, principal=READER),
             arm.get(VNET, principal=ANN),
         ):
-            assert (refused.status, refused.error_code) == (403, "AuthorizationFailed")
+            assert (response.status, response.error_code) == (403, "AuthorizationFailed")
         assert arm.get(VNET, principal=READER).status == 200
         everywhere = arm.get("/providers/Microsoft.Network/virtualNetworks", principal=ANN)
         assert everywhere.json == {"value": []}
 
 
 def test_conditions() -> None:
-    """Who says which state he means changes no other."""
+    """If-Match and If-None-Match prevent overwriting another state."""
     with ArmHarness() as arm:
         arm.group()
         first = vnet(arm)["etag"]
@@ -168,8 +174,8 @@ def test_conditions() -> None:
         assert (late.status, late.error_code) == (412, "PreconditionFailed")
 
 
-def test_names_that_differ_in_case_are_the_same() -> None:
-    """It keeps the name that it was made with."""
+def test_names_are_case_insensitive() -> None:
+    """A resource keeps the name of its creation."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
@@ -180,11 +186,11 @@ def test_names_that_differ_in_case_are_the_same() -> None:
         assert again.json["id"] == f"{SUBSCRIPTION}{VNET}"
 
 
-# --- Parts ----------------------------------------------------------------------------------------
+# --- Nested resources -----------------------------------------------------------------------------
 
 
-def test_parts_have_ids() -> None:
-    """Clients name a subnet, a pool or a rule by its id, which they read here."""
+def test_nested_resources_have_ids() -> None:
+    """Clients refer to subnets, pools and rules by their ids."""
     parts = (
         "frontendIPConfigurations", "backendAddressPools", "probes", "loadBalancingRules",
         "inboundNatRules", "inboundNatPools",
@@ -196,49 +202,49 @@ def test_parts_have_ids() -> None:
         assert subnet["properties"]["addressPrefix"] == "10.7.0.0/24"
         assert subnet["properties"]["provisioningState"] == "Succeeded"
         body = {part: [{"name": "one", "properties": {"port": 1}}] for part in parts}
-        found = made(arm.put(LB, {"location": "local", "properties": body}))["properties"]
+        result = created(arm.put(LB, {"location": "local", "properties": body}))["properties"]
     for part in parts:
-        (one,) = found[part]
-        assert one["id"] == f"{SUBSCRIPTION}{LB}/{part}/one"
-        assert one["type"] == f"Microsoft.Network/loadBalancers/{part}"
-        assert one["properties"]["port"] == 1
-    assert found["outboundRules"] == []
+        (nested,) = result[part]
+        assert nested["id"] == f"{SUBSCRIPTION}{LB}/{part}/one"
+        assert nested["type"] == f"Microsoft.Network/loadBalancers/{part}"
+        assert nested["properties"]["port"] == 1
+    assert result["outboundRules"] == []
 
 
-def test_a_part_is_written_by_itself_or_with_the_whole() -> None:
-    """Either way it is the same: both URLs show both."""
+def test_a_nested_resource_is_part_of_its_parent() -> None:
+    """A nested resource is in its parent's document and has a URL of its own."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
         back = {"properties": {"addressPrefix": "10.7.1.0/24"}}
-        shown = made(arm.put(f"{VNET}/subnets/back", back))
-        assert shown["id"] == f"{SUBSCRIPTION}{VNET}/subnets/back"
-        assert shown["name"] == "back"
-        assert arm.get(f"{VNET}/subnets/BACK").json == shown
+        document = created(arm.put(f"{VNET}/subnets/back", back))
+        assert document["id"] == f"{SUBSCRIPTION}{VNET}/subnets/back"
+        assert document["name"] == "back"
+        assert arm.get(f"{VNET}/subnets/BACK").json == document
         inside = arm.get(VNET).json["properties"]["subnets"]
-        assert [one["name"] for one in inside] == ["front", "back"]
+        assert [item["name"] for item in inside] == ["front", "back"]
         assert arm.get(f"{VNET}/subnets").json == {"value": inside}
         assert arm.get(f"{VNET}/subnets/front").json == inside[0]
 
 
-def test_a_part_is_replaced_in_its_place() -> None:
-    """And nothing else of the whole changes."""
+def test_a_nested_resource_is_replaced() -> None:
+    """It keeps its position, and its parent does not change otherwise."""
     with ArmHarness() as arm:
         arm.group()
         before = vnet(arm, addressSpace={"addressPrefixes": ["10.7.0.0/16"]})["properties"]
-        made(arm.put(f"{VNET}/subnets/back", {}))
+        created(arm.put(f"{VNET}/subnets/back", {}))
         again = arm.put(f"{VNET}/subnets/Front", {"properties": {"addressPrefix": "10.7.9.0/24"}})
         assert (again.status, again.json["name"]) == (200, "front")
         after = arm.get(VNET).json["properties"]
-        assert [one["name"] for one in after["subnets"]] == ["front", "back"]
+        assert [item["name"] for item in after["subnets"]] == ["front", "back"]
         assert after["subnets"][0]["properties"]["addressPrefix"] == "10.7.9.0/24"
         assert after["addressSpace"] == before["addressSpace"]
-        refused = arm.put(f"{VNET}/subnets/back", {}, headers={"if-none-match": "*"})
-        assert (refused.status, refused.error_code) == (412, "PreconditionFailed")
+        response = arm.put(f"{VNET}/subnets/back", {}, headers={"if-none-match": "*"})
+        assert (response.status, response.error_code) == (412, "PreconditionFailed")
 
 
-def test_a_part_is_deleted() -> None:
-    """From the whole as well; what is not there need not be."""
+def test_a_nested_resource_is_deleted() -> None:
+    """It is removed from its parent; deleting a missing one returns 204."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
@@ -250,35 +256,35 @@ def test_a_part_is_deleted() -> None:
         assert arm.delete(f"{NETWORK}/virtualNetworks/other/subnets/front").status == 204
 
 
-def test_a_part_goes_with_the_whole() -> None:
-    """One that is made later under the same name has none of its parts."""
+def test_nested_resources_are_deleted_with_their_parent() -> None:
+    """A new parent with the same name has no nested resources."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
-        made(arm.put(f"{VNET}/subnets/back", {}))
+        created(arm.put(f"{VNET}/subnets/back", {}))
         arm.delete(VNET)
-        made(arm.put(VNET, {"location": "local"}))
+        created(arm.put(VNET, {"location": "local"}))
         assert arm.get(f"{VNET}/subnets").json == {"value": []}
 
 
-def test_a_part_of_nothing() -> None:
-    """The whole has to be there first."""
+def test_a_nested_resource_needs_its_parent() -> None:
+    """Writing a nested resource without its parent is refused."""
     with ArmHarness() as arm:
         arm.group()
-        refused = arm.put(f"{LB}/inboundNatRules/ssh", {"properties": {}})
-        assert (refused.status, refused.error_code) == (404, "ParentResourceNotFound")
+        response = arm.put(f"{LB}/inboundNatRules/ssh", {"properties": {}})
+        assert (response.status, response.error_code) == (404, "ParentResourceNotFound")
         assert arm.get(LB).status == 404
         assert arm.get(f"{LB}/inboundNatRules").status == 404
 
 
-def test_a_part_that_is_wrong() -> None:
-    """It is refused, and the whole is as it was."""
+def test_invalid_nested_resources() -> None:
+    """An invalid nested resource is refused, and its parent does not change."""
     with ArmHarness() as arm:
         arm.group()
         before = vnet(arm)
         for path, body in (("a", {"properties": 1}), ("-", {}), ("x" * 81, {})):
-            refused = arm.put(f"{VNET}/subnets/{path}", body)
-            assert (refused.status, refused.error_code) == (400, "InvalidParameter")
+            response = arm.put(f"{VNET}/subnets/{path}", body)
+            assert (response.status, response.error_code) == (400, "InvalidParameter")
         assert arm.get(VNET).json == before
 
 
@@ -286,7 +292,7 @@ def test_a_part_that_is_wrong() -> None:
 
 
 def interface(subnet: str = "", **more: object) -> dict[str, Any]:
-    """A network interface, as it is written."""
+    """Return the body of a network interface."""
     inner = {**({"subnet": {"id": subnet}} if subnet else {}), **more}
     return {
         "location": "local",
@@ -294,40 +300,40 @@ def interface(subnet: str = "", **more: object) -> dict[str, Any]:
     }
 
 
-def private(shown: Any) -> str:  # noqa: ANN401  (a document)
-    """The address of its first configuration."""
-    address: str = shown["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"]
+def private(document: Any) -> str:  # noqa: ANN401  (a document)
+    """Return the private address of the first configuration."""
+    address: str = document["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"]
     return address
 
 
 def test_an_interface_has_addresses() -> None:
-    """One of its subnet's, past those that Azure keeps, and a hardware address; for good."""
+    """It has a usable address of its subnet and a MAC address, and both never change."""
     path = f"{NETWORK}/networkInterfaces/nic"
     with ArmHarness() as arm:
         arm.group()
         subnet = vnet(arm)["properties"]["subnets"][0]["id"]
-        shown = made(arm.put(path, interface(subnet)))
-        address = ip_address(private(shown))
+        document = created(arm.put(path, interface(subnet)))
+        address = ip_address(private(document))
         assert address in ip_network("10.7.0.0/24")
         assert 4 <= int(address) % 256 < 255
-        assert len(shown["properties"]["macAddress"].split("-")) == 6
+        assert len(document["properties"]["macAddress"].split("-")) == 6
         again = arm.put(path, interface(subnet.upper())).json
-        assert private(again) == private(shown)
-        assert again["properties"]["macAddress"] == shown["properties"]["macAddress"]
+        assert private(again) == private(document)
+        assert again["properties"]["macAddress"] == document["properties"]["macAddress"]
         arm.restart()
-        assert private(arm.get(path).json) == private(shown)
+        assert private(arm.get(path).json) == private(document)
 
 
 @pytest.mark.parametrize(
     "subnet", ["", "nothing", f"{SUBSCRIPTION}{VNET}/subnets/other", f"{SUBSCRIPTION}{VNET}/x/y"]
 )
-def test_a_subnet_that_nobody_knows(subnet: str) -> None:
-    """The interface gets an address all the same."""
+def test_an_unknown_subnet(subnet: str) -> None:
+    """The interface gets an address of the default range."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm)
-        shown = made(arm.put(f"{NETWORK}/networkInterfaces/nic", interface(subnet)))
-    assert ip_address(private(shown)) in ip_network("10.0.0.0/16")
+        document = created(arm.put(f"{NETWORK}/networkInterfaces/nic", interface(subnet)))
+    assert ip_address(private(document)) in ip_network("10.0.0.0/16")
 
 
 @pytest.mark.parametrize(
@@ -340,100 +346,101 @@ def test_a_subnet_that_nobody_knows(subnet: str) -> None:
         {"addressPrefixes": [{}]},
     ],
 )
-def test_a_subnet_without_room(properties: dict[str, Any]) -> None:
-    """As one that nobody knows."""
+def test_an_unusable_subnet(properties: dict[str, Any]) -> None:
+    """The interface gets an address of the default range."""
     with ArmHarness() as arm:
         arm.group()
         vnet(arm, subnets=[{"name": "a", "properties": properties}])
         body = interface(f"{SUBSCRIPTION}{VNET}/subnets/a")
-        shown = made(arm.put(f"{NETWORK}/networkInterfaces/nic", body))
-    assert ip_address(private(shown)) in ip_network("10.0.0.0/16")
+        document = created(arm.put(f"{NETWORK}/networkInterfaces/nic", body))
+    assert ip_address(private(document)) in ip_network("10.0.0.0/16")
 
 
-def test_another_group_s_subnet_is_not_looked_up() -> None:
-    """Its addresses are none of this group's business."""
+def test_a_subnet_of_another_group() -> None:
+    """The subnet of another group is not read."""
     with ArmHarness() as arm:
         arm.group()
         arm.group("hers")
         subnet = vnet(arm)["properties"]["subnets"][0]["id"]
         path = "/resourceGroups/hers/providers/Microsoft.Network/networkInterfaces/nic"
-        shown = made(arm.put(path, interface(subnet), principal=ANN))
-    assert ip_address(private(shown)) not in ip_network("10.7.0.0/24")
+        document = created(arm.put(path, interface(subnet), principal=ANN))
+    assert ip_address(private(document)) not in ip_network("10.7.0.0/24")
 
 
-def test_an_address_that_was_asked_for() -> None:
-    """It is the one that is given; public ones of others are named by their ids."""
+def test_a_requested_address() -> None:
+    """A requested private address is used; a public address is a reference."""
     with ArmHarness() as arm:
         arm.group()
         body = interface(privateIPAddress="10.1.2.3", publicIPAddress={"id": "/x"})
-        shown = made(arm.put(f"{NETWORK}/networkInterfaces/nic", body))
-    assert private(shown) == "10.1.2.3"
-    inner = shown["properties"]["ipConfigurations"][0]["properties"]
+        document = created(arm.put(f"{NETWORK}/networkInterfaces/nic", body))
+    assert private(document) == "10.1.2.3"
+    inner = document["properties"]["ipConfigurations"][0]["properties"]
     assert inner["publicIPAddress"] == {"id": "/x"}
 
 
-def test_public_addresses_are_nobody_s() -> None:
-    """They are those that documentation uses, so nothing that is sent there arrives."""
-    ranges = [ip_network(one) for one in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+def test_public_addresses_are_reserved() -> None:
+    """They are in the documentation ranges, which are not routed."""
+    ranges = [ip_network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
     with ArmHarness() as arm:
         arm.group()
-        found = set()
+        addresses = set()
         for number in range(20):
             path = f"{NETWORK}/publicIPAddresses/ip{number}"
-            shown = made(arm.put(path, {"location": "local"}))["properties"]
-            assert any(ip_address(shown["ipAddress"]) in one for one in ranges)
-            assert shown["publicIPAllocationMethod"] == "Dynamic"
-            found.add(shown["ipAddress"])
-        assert len(found) > 10
+            document = created(arm.put(path, {"location": "local"}))["properties"]
+            assert any(ip_address(document["ipAddress"]) in net for net in ranges)
+            assert document["publicIPAllocationMethod"] == "Dynamic"
+            addresses.add(document["ipAddress"])
+        assert len(addresses) > 10
 
 
 # --- As a part of a deployment --------------------------------------------------------------------
 
 
-def deployed(arm: ArmHarness, kind: str, ask: ResourceWrite) -> WriteResult:
-    """What a deployment writes."""
+def deploy(arm: ArmHarness, kind: str, write: ResourceWrite) -> WriteResult:
+    """Write a resource as a deployment does."""
 
     async def put() -> WriteResult:
-        return await network.PUTS[kind.lower()](arm.app.plane, ask)
+        return await network.PUTS[kind.lower()](arm.app.context, write)
 
     return arm._runner.run(put())
 
 
-def test_everything_can_be_deployed() -> None:
-    """Templates write each type as a request would, and what is in another by both names."""
+def test_all_types_can_be_deployed() -> None:
+    """A template can write every type, including nested resources."""
     with ArmHarness() as arm:
         arm.group()
-        asked = [
+        cases = [
             ("Microsoft.Network/loadBalancers", "lb"),
             ("Microsoft.Network/loadBalancers/inboundNatRules", "lb/ssh"),
         ]
-        for kind, name in asked:
-            ask = ResourceWrite("rg", name, {"location": "local", "properties": {}}, VERSION, "ann")
-            written = deployed(arm, kind, ask)
-            assert written.created
-            assert written.resource.name == name
-            steps = arm.app.plane.path(kind, "rg", name)
-            assert written.document["id"] == steps
-        assert arm.get(f"{LB}/inboundNatRules/ssh").json == written.document
+        for kind, name in cases:
+            write = ResourceWrite(
+                "rg", name, {"location": "local", "properties": {}}, VERSION, "ann"
+            )
+            result = deploy(arm, kind, write)
+            assert result.created
+            assert result.resource.name == name
+            assert result.document["id"] == arm.app.context.arm_id(kind, "rg", name)
+        assert arm.get(f"{LB}/inboundNatRules/ssh").json == result.document
         assert set(network.PUTS) == {kind.lower() for kind in network.TYPES}
 
 
-def test_what_is_asked_for_is_left_as_it_was() -> None:
-    """Whoever deploys may use it again."""
+def test_a_write_does_not_change_the_body() -> None:
+    """The caller can use the body again."""
     with ArmHarness() as arm:
         arm.group()
         body = interface()
-        ask = ResourceWrite("rg", "nic", body, VERSION, "ann")
-        deployed(arm, "Microsoft.Network/networkInterfaces", ask)
+        write = ResourceWrite("rg", "nic", body, VERSION, "ann")
+        deploy(arm, "Microsoft.Network/networkInterfaces", write)
         assert body == interface()
 
 
-def test_a_group_goes_with_all_of_it() -> None:
-    """Nothing of what was kept in it is there when it is made again."""
+def test_resources_are_deleted_with_their_group() -> None:
+    """A new group with the same name is empty."""
     with ArmHarness() as arm:
         arm.group()
         for path in PATHS:
-            made(arm.put(f"{path}/x", {"location": "local"}))
+            created(arm.put(f"{path}/x", {"location": "local"}))
         arm.delete("/resourceGroups/rg")
         arm.group()
         for path in PATHS:

@@ -20,7 +20,7 @@ from tests.fixtures.arm import ArmHarness
 
 Json = dict[str, Any]
 
-HERE: Json = {"location": "local"}
+LOCATION: Json = {"location": "local"}
 IMAGE: Json = {
     "scheduledEventsProfile": {
         "osImageNotificationProfile": {"enable": True, "notBeforeTimeout": "PT15M"}
@@ -29,21 +29,21 @@ IMAGE: Json = {
 
 
 def in_set(model: Json) -> Json:
-    """A scale set with this model."""
-    return {**HERE, "sku": {"capacity": 1}, "properties": {"virtualMachineProfile": model}}
+    """Return the body of a scale set with this model."""
+    return {**LOCATION, "sku": {"capacity": 1}, "properties": {"virtualMachineProfile": model}}
 
 
 def in_machine(properties: Json) -> Json:
-    """A machine, or another resource, with these properties."""
-    return {**HERE, "properties": properties}
+    """Return the body of a machine, or another resource, with these properties."""
+    return {**LOCATION, "properties": properties}
 
 
-def terminate(**told: object) -> Json:
-    """A profile that says this of deletes."""
-    return {"scheduledEventsProfile": {"terminateNotificationProfile": told}}
+def terminate(**settings: object) -> Json:
+    """Return a profile with these settings for deletes."""
+    return {"scheduledEventsProfile": {"terminateNotificationProfile": settings}}
 
 
-# --- Since when -----------------------------------------------------------------------------------
+# --- Api-versions ---------------------------------------------------------------------------------
 
 SINCE = [
     (WEB, in_set(notice()), "scheduledEventsProfile", "2018-10-01", "2019-03-01"),
@@ -58,17 +58,17 @@ SINCE = [
 
 @pytest.mark.spec("T2")
 @pytest.mark.parametrize(("path", "body", "member", "before", "since"), SINCE)
-def test_a_version_knows_a_member_from_its_time_on(
+def test_members_need_a_recent_api_version(
     path: str, body: Json, member: str, before: str, since: str
 ) -> None:
-    """Before it is an error in Azure's words, and nothing is made; a preview counts by its date."""
+    """An older api-version is refused in Azure's words; a preview counts by its date."""
     with ArmHarness() as arm:
         arm.group()
         for version in (before, f"{before}-preview"):
-            answer = arm.put(path, body, version=version)
-            assert refused(answer) == (400, "BadRequest")
+            response = arm.put(path, body, version=version)
+            assert refused(response) == (400, "BadRequest")
             start = f"Could not find member '{member}' on object of type '"
-            assert answer.error_message.startswith(start)
+            assert response.error_message.startswith(start)
             assert arm.get(path).status == 404
         created(arm.put(path, body, version=f"{since}-preview"))
         for version in (since, "2031-01-01"):
@@ -76,21 +76,21 @@ def test_a_version_knows_a_member_from_its_time_on(
 
 
 @pytest.mark.spec("T2")
-def test_the_words_for_a_scale_set() -> None:
-    """Letter by letter: scripts look for them."""
+def test_the_error_message_for_a_scale_set() -> None:
+    """The message is exactly Azure's, because scripts compare it."""
     with ArmHarness() as arm:
         scale_set(arm)
         body = {"properties": {"virtualMachineProfile": notice()}}
-        for ask in (arm.put, arm.patch):
-            answer = ask(WEB, body, version="2018-10-01")
-            assert answer.error_message == (
+        for method in (arm.put, arm.patch):
+            response = method(WEB, body, version="2018-10-01")
+            assert response.error_message == (
                 "Could not find member 'scheduledEventsProfile' on object of type "
                 "'VirtualMachineProfile'"
             )
 
 
-def test_an_older_version_does_everything_else() -> None:
-    """What was set with a newer one stays set, and null says nothing."""
+def test_other_changes_with_an_older_api_version() -> None:
+    """The notice set by a newer version stays, and null changes nothing."""
     with ArmHarness() as arm:
         scale_set(arm, model=notice())
         body = {
@@ -101,12 +101,12 @@ def test_an_older_version_does_everything_else() -> None:
         assert arm.machines(WEB_SCOPE)["web_0"].terminate_seconds == 300
 
 
-# --- How long -------------------------------------------------------------------------------------
+# --- Notices --------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize(
-    ("told", "seconds", "shown"),
+    ("settings", "seconds", "timeout"),
     [
         ({"enable": True}, 300, "PT5M"),
         ({"enable": True, "notBeforeTimeout": None}, 300, "PT5M"),
@@ -119,11 +119,11 @@ def test_an_older_version_does_everything_else() -> None:
         ({"notBeforeTimeout": "PT10M"}, 0, "PT10M"),
     ],
 )
-def test_a_notice(told: Json, seconds: int, shown: str) -> None:
-    """5 minutes unless another time is said; given back as a boolean and a duration."""
+def test_a_notice(settings: Json, seconds: int, timeout: str) -> None:
+    """The default is 5 minutes; the response has a boolean and a duration."""
     with ArmHarness() as arm:
-        machine(arm, **terminate(**told))
-        created(arm.put(WEB, in_set(terminate(**told))))
+        machine(arm, **terminate(**settings))
+        created(arm.put(WEB, in_set(terminate(**settings))))
         assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == seconds
         assert arm.machines(WEB_SCOPE)["web_0"].terminate_seconds == seconds
         for properties in (
@@ -132,7 +132,7 @@ def test_a_notice(told: Json, seconds: int, shown: str) -> None:
         ):
             assert properties["scheduledEventsProfile"]["terminateNotificationProfile"] == {
                 "enable": seconds > 0,
-                "notBeforeTimeout": shown,
+                "notBeforeTimeout": timeout,
             }
 
 
@@ -157,36 +157,36 @@ def test_a_notice(told: Json, seconds: int, shown: str) -> None:
     ],
 )
 def test_any_other_notice_is_refused(duration: object, enable: bool) -> None:
-    """The answer names the range; nothing is made, and nothing is changed."""
+    """The error names the allowed range, and nothing is created or changed."""
     with ArmHarness() as arm:
         arm.group()
-        told = terminate(enable=enable, notBeforeTimeout=duration)
-        for path, body in ((WEB, in_set(told)), (VM, in_machine(told))):
-            answer = arm.put(path, body)
-            assert refused(answer) == (400, "InvalidParameter")
-            assert "notBeforeTimeout" in answer.error_message
+        profile = terminate(enable=enable, notBeforeTimeout=duration)
+        for path, body in ((WEB, in_set(profile)), (VM, in_machine(profile))):
+            response = arm.put(path, body)
+            assert refused(response) == (400, "InvalidParameter")
+            assert "notBeforeTimeout" in response.error_message
             if isinstance(duration, str):
-                assert "PT5M to PT15M" in answer.error_message
+                assert "PT5M to PT15M" in response.error_message
             assert arm.get(path).status == 404
         scale_set(arm, model=notice())
-        change = {"properties": {"virtualMachineProfile": told}}
+        change = {"properties": {"virtualMachineProfile": profile}}
         assert refused(arm.patch(WEB, change)) == (400, "InvalidParameter")
         assert arm.machines(WEB_SCOPE)["web_0"].terminate_seconds == 300
 
 
-@pytest.mark.parametrize("told", [{"enable": "yes"}, {"enable": 1}, [], "PT5M"])
-def test_what_is_no_profile_at_all(told: object) -> None:
-    """It is refused where it stands."""
+@pytest.mark.parametrize("settings", [{"enable": "yes"}, {"enable": 1}, [], "PT5M"])
+def test_invalid_profiles(settings: object) -> None:
+    """An invalid profile is refused."""
     with ArmHarness() as arm:
         arm.group()
-        profile = {"scheduledEventsProfile": {"terminateNotificationProfile": told}}
+        profile = {"scheduledEventsProfile": {"terminateNotificationProfile": settings}}
         for path, body in ((WEB, in_set(profile)), (VM, in_machine(profile))):
             assert refused(arm.put(path, body)) == (400, "InvalidParameter")
 
 
 @pytest.mark.spec("T1", "T4")
-def test_switched_off_again() -> None:
-    """`enable: false` needs no time, and from then on a delete gives no notice."""
+def test_notice_can_be_disabled() -> None:
+    """`enable: false` needs no duration, and the next delete gives no notice."""
     with ArmHarness() as arm:
         scale_set(arm, model=notice("PT10M"), upgradePolicy={"mode": "Automatic"})
         arm.poll(WEB_SCOPE)
@@ -200,26 +200,26 @@ def test_switched_off_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("duration", "taken"), [("PT15M", True), (None, True), ("PT5M", False), ("PT20M", False)]
+    ("duration", "allowed"), [("PT15M", True), (None, True), ("PT5M", False), ("PT20M", False)]
 )
-def test_the_notice_of_a_new_image(duration: str | None, taken: bool) -> None:
-    """A quarter of an hour and nothing else; it does not touch the notice of a delete."""
-    told = {"enable": True, "notBeforeTimeout": duration}
-    profile = {"scheduledEventsProfile": {"osImageNotificationProfile": told}}
+def test_the_notice_of_an_image_upgrade(duration: str | None, allowed: bool) -> None:
+    """It must be 15 minutes, and does not change the notice of deletes."""
+    settings = {"enable": True, "notBeforeTimeout": duration}
+    profile = {"scheduledEventsProfile": {"osImageNotificationProfile": settings}}
     with ArmHarness() as arm:
         arm.group()
         for path, body in ((WEB, in_set(profile)), (VM, in_machine(profile))):
-            answer = arm.put(path, body)
-            if taken:
-                created(answer)
+            response = arm.put(path, body)
+            if allowed:
+                created(response)
             else:
-                assert refused(answer) == (400, "InvalidParameter")
-                assert "PT15M" in answer.error_message
-                assert "PT5M to" not in answer.error_message
-        if taken:
+                assert refused(response) == (400, "InvalidParameter")
+                assert "PT15M" in response.error_message
+                assert "PT5M to" not in response.error_message
+        if allowed:
             assert arm.machines(VM_SCOPE)["vm"].terminate_seconds == 0
-            shown = arm.get(VM).json["properties"]["scheduledEventsProfile"]
-            assert shown["osImageNotificationProfile"]["enable"] is True
+            document = arm.get(VM).json["properties"]["scheduledEventsProfile"]
+            assert document["osImageNotificationProfile"]["enable"] is True
 
 
 # --- Policies -------------------------------------------------------------------------------------
@@ -227,25 +227,25 @@ def test_the_notice_of_a_new_image(duration: str | None, taken: bool) -> None:
 
 @pytest.mark.spec("E8")
 def test_a_machine_in_a_set_has_no_policy_of_its_own() -> None:
-    """That is its set's to say, whether the machine is new or not; else nothing is made of it."""
+    """The availability set has the policy; one on the machine is refused."""
     with ArmHarness() as arm:
         arm.group()
-        created(arm.put(AV, HERE))
+        created(arm.put(AV, LOCATION))
         owner = {"availabilitySet": {"id": arm.get(AV).json["id"]}}
-        own = arm.put(VM, in_machine({**owner, **policy(reboot=True)}))
-        assert refused(own) == (409, "OperationNotAllowed")
+        new = arm.put(VM, in_machine({**owner, **policy(reboot=True)}))
+        assert refused(new) == (409, "OperationNotAllowed")
         created(arm.put(VM, in_machine(owner)))
         later = arm.patch(VM, {"properties": policy(reboot=True)})
         assert refused(later) == (409, "OperationNotAllowed")
         assert arm.patch(VM, {"tags": {"a": "b"}}).status == 200
 
 
-@pytest.mark.parametrize("said", [{"userInitiatedReboot": {"automaticallyApprove": 1}}, [], "x"])
-def test_a_policy_that_is_none(said: object) -> None:
-    """It is refused, on whatever it is written."""
+@pytest.mark.parametrize("value", [{"userInitiatedReboot": {"automaticallyApprove": 1}}, [], "x"])
+def test_invalid_policies(value: object) -> None:
+    """An invalid policy is refused on every resource type."""
     with ArmHarness() as arm:
         arm.group()
         for path in (WEB, VM, AV):
-            body = in_machine({"scheduledEventsPolicy": said})
+            body = in_machine({"scheduledEventsPolicy": value})
             assert refused(arm.put(path, body)) == (400, "InvalidParameter")
         assert arm.get(f"{COMPUTE}/virtualMachines").json == {"value": []}

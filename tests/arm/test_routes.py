@@ -8,47 +8,47 @@ from tests.arm.bodies import COMPUTE, VM, WEB, machine, refused, scale_set
 from tests.fixtures.arm import SUBSCRIPTION, ArmHarness
 
 
-async def nothing(plane: ArmContext, call: ArmRequest) -> Response:
-    """A handler that nobody calls."""
+async def unused_handler(context: ArmContext, request: ArmRequest) -> Response:
+    """Fail if it is called."""
     raise NotImplementedError
 
 
 def table(*lines: str) -> RouteTable:
-    """A table of `GET /path` lines."""
-    return RouteTable(Route(method, path, nothing) for method, path in map(str.split, lines))
+    """Return a route table of `GET /path` lines."""
+    return RouteTable(Route(method, path, unused_handler) for method, path in map(str.split, lines))
 
 
-def found(table: RouteTable, method: str, path: str) -> tuple[str, dict[str, str]]:
-    """The path of the route that matches, and what stood in it."""
+def match_route(table: RouteTable, method: str, path: str) -> tuple[str, dict[str, str]]:
+    """Return the path of the matching route and its parameters."""
     match = table.find(method, path)
     assert isinstance(match, RouteMatch)
     return match.route.path, match.params
 
 
-def test_words_are_compared_without_case_and_values_kept() -> None:
-    """As Azure's clients need it; a slash at the end does no harm."""
+def test_literals_are_case_insensitive() -> None:
+    """Parameters keep their case; a trailing slash is ignored."""
     routes = table("GET /subscriptions/{s}/resourceGroups/{g}")
     for path in (
         "/subscriptions/S/resourcegroups/MyGroup",
         "/SUBSCRIPTIONS/S/RESOURCEGROUPS/MyGroup",
         "/subscriptions/S/resourceGroups/MyGroup/",
     ):
-        assert found(routes, "GET", path)[1] == {"s": "S", "g": "MyGroup"}
+        assert match_route(routes, "GET", path)[1] == {"s": "S", "g": "MyGroup"}
 
 
-def test_a_word_comes_before_a_parameter() -> None:
-    """In whatever order the routes were told, and the earlier word counts more."""
+def test_a_literal_precedes_a_parameter() -> None:
+    """The order of routes does not matter; an earlier literal wins."""
     lines = ["GET /a/{x}", "GET /a/b", "GET /{y}/b", "GET /{y}/{x}"]
     for order in (lines, lines[::-1]):
         routes = table(*order)
-        assert found(routes, "GET", "/a/b")[0] == "/a/b"
-        assert found(routes, "GET", "/a/c")[0] == "/a/{x}"
-        assert found(routes, "GET", "/c/b")[0] == "/{y}/b"
-        assert found(routes, "GET", "/c/d") == ("/{y}/{x}", {"y": "c", "x": "d"})
+        assert match_route(routes, "GET", "/a/b")[0] == "/a/b"
+        assert match_route(routes, "GET", "/a/c")[0] == "/a/{x}"
+        assert match_route(routes, "GET", "/c/b")[0] == "/{y}/b"
+        assert match_route(routes, "GET", "/c/d") == ("/{y}/{x}", {"y": "c", "x": "d"})
 
 
-def test_the_best_path_decides_whatever_its_methods() -> None:
-    """A method that only a looser path has is not allowed on the tighter one."""
+def test_the_most_specific_path_wins() -> None:
+    """A method of a less specific path is not allowed on a more specific one."""
     routes = table("GET /a/b", "POST /a/b", "DELETE /a/{x}", "PUT /a/{x}")
     assert routes.find("DELETE", "/a/b") == {"GET", "POST"}
     assert routes.find("GET", "/a/c") == {"DELETE", "PUT"}
@@ -57,57 +57,57 @@ def test_the_best_path_decides_whatever_its_methods() -> None:
 
 
 def test_a_parameter_is_not_empty() -> None:
-    """`//` names nothing."""
+    """`//` does not match a parameter."""
     routes = table("GET /a/{x}/c")
     assert routes.find("GET", "/a//c") == set()
 
 
 def test_a_route_knows_whether_it_writes() -> None:
-    """Readers may only read."""
+    """All methods but GET and HEAD write."""
     writes = {
         m
         for m in ("GET", "HEAD", "PUT", "PATCH", "POST", "DELETE")
-        if Route(m, "/", nothing).writes
+        if Route(m, "/", unused_handler).writes
     }
     assert writes == {"PUT", "PATCH", "POST", "DELETE"}
 
 
-# --- The real one ---------------------------------------------------------------------------------
+# --- The routes of the service --------------------------------------------------------------------
 
 
-def test_no_route_is_told_twice() -> None:
-    """Each method of a path has one handler; parameters may have different names."""
+def test_routes_are_unique() -> None:
+    """Each method of a path has one handler, whatever the parameters are called."""
     with ArmHarness() as arm:
-        told = [
+        paths = [
             (route.method, "/".join("{}" if p[:1] == "{" else p.lower() for p in parts))
             for route in arm.app.table.routes
             if (parts := route.path.split("/"))
         ]
-    assert sorted(told) == sorted(set(told))
+    assert sorted(paths) == sorted(set(paths))
 
 
 @pytest.mark.spec("C1")
-def test_paths_are_compared_without_case() -> None:
-    """The whole of it, actions too: one client alone sends it in several ways."""
+def test_paths_are_case_insensitive() -> None:
+    """The whole path is case-insensitive, including actions: clients use several forms."""
     with ArmHarness() as arm:
         machine(arm)
         scale_set(arm)
         path = f"/{SUBSCRIPTION}{VM}"
-        for spelt in (path.lower(), path.upper(), path.replace("Groups", "groups")):
-            assert arm.get(spelt).json["name"] == "vm"
+        for spelling in (path.lower(), path.upper(), path.replace("Groups", "groups")):
+            assert arm.get(spelling).json["name"] == "vm"
         for action in ("powerOff", "poweroff", "POWEROFF"):
             assert arm.post(f"{WEB}/virtualmachines/0/{action}").status in {202, 409}
 
 
-def test_nothing_is_there() -> None:
-    """404 with the path; 405 with what would be allowed. Both only for those who may ask."""
+def test_unknown_paths_and_methods() -> None:
+    """404 names the path and 405 the allowed methods, only with a valid token."""
     with ArmHarness() as arm:
         none = arm.get(f"{COMPUTE}/sandcastles")
         assert refused(none) == (404, "InvalidResourceType")
         assert "sandcastles" in none.error_message
-        wrong = arm.post(VM)
-        assert refused(wrong) == (405, "MethodNotAllowed")
-        assert "DELETE, GET, PATCH, PUT" in wrong.error_message
+        not_allowed = arm.post(VM)
+        assert refused(not_allowed) == (405, "MethodNotAllowed")
+        assert "DELETE, GET, PATCH, PUT" in not_allowed.error_message
         assert arm.send("GET", "/nowhere", "", b"", {}).status == 401
 
 
@@ -121,11 +121,11 @@ def test_nothing_is_there() -> None:
         ("api-version=2024-11-01&api-version=2024-11-01", "InvalidApiVersionParameter"),
     ],
 )
-def test_a_version_is_needed(query: str, code: str) -> None:
-    """One, and one that is a date; the name of the parameter is compared without case."""
+def test_an_api_version_is_required(query: str, code: str) -> None:
+    """It must occur once and be a date; the parameter's name is case-insensitive."""
     with ArmHarness() as arm:
         arm.group()
         path = f"/resourceGroups/rg?{query}"
         assert refused(arm.get(path, version="")) == (400, code)
-        right = arm.get("/resourceGroups/rg?API-Version=2024-11-01-preview", version="")
-        assert right.status == 200
+        valid = arm.get("/resourceGroups/rg?API-Version=2024-11-01-preview", version="")
+        assert valid.status == 200

@@ -19,7 +19,7 @@ OTHER = "99999999-2222-3333-4444-555555555555"
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/shop"
 NETWORK = f"{GROUP}/providers/Microsoft.Network"
 COMPUTE = f"{GROUP}/providers/Microsoft.Compute"
-HOME = DeploymentScope(
+SCOPE = DeploymentScope(
     subscription=SUBSCRIPTION, group="shop", location="westeurope", name="deploy_1"
 )
 KNOWN = {
@@ -29,19 +29,19 @@ KNOWN = {
 
 
 def versions(namespace: str, kind: str) -> list[str]:
-    """The versions of the few types that there are here."""
+    """Return the versions of a resource type of these tests."""
     return KNOWN.get((namespace.lower(), kind.lower()), [])
 
 
-def deployed(template: Json, values: Json | None = None) -> Template:
-    """A template, with the values of its parameters."""
+def evaluate(template: Json, values: Json | None = None) -> Template:
+    """Return a template with these values of its parameters."""
     parameters = {name: {"value": value} for name, value in (values or {}).items()}
     properties = {"mode": "Incremental", "template": template, "parameters": parameters}
-    return Template(properties, HOME, versions)
+    return Template(properties, SCOPE, versions)
 
 
 def refusal(make: Callable[[], object]) -> str:
-    """Why something is refused."""
+    """Return the error message of an invalid template."""
     with pytest.raises(Refused) as caught:
         make()
     assert caught.value.code == "InvalidTemplate"
@@ -49,35 +49,35 @@ def refusal(make: Callable[[], object]) -> str:
 
 
 def refused(template: Json, values: Json | None = None) -> str:
-    """Why a template is refused."""
-    return refusal(lambda: deployed(template, values))
+    """Return the error message of an invalid template with these values."""
+    return refusal(lambda: evaluate(template, values))
 
 
 def net(name: str, *after: str, **more: object) -> Json:
-    """A network that comes after others."""
+    """Return a virtual network that depends on others."""
     kind = "Microsoft.Network/virtualNetworks"
     own = {"type": kind, "name": name, "apiVersion": "2022-01-01", "dependsOn": [*after]}
     return own | more
 
 
 def names(*resources: Json) -> list[str]:
-    """The names of resources in the order in which they are deployed."""
-    return [step.name for step in deployed({"resources": [*resources]}).resources]
+    """Return the names of resources in the order of deployment."""
+    return [step.name for step in evaluate({"resources": [*resources]}).resources]
 
 
 def output(text: object, values: Json | None = None, **sections: object) -> Value:
-    """What an expression gives in an output."""
+    """Return the value of an expression in an output."""
     declared = {name: {"type": _TYPES[type(value)]} for name, value in (values or {}).items()}
     wrapped = f"[createArray({text[1:-1]})]" if isinstance(text, str) else [text]
-    outputs = {"it": {"type": "array", "value": wrapped}}
+    outputs = {"result": {"type": "array", "value": wrapped}}
     template = {"parameters": declared, "outputs": outputs, **sections}
-    return deployed(template, values).outputs({})["it"]["value"][0]
+    return evaluate(template, values).outputs({})["result"]["value"][0]
 
 
 _TYPES = {str: "string", int: "int", bool: "bool", list: "array", dict: "object"}
 
 
-# --- What the Azure CLI sends -------------------------------------------------------------------
+# --- Templates of the Azure CLI -----------------------------------------------------------------
 
 SCALE_SET: Json = {
     "$schema": "https://example.org/deploymentTemplate.json#",
@@ -165,8 +165,8 @@ SCALE_SET: Json = {
 
 
 def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
-    """Networks come before the scale set that needs them, whatever the case of dependsOn."""
-    template = deployed(SCALE_SET, {"adminPassword": "[hunter2]"})
+    """Networks come before the scale set that depends on them; dependsOn is case-insensitive."""
+    template = evaluate(SCALE_SET, {"adminPassword": "[hunter2]"})
     steps = {step.name: step for step in template.resources}
     assert [*steps] == ["webVNET", "webLBPublicIP", "webLB", "webNSG", "web", "webLB/NatRule"]
     rule = steps["webLB/NatRule"]
@@ -195,17 +195,17 @@ def test_a_scale_set_as_the_azure_cli_sends_it() -> None:
             },
         },
     }
-    wanted = f"{COMPUTE}/virtualMachineScaleSets/web".lower()
-    with pytest.raises(ReferenceNeeded) as needs:
+    scale_set = f"{COMPUTE}/virtualMachineScaleSets/web".lower()
+    with pytest.raises(ReferenceNeeded) as reference:
         template.outputs({})
-    assert needs.value.id == wanted
-    found = {wanted: {"id": "x", "properties": {"provisioningState": "Succeeded"}}}
+    assert reference.value.id == scale_set
+    known = {scale_set: {"id": "x", "properties": {"provisioningState": "Succeeded"}}}
     value = {"provisioningState": "Succeeded"}
-    assert template.outputs(found) == {"VMSS": {"type": "object", "value": value}}
+    assert template.outputs(known) == {"VMSS": {"type": "object", "value": value}}
 
 
 def test_a_machine_as_the_azure_cli_sends_it() -> None:
-    """Its role assignment extends it: the type of the one stands within the id of the other."""
+    """The role assignment is an extension resource: its type is part of the machine's type."""
     vm = f"{COMPUTE}/virtualMachines/gate"
     resources = [
         {
@@ -241,18 +241,18 @@ def test_a_machine_as_the_azure_cli_sends_it() -> None:
             "apiVersion": "2022-01-01",
         },
     ]
-    template = deployed({"resources": resources, "outputs": {}})
-    *others, machine, role = template.resources
-    assert [step.name for step in others] == ["gateVNET", "gatePublicIP", "gateVMNic"]
+    template = evaluate({"resources": resources, "outputs": {}})
+    *networks, machine, role = template.resources
+    assert [step.name for step in networks] == ["gateVNET", "gatePublicIP", "gateVMNic"]
     assert role.id == f"{vm}/providers/Microsoft.Authorization/roleAssignments/7"
     assert template.resource(machine, {})["identity"] == {"type": "SystemAssigned"}
-    with pytest.raises(ReferenceNeeded) as needs:
+    with pytest.raises(ReferenceNeeded) as reference:
         template.resource(role, {})
-    found = {needs.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
-    assert template.resource(role, found) == {"properties": {"principalId": "me"}}
+    known = {reference.value.id: {"identity": {"principalId": "me"}, "properties": {}}}
+    assert template.resource(role, known) == {"properties": {"principalId": "me"}}
 
 
-# --- What expressions know of the deployment ----------------------------------------------------
+# --- Functions that depend on the deployment ----------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -281,19 +281,19 @@ def test_a_machine_as_the_azure_cli_sends_it() -> None:
         ),
     ],
 )
-def test_what_expressions_know_of_the_deployment(text: str, expected: object) -> None:
-    """Ids, the group, the subscription, the deployment and the versions of types."""
+def test_functions_of_the_deployment(text: str, expected: object) -> None:
+    """Functions return ids, the group, the subscription, the deployment and api-versions."""
     assert output(text) == expected
 
 
-def test_variables_may_be_made_of_others_in_any_order() -> None:
-    """They are found whatever the case of their names, and hold any kind of value."""
+def test_variables_may_refer_to_others_in_any_order() -> None:
+    """Names of variables are case-insensitive, and their values may have any type."""
     variables = {"a": "[concat(variables('B').text, 'y')]", "b": {"text": "[parameters('P')]"}}
     assert output("[variables('A')]", {"p": "x"}, variables=variables) == "xy"
 
 
 def test_a_reference_is_to_an_id_or_to_a_name_in_the_template() -> None:
-    """It gives the resource's properties, or with 'Full' all of the resource."""
+    """It returns the resource's properties, or with 'Full' the whole resource."""
     texts = {
         "id": "[reference(resourceId('Microsoft.Network/virtualNetworks', 'NET')).size]",
         "name": "[reference('Net').size]",
@@ -301,41 +301,42 @@ def test_a_reference_is_to_an_id_or_to_a_name_in_the_template() -> None:
         "full": "[reference('net', '2022-01-01', 'full').location]",
     }
     outputs = {name: {"type": "string", "value": text} for name, text in texts.items()}
-    template = deployed({"resources": [net("net")], "outputs": outputs})
+    template = evaluate({"resources": [net("net")], "outputs": outputs})
     document = {"location": "there", "properties": {"size": "16"}}
-    given = template.outputs({f"{NETWORK}/virtualNetworks/net".lower(): document})
-    assert [one["value"] for one in given.values()] == ["16", "16", "16", "there"]
+    values = template.outputs({f"{NETWORK}/virtualNetworks/net".lower(): document})
+    assert [output["value"] for output in values.values()] == ["16", "16", "16", "there"]
 
 
 @pytest.mark.parametrize(
-    ("template", "why"),
+    ("template", "message"),
     [
-        ({"variables": {"a": "[reference('x')]"}}, "variables.a: reference('x') may stand only in"),
-        ({"resources": [net("[reference('x').y]")]}, "resources[0].name: reference('x') may stand"),
+        ({"variables": {"a": "[reference('x')]"}}, "variables.a: reference('x') is allowed only"),
+        ({"resources": [net("[reference('x').y]")]}, "resources[0].name: reference('x') is allow"),
         ({"variables": {"a": "[variables('b')]"}}, "variables.a: variables('b') is not declared"),
         (
             {"variables": {"a": "[variables('b')]", "b": "[variables('a')]"}},
-            "variables.a: this is made of itself",
+            "variables.a: this refers to itself",
         ),
         ({"variables": {"a": {"b": "[toLower(1)]"}}}, "variables.a.b: toLower() takes string"),
-        ({"variables": {"a": "[providers('No.Such', 'x')]"}}, "does not exist here"),
-        ({"variables": {"a": "[resourceId('Microsoft.Network', 'x')]"}}, "a name with as many"),
-        ({"variables": {"a": "[resourceId('A.B/c', 'x', 'y')]"}}, "a name with as many parts"),
+        ({"variables": {"a": "[providers('No.Such', 'x')]"}}, "names an unknown resource type"),
+        ({"variables": {"a": "[resourceId('Microsoft.Network', 'x')]"}}, "a name must have a"),
+        ({"variables": {"a": "[resourceId('A.B/c', 'x', 'y')]"}}, "a name must have a non-empty"),
         ({"variables": {"a": "[resourceId('A.B/c/d', 'x/y')]"}}, "without a '/'"),
     ],
 )
-def test_what_expressions_may_not_ask_for(template: Json, why: str) -> None:
-    """Nothing that is not there yet, and nothing that is not there at all."""
-    assert why in refused(template)
+def test_invalid_references(template: Json, message: str) -> None:
+    """An expression may not refer to a value that does not exist or is not available yet."""
+    assert message in refused(template)
 
 
-def test_a_reference_that_leads_nowhere() -> None:
-    """A bare name must be that of one resource of the template."""
+def test_an_ambiguous_or_unknown_reference() -> None:
+    """A name without a type must belong to exactly one resource of the template."""
     for text in ("reference('net')", "reference('other')", "reference('net', '', 'Some')"):
         other = net("net", type="Microsoft.Network/loadBalancers")
-        outputs = {"it": {"type": "object", "value": f"[{text}]"}}
-        template = deployed({"resources": [net("net"), other], "outputs": outputs})
-        assert "outputs.it.value: reference(" in refusal(lambda one=template: one.outputs({}))  # type: ignore[misc]
+        outputs = {"result": {"type": "object", "value": f"[{text}]"}}
+        template = evaluate({"resources": [net("net"), other], "outputs": outputs})
+        message = refusal(lambda template=template: template.outputs({}))  # type: ignore[misc]
+        assert "outputs.result.value: reference(" in message
 
 
 # --- Parameters ---------------------------------------------------------------------------------
@@ -358,28 +359,28 @@ def test_a_reference_that_leads_nowhere() -> None:
         ({"type": "int", "minValue": 5, "maxValue": 5}, 5),
     ],
 )
-def test_parameters_have_the_values_that_are_given(rules: Json, value: object) -> None:
-    """A value that its declaration allows is taken as it is."""
+def test_parameters_have_the_values_that_are_sent(rules: Json, value: object) -> None:
+    """A value that the declaration allows is used unchanged."""
     resource = net("a", tags="[parameters('P')]")
-    template = deployed({"parameters": {"p": rules}, "resources": [resource]}, {"p": value})
+    template = evaluate({"parameters": {"p": rules}, "resources": [resource]}, {"p": value})
     assert template.resource(template.resources[0], {})["tags"] == value
 
 
 def test_parameters_have_defaults() -> None:
-    """A default may be an expression, even with another parameter in it."""
+    """A default may be an expression that refers to another parameter."""
     declared = {
         "a": {"type": "string", "defaultValue": "[concat(parameters('b'), '!')]"},
         "b": {"type": "string", "defaultValue": "[resourceGroup().location]"},
     }
     template = {"parameters": declared, "resources": [net("[parameters('a')]")]}
-    assert deployed(template).resources[0].name == "westeurope!"
-    assert deployed(template, {"B": "b"}).resources[0].name == "b!"
+    assert evaluate(template).resources[0].name == "westeurope!"
+    assert evaluate(template, {"B": "b"}).resources[0].name == "b!"
 
 
 @pytest.mark.parametrize(
-    ("rules", "value", "why"),
+    ("rules", "value", "message"),
     [
-        ({"type": "string"}, None, "parameters.p: it has no default value, so a value must be"),
+        ({"type": "string"}, None, "parameters.p: it has no default value: send a value"),
         ({"type": "string"}, 5, "parameters.p: its type is string, so it must be string, not int"),
         ({"type": "int"}, True, "must be int, not bool"),
         ({"type": "int"}, "5", "must be int, not string"),
@@ -395,29 +396,29 @@ def test_parameters_have_defaults() -> None:
         ({"type": "int", "maxValue": 2}, 3, "its maxValue is 2"),
         ({"type": "int", "maxValue": "2"}, 3, "maxValue must be int, not string"),
         ({"type": "int", "allowedValues": 2}, 3, "allowedValues must be array, not int"),
-        ({"type": "string", "defaultValue": "[parameters('p')]"}, None, "this is made of itself"),
+        ({"type": "string", "defaultValue": "[parameters('p')]"}, None, "this refers to itself"),
         ({"type": "string", "defaultValue": "[no()]"}, None, "'no' is not supported"),
         ({"type": "securestring", "defaultValue": "[no()]"}, None, "(and is not shown)"),
     ],
 )
-def test_parameters_that_are_refused(rules: object, value: object, why: str) -> None:
-    """A refusal names the parameter, and says what is allowed."""
-    assert why in refused({"parameters": {"p": rules}}, {} if value is None else {"p": value})
+def test_parameters_that_are_refused(rules: object, value: object, message: str) -> None:
+    """The error names the parameter and the allowed values."""
+    assert message in refused({"parameters": {"p": rules}}, {} if value is None else {"p": value})
 
 
-def test_parameters_must_be_declared_and_well_given() -> None:
-    """One that the template does not know is a mistake, and so is one without its value."""
-    assert "no parameters of these names: adminname" in refused({}, {"adminName": "me"})
-    for given_so, why in (
-        ("me", 'must be given as {"value": ...}'),
+def test_parameters_must_be_declared_and_have_values() -> None:
+    """An undeclared parameter is an error, and so is one without a value member."""
+    assert "not declare these parameters: adminname" in refused({}, {"adminName": "me"})
+    for parameter, message in (
+        ("me", 'must be sent as {"value": ...}'),
         ({"reference": {"keyVault": {}}}, "secrets from a key vault are not supported"),
     ):
         properties = {
             "mode": "Incremental",
             "template": {"parameters": {"p": {"type": "string"}}},
-            "parameters": {"p": given_so},
+            "parameters": {"p": parameter},
         }
-        assert why in refusal(lambda one=properties: Template(one, HOME, versions))  # type: ignore[misc]
+        assert message in refusal(lambda sent=properties: Template(sent, SCOPE, versions))  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -439,8 +440,8 @@ def test_parameters_must_be_declared_and_well_given() -> None:
         {"resources": [net("a", condition="[parameters('p')]")]},
     ],
 )
-def test_no_refusal_shows_a_secret(more: Json) -> None:
-    """The value of a secure string stands in no text, whatever is done with it."""
+def test_errors_do_not_show_secrets(more: Json) -> None:
+    """No error contains the value of a secure string, wherever the template uses it."""
     template = {"parameters": {"p": {"type": "securestring"}}} | more
     assert "hunter" not in refused(template, {"p": "hunter2"})
 
@@ -449,7 +450,7 @@ def test_no_refusal_shows_a_secret(more: Json) -> None:
 
 
 def test_resources_keep_their_order_unless_one_depends_on_another() -> None:
-    """Each comes after what it depends on, and otherwise in the template's order."""
+    """Each resource comes after its dependencies, and otherwise in the template's order."""
     assert names(net("a"), net("b"), net("c")) == ["a", "b", "c"]
     assert names(net("a", "c"), net("b"), net("c")) == ["b", "c", "a"]
     assert names(net("a", "b", "B", "c"), net("b", "c"), net("c")) == ["c", "b", "a"]
@@ -469,29 +470,29 @@ def test_resources_keep_their_order_unless_one_depends_on_another() -> None:
     ],
 )
 def test_a_dependency_is_an_id_or_its_end_or_a_name(after: str) -> None:
-    """Its case does not matter."""
+    """Dependencies are case-insensitive."""
     resources = [net("first", after), net("net")]
-    template = deployed({"variables": {"n": "net"}, "resources": resources})
+    template = evaluate({"variables": {"n": "net"}, "resources": resources})
     assert [step.name for step in template.resources] == ["net", "first"]
 
 
-def test_a_resource_may_be_left_out() -> None:
-    """Then nothing waits for it, and another may have its name."""
+def test_a_condition_disables_a_resource() -> None:
+    """No resource waits for a disabled one, and another may have its name."""
     out = net("out", "a", condition="[not(parameters('on'))]")
     same = net("out", condition="[parameters('on')]", tags={"which": "same"})
     declared = {"on": {"type": "bool", "defaultValue": True}}
     template = {"parameters": declared, "resources": [net("a", "out", condition=True), out]}
-    assert [step.name for step in deployed(template).resources] == ["a"]
-    both = deployed(template | {"resources": [out, same]})
+    assert [step.name for step in evaluate(template).resources] == ["a"]
+    both = evaluate(template | {"resources": [out, same]})
     assert both.resource(both.resources[0], {}) == {"tags": {"which": "same"}}
 
 
-def test_resources_within_a_resource() -> None:
-    """They have its type and name before their own, and come after it."""
+def test_nested_resources() -> None:
+    """Their types and names start with those of their parents, and they come after them."""
     prefix = {"type": "prefixes", "name": "p", "apiVersion": "2022-01-01"}
     subnet = {"type": "subnets", "name": "s", "apiVersion": "2022-01-01", "resources": [prefix]}
     parent = net("net", "last", resources=[subnet], comments="not of the body")
-    template = deployed({"resources": [parent, net("last", condition=True)]})
+    template = evaluate({"resources": [parent, net("last", condition=True)]})
     assert [step.name for step in template.resources] == ["last", "net", "net/s", "net/s/p"]
     deepest = template.resources[-1]
     assert deepest.id == f"{NETWORK}/virtualNetworks/net/subnets/s/prefixes/p"
@@ -500,22 +501,22 @@ def test_resources_within_a_resource() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "why"),
+    ("resources", "message"),
     [
         ({}, "resources must be array, not object"),
         (["a"], "resources[0]: a resource must be an object, not string"),
         ([{"type": "A.B/c"}], "resources[0]: a resource needs a name"),
         ([net("")], "a resource needs a name"),
         ([net("a", type=5)], "a resource needs a type"),
-        ([net("a", type="virtualNetworks")], "a name with as many parts as follow the namespace"),
-        ([net("a/b")], "a name with as many parts"),
+        ([net("a", type="virtualNetworks")], "a name must have a non-empty part for each part of"),
+        ([net("a/b")], "a name must have a non-empty part"),
         ([net("a", apiVersion="latest")], "apiVersion must be a date such as 2024-11-01"),
         ([net("a", dependsOn="b")], "resources[0]: dependsOn must be array, not string"),
-        ([net("a", dependsOn=[5])], "resources[0]: dependsOn holds ids and names, not int"),
-        ([net("a"), net("b", "c")], "resources[1].dependsOn: 'c' is no resource of this template"),
+        ([net("a", dependsOn=[5])], "resources[0]: dependsOn must hold ids and names, not int"),
+        ([net("a"), net("b", "c")], "resources[1].dependsOn: 'c' is not a resource of this templ"),
         ([net("a", "A.B//c")], "resources[0].dependsOn: "),
         ([net("a"), net("A")], "resources[1]: this is the same resource as resources[0] ('a')"),
-        ([net("a", "a")], "depend on each other in a circle: resources[0] ('a')"),
+        ([net("a", "a")], "circular dependencies: resources[0] ('a')"),
         ([net("a", condition="yes")], "condition must be true or false, not string"),
         ([net("a", copy={"count": 2})], "resources[0]: copy is not supported"),
         ([net("a", properties={"copy": []})], "resources[0].properties: copy is not supported"),
@@ -526,22 +527,22 @@ def test_resources_within_a_resource() -> None:
         ([net("a", resources=[net("b", type="c", tags="[no()]")])], "resources[0].resources[0].ta"),
     ],
 )
-def test_resources_that_are_refused(resources: object, why: str) -> None:
-    """A refusal says which resource is meant, and what is allowed."""
-    assert why in refused({"resources": resources})
+def test_resources_that_are_refused(resources: object, message: str) -> None:
+    """The error names the resource and what is allowed."""
+    assert message in refused({"resources": resources})
 
 
-def test_a_circle_is_refused_with_its_members() -> None:
-    """Those outside it are not named; of a very large one not all are."""
-    why = refused({"resources": [net("a"), net("b", "d"), net("c", "b"), net("d", "c", "a")]})
-    assert all(f"('{name}')" in why for name in "bcd")
-    assert "('a')" not in why
+def test_circular_dependencies_are_refused() -> None:
+    """The error names only the resources of the cycle, and not all of a large one."""
+    message = refused({"resources": [net("a"), net("b", "d"), net("c", "b"), net("d", "c", "a")]})
+    assert all(f"('{name}')" in message for name in "bcd")
+    assert "('a')" not in message
     ring = [net(f"n{number}", f"n{(number + 1) % 50}") for number in range(50)]
     assert "and 40 more" in refused({"resources": ring})
 
 
 def test_a_template_has_at_most_800_resources() -> None:
-    """One more is refused, also if it stands within another."""
+    """Another resource is refused, even if it is nested."""
     chain = [net(f"n{n}", *([f"n{n + 1}"] if n < RESOURCES - 1 else [])) for n in range(RESOURCES)]
     assert names(*chain)[0] == f"n{RESOURCES - 1}"
     within = net("a", type="subnets")
@@ -549,47 +550,47 @@ def test_a_template_has_at_most_800_resources() -> None:
     assert "may have 800 resources" in refused({"resources": chain})
 
 
-# --- The rest -----------------------------------------------------------------------------------
+# --- Outputs and properties ---------------------------------------------------------------------
 
 
 def test_outputs() -> None:
-    """They have the type that they declare; a secure one does not give its value away."""
+    """Outputs have their declared types; secure outputs have no value."""
     outputs = {
         "text": {"type": "String", "value": "[concat('a', 'b')]", "metadata": {}},
         "secret": {"type": "secureString", "value": "hunter2"},
         "none": {"type": "int", "value": "[int('x')]", "condition": "[equals(1, 2)]"},
     }
-    assert deployed({"outputs": outputs}).outputs({}) == {
+    assert evaluate({"outputs": outputs}).outputs({}) == {
         "text": {"type": "String", "value": "ab"},
         "secret": {"type": "secureString"},
     }
 
 
 @pytest.mark.parametrize(
-    ("it", "why"),
+    ("declared", "message"),
     [
-        ("a", "outputs.it: an output needs a value, and a type of string"),
-        ({"type": "string", "copy": {}}, "outputs.it: an output needs a value"),
-        ({"type": "float", "value": 1}, "outputs.it: an output needs a value"),
-        ({"type": "int", "value": "[no()]"}, "outputs.it.value: the function 'no' is not"),
-        ({"type": "int", "value": "1"}, "outputs.it.value: its type is int, so it must be int"),
+        ("a", "outputs.o: an output needs a value, and one of the types string"),
+        ({"type": "string", "copy": {}}, "outputs.o: an output needs a value"),
+        ({"type": "float", "value": 1}, "outputs.o: an output needs a value"),
+        ({"type": "int", "value": "[no()]"}, "outputs.o.value: the function 'no' is not"),
+        ({"type": "int", "value": "1"}, "outputs.o.value: its type is int, so it must be int"),
         ({"type": "int", "value": 1, "condition": 1}, "condition must be true or false, not int"),
     ],
 )
-def test_outputs_that_are_refused(it: object, why: str) -> None:
-    """A refusal names the output."""
-    assert why in refusal(lambda: deployed({"outputs": {"it": it}}).outputs({}))
+def test_outputs_that_are_refused(declared: object, message: str) -> None:
+    """The error names the output."""
+    assert message in refusal(lambda: evaluate({"outputs": {"o": declared}}).outputs({}))
 
 
 @pytest.mark.parametrize(
-    ("properties", "why"),
+    ("properties", "message"),
     [
         ([], "a deployment needs properties"),
         ({}, "mode must be 'Incremental'"),
         ({"mode": "Complete", "template": {}}, "mode must be 'Incremental'"),
         ({"mode": "Incremental"}, "template must be an object, not null"),
-        ({"mode": "incremental", "templateLink": {"uri": "x"}}, "send the template itself"),
-        ({"mode": "incremental", "parametersLink": {"uri": "x"}}, "send the parameters itself"),
+        ({"mode": "incremental", "templateLink": {"uri": "x"}}, "send template instead"),
+        ({"mode": "incremental", "parametersLink": {"uri": "x"}}, "send parameters instead"),
         ({"mode": "Incremental", "template": {"languageVersion": "2.0"}}, "'languageVersion' is"),
         ({"mode": "Incremental", "template": {"functions": [{}]}}, "user functions are not"),
         ({"mode": "Incremental", "template": {"variables": []}}, "variables must be object"),
@@ -597,30 +598,30 @@ def test_outputs_that_are_refused(it: object, why: str) -> None:
         ({"mode": "Incremental", "template": {}, "parameters": []}, "parameters must be object"),
     ],
 )
-def test_properties_that_are_refused(properties: Value, why: str) -> None:
-    """Whatever could not be done as it was meant is not done at all."""
-    assert why in refusal(lambda: Template(properties, HOME, versions))
+def test_properties_that_are_refused(properties: Value, message: str) -> None:
+    """A deployment with an unsupported or invalid property is refused as a whole."""
+    assert message in refusal(lambda: Template(properties, SCOPE, versions))
 
 
 # --- Hostile templates --------------------------------------------------------------------------
 
 
 def test_variables_that_double_each_other_are_refused() -> None:
-    """Neither texts nor arrays nor objects grow without bound, nor do levels add up."""
-    for grown in (
+    """Strings, arrays, objects and nesting levels do not grow without limit."""
+    for pattern in (
         "[concat(variables('v{0}'), variables('v{0}'))]",
         "[createArray(variables('v{0}'), variables('v{0}'))]",
         {"a": "[variables('v{0}')]", "b": "[variables('v{0}')]"},
         ["[variables('v{0}')]"],
     ):
-        made = [json.loads(json.dumps(grown).replace("{0}", str(n))) for n in range(100)]
-        variables = {"v0": "seed"} | {f"v{n + 1}": one for n, one in enumerate(made)}
-        why = refused({"variables": variables})
-        assert "make more than" in why or "levels deep" in why
+        values = [json.loads(json.dumps(pattern).replace("{0}", str(n))) for n in range(100)]
+        variables = {"v0": "seed"} | {f"v{n + 1}": value for n, value in enumerate(values)}
+        message = refused({"variables": variables})
+        assert "create more than" in message or "levels deep" in message
 
 
-def test_depth_never_ends_the_program() -> None:
-    """Whatever is nested thousands of levels deep is refused."""
+def test_deep_nesting_is_refused() -> None:
+    """Values that are nested thousands of levels deep are refused, without a RecursionError."""
     deep: Any = "x"
     within: Any = []
     for _ in range(20_000):
@@ -645,7 +646,7 @@ def test_depth_never_ends_the_program() -> None:
 
 
 def test_numbers_that_are_too_large_are_refused() -> None:
-    """Also those that Python itself would not write out."""
+    """This includes numbers that Python refuses to format."""
     huge = 10**5000
     for template, values in (
         ({"variables": {"a": huge}}, {}),
@@ -660,15 +661,15 @@ def test_numbers_that_are_too_large_are_refused() -> None:
 
 
 def test_the_deepest_template_that_is_allowed() -> None:
-    """The bound on levels lies well within what Python's own stack holds."""
+    """The limit on levels is well below the limit of Python's stack."""
     calls = DEPTH - 1
     texts = f"[{'createArray(' * calls}1{')' * calls}]"
     lists: Any = 1
     for _ in range(calls):
         lists = [lists]
     outputs = {n: {"type": "array", "value": v} for n, v in (("a", texts), ("b", lists))}
-    given_back = deployed({"outputs": outputs}).outputs({})
-    assert given_back["a"] == given_back["b"]
+    results = evaluate({"outputs": outputs}).outputs({})
+    assert results["a"] == results["b"]
 
 
 _FUNCTIONS = [*FUNCTIONS, "parameters", "variables", "reference", "providers", "resourceId"]
@@ -678,25 +679,25 @@ _ATOMS = st.sampled_from(
 )
 
 
-def _called(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def _call(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     parts = st.sampled_from(["", "", "", ".id", "[0]", "['a']", ".apiVersions[0]", "[", ".", "]"])
     arguments = st.lists(inner, max_size=3).map(",".join)
     return st.builds("{}({}){}".format, st.sampled_from(_FUNCTIONS), arguments, parts)
 
 
-_sound = st.recursive(_ATOMS, _called, max_leaves=6).map("[{}]".format)
+_valid = st.recursive(_ATOMS, _call, max_leaves=6).map("[{}]".format)
 
 
 @st.composite
 def _mangled(draw: st.DrawFn) -> str:
-    """An expression, of which a piece may be lost and another put in."""
-    text = draw(_sound)
+    """An expression with a part replaced by other characters."""
+    text = draw(_valid)
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, min(len(text), start + 3)))
     return text[:start] + draw(st.text("[](),.'\\{} 0a\ud800", max_size=3)) + text[end:]
 
 
-_texts = _sound | _mangled() | st.sampled_from(["net", "string", "array", "A.B/c", "2022-01-01"])
+_texts = _valid | _mangled() | st.sampled_from(["net", "string", "array", "A.B/c", "2022-01-01"])
 _scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400)
 _json = st.recursive(
     _scalars | _texts | st.text(max_size=8),
@@ -712,35 +713,35 @@ _json = st.recursive(
 )
 
 
-def _mostly(right: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def _usually(right: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(right, right, right, _json)
 
 
 _resources = st.fixed_dictionaries(
     {
-        "type": _mostly(st.just("Microsoft.Network/virtualNetworks")),
-        "name": _mostly(st.sampled_from(["net", "[variables('v')]", "other"])),
-        "apiVersion": _mostly(st.just("2022-01-01")),
+        "type": _usually(st.just("Microsoft.Network/virtualNetworks")),
+        "name": _usually(st.sampled_from(["net", "[variables('v')]", "other"])),
+        "apiVersion": _usually(st.just("2022-01-01")),
     },
     optional={
-        "dependsOn": _mostly(st.lists(st.sampled_from(["net", "other"]) | _texts, max_size=2)),
-        "condition": _mostly(st.booleans()),
+        "dependsOn": _usually(st.lists(st.sampled_from(["net", "other"]) | _texts, max_size=2)),
+        "condition": _usually(st.booleans()),
         "properties": _json,
         "tags": _json,
-        "resources": _mostly(st.just([net("s", type="subnets")])),
+        "resources": _usually(st.just([net("s", type="subnets")])),
     },
 )
 _parameters = st.fixed_dictionaries(
-    {"type": _mostly(st.sampled_from(["string", "array", "int", "secureObject"]))},
+    {"type": _usually(st.sampled_from(["string", "array", "int", "secureObject"]))},
     optional={"defaultValue": _json, "allowedValues": _json, "minLength": _json},
 )
 _templates = st.fixed_dictionaries(
     {},
     optional={
-        "parameters": _mostly(st.dictionaries(st.just("p"), _mostly(_parameters))),
-        "variables": _mostly(st.fixed_dictionaries({"v": _json, "w": _json})),
-        "resources": _mostly(st.lists(_mostly(_resources), max_size=3)),
-        "outputs": _mostly(
+        "parameters": _usually(st.dictionaries(st.just("p"), _usually(_parameters))),
+        "variables": _usually(st.fixed_dictionaries({"v": _json, "w": _json})),
+        "resources": _usually(st.lists(_usually(_resources), max_size=3)),
+        "outputs": _usually(
             st.fixed_dictionaries({"it": st.fixed_dictionaries({"type": _texts, "value": _json})})
         ),
         "functions": _json,
@@ -748,46 +749,46 @@ _templates = st.fixed_dictionaries(
     },
 )
 _properties = st.fixed_dictionaries(
-    {"mode": _mostly(st.just("Incremental")), "template": _mostly(_templates)},
-    optional={"parameters": _mostly(st.fixed_dictionaries({"p": _mostly(_json)}))},
+    {"mode": _usually(st.just("Incremental")), "template": _usually(_templates)},
+    optional={"parameters": _usually(st.fixed_dictionaries({"p": _usually(_json)}))},
 )
 
 
-def _tried(work: Callable[[], object]) -> None:
-    """The work is done, or refused, or asks for a resource: nothing else happens."""
+def _attempt(work: Callable[[], object]) -> None:
+    """Run the work; it may succeed, be refused or need a resource, and nothing else."""
     try:
         work()
     except (ReferenceNeeded, Refused) as error:
-        told = error
+        caught = error
     else:
         return
-    if isinstance(told, ReferenceNeeded):
-        assert told.id == told.id.lower()
+    if isinstance(caught, ReferenceNeeded):
+        assert caught.id == caught.id.lower()
     else:
-        assert told.code == "InvalidTemplate"
+        assert caught.code == "InvalidTemplate"
 
 
-def _all_of(properties: Value, found: Json) -> None:
-    template = Template(properties, HOME, versions)
+def _evaluate_all(properties: Value, known: Json) -> None:
+    template = Template(properties, SCOPE, versions)
     for step in template.resources:
-        _tried(lambda step=step: template.resource(step, found))  # type: ignore[misc]
-    _tried(lambda: template.outputs(found))
+        _attempt(lambda step=step: template.resource(step, known))  # type: ignore[misc]
+    _attempt(lambda: template.outputs(known))
 
 
 @given(_properties | _json, _json)
-def test_whatever_is_sent_is_worked_out_or_refused(properties: Value, document: Value) -> None:
-    """No template, however mangled, ends in anything but a result, a refusal or a question."""
-    found = {f"{NETWORK}/virtualNetworks/net".lower(): {"properties": document}}
-    _tried(lambda: _all_of(properties, found))
+def test_any_template_is_evaluated_or_refused(properties: Value, document: Value) -> None:
+    """Any template, however mangled, has a result, is refused or needs a resource."""
+    known = {f"{NETWORK}/virtualNetworks/net".lower(): {"properties": document}}
+    _attempt(lambda: _evaluate_all(properties, known))
 
 
-@given(_sound | _mangled())
-def test_whatever_an_expression_says_it_is_worked_out_or_refused(text: str) -> None:
-    """An expression in an otherwise sound template gives a value or a refusal."""
+@given(_valid | _mangled())
+def test_any_expression_is_evaluated_or_refused(text: str) -> None:
+    """An expression in an otherwise valid template has a value or is refused."""
     template = {
         "parameters": {"p": {"type": "object", "defaultValue": {"a": [1]}}},
         "variables": {"v": ["a", {"id": None}]},
         "resources": [net("net", properties={"it": text})],
         "outputs": {"it": {"type": "string", "value": text}},
     }
-    _tried(lambda: _all_of({"mode": "Incremental", "template": template}, {}))
+    _attempt(lambda: _evaluate_all({"mode": "Incremental", "template": template}, {}))

@@ -218,7 +218,7 @@ class Console:
         self._app = application(
             ConsoleParts(
                 fleet=fleet,
-                figures=fleet.metrics,
+                metrics=fleet.metrics,
                 tokens=tokens,
                 webhooks=_no_webhooks,
                 closing=ShutdownSignal(fleet),

@@ -39,7 +39,7 @@ async def serve(folder: Path, port: int) -> None:
         await local.fleet.poll(SCOPE)
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*up._GARBAGE)
+        gc.set_threshold(*up._GC_THRESHOLDS)
         print("up", flush=True)
         await signalled.wait()
         print(json.dumps(await _change(local)), flush=True)

@@ -30,7 +30,7 @@ def run(context: BenchmarkContext) -> Result:
         }
     )
     resident = {name: median(sizes) for name, sizes in taken.items()}
-    text = len(codec.text(fleets.machine("scope-0000", 0, "127.0.0.1")))
+    text = len(codec.encode(fleets.machine("scope-0000", 0, "127.0.0.1")))
 
     def row(few: float, many: float) -> dict[str, float]:
         each = (many - few) / more

@@ -1,6 +1,6 @@
-"""A small handler that is right in all ways but the one that its argument names.
+"""A small handler that is correct except for the flaw that its argument names.
 
-It is run as a program of its own, by `fairwarning certify`, with nothing but the standard library.
+`fairwarning certify` runs it as a program. It uses only the standard library.
 """
 
 import contextlib
@@ -23,81 +23,81 @@ FLAW = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
 def ask(path: str, body: bytes | None = None) -> bytes:
-    """One request."""
-    headers = {} if FLAW == "forgets the header" else {"Metadata": "true"}
-    timeout = 2.0 if FLAW == "is impatient" else 10.0
+    """Send one request."""
+    headers = {} if FLAW == "omits the header" else {"Metadata": "true"}
+    timeout = 2.0 if FLAW == "has a short timeout" else 10.0
     request = urllib.request.Request(BASE + path, body, headers)
     with urllib.request.urlopen(request, timeout=timeout) as answer:
         return bytes(answer.read())
 
 
-def insist(path: str) -> bytes:
-    """The answer, however often it takes to get one."""
+def ask_until_answered(path: str) -> bytes:
+    """Send a request until it is answered."""
     while True:
         try:
             if answer := ask(path):
                 return answer
         except urllib.error.HTTPError as error:
-            if FLAW == f"dies of {error.code}":
+            if FLAW == f"exits on {error.code}":
                 raise
         except (OSError, http.client.HTTPException):
-            if FLAW == "is impatient":
+            if FLAW == "has a short timeout":
                 raise
-        time.sleep(0.0 if FLAW == "retries at once" else 1.0)
+        time.sleep(0.0 if FLAW == "retries without delay" else 1.0)
 
 
 class Handler:
     def __init__(self) -> None:
-        self.me = insist(NAME).decode()
-        self.ready_at: dict[str, float] = {}  # when what has to be done will have been
+        self.me = ask_until_answered(NAME).decode()
+        self.ready_at: dict[str, float] = {}  # when the preparations for an event end
         self.approved: set[str] = set()
-        self.notes = Path(os.environ["STATE_DIRECTORY"], "notes")
-        self.noted = self.notes.read_text().split() if self.notes.exists() else []
-        self.number = 0
-        self.looked_at = time.monotonic()
+        self.record = Path(os.environ["STATE_DIRECTORY"], "record")
+        self.recorded = self.record.read_text().split() if self.record.exists() else []
+        self.incarnation = 0
+        self.polled_at = time.monotonic()
 
-    def look(self) -> None:
-        document = json.loads(insist(EVENTS))
+    def poll(self) -> None:
+        document = json.loads(ask_until_answered(EVENTS))
         now = time.monotonic()
-        if FLAW == "takes a pause for the end" and now - self.looked_at > 2.5:
+        if FLAW == "takes a pause for a reboot" and now - self.polled_at > 2.5:
             sys.exit("the machine must have been rebooted")
-        self.looked_at = now
-        if FLAW == "expects numbers to grow":
-            if document["DocumentIncarnation"] < self.number:
+        self.polled_at = now
+        if FLAW == "expects incarnation to grow":
+            if document["DocumentIncarnation"] < self.incarnation:
                 return
-            self.number = document["DocumentIncarnation"]
+            self.incarnation = document["DocumentIncarnation"]
         events = document["Events"]
-        for event in events[:1] if FLAW == "reads the first only" else events:
-            self.see_to(event, now)
+        for event in events[:1] if FLAW == "handles only the first event" else events:
+            self.handle(event, now)
 
-    def see_to(self, event: dict[str, Any], now: float) -> None:
-        if FLAW == "always reads NotBefore":
+    def handle(self, event: dict[str, Any], now: float) -> None:
+        if FLAW == "always parses NotBefore":
             datetime.strptime(event["NotBefore"], "%a, %d %b %Y %H:%M:%S %Z")  # noqa: DTZ007
         if event["Resources"] != [self.me] or event["EventStatus"] != "Scheduled":
             return
-        name = event["EventId"]
-        if FLAW == "notes what is not done":
-            if name in self.noted:
+        event_id = event["EventId"]
+        if FLAW == "records before it is done":
+            if event_id in self.recorded:
                 return
-            with self.notes.open("a") as notes:
-                notes.write(f"{name}\n")
-        ready_at = self.ready_at.setdefault(name, now + PREPARE_SECONDS)
+            with self.record.open("a") as record:
+                record.write(f"{event_id}\n")
+        ready_at = self.ready_at.setdefault(event_id, now + PREPARE_SECONDS)
         if now < ready_at or FLAW == "never approves":
             return
-        if name not in self.approved or FLAW == "approves over and over":
-            with contextlib.suppress(OSError):  # else at the next look
-                ask(EVENTS, json.dumps({"StartRequests": [{"EventId": name}]}).encode())
-                self.approved.add(name)
+        if event_id not in self.approved or FLAW == "repeats approvals":
+            with contextlib.suppress(OSError):  # retried after the next poll
+                ask(EVENTS, json.dumps({"StartRequests": [{"EventId": event_id}]}).encode())
+                self.approved.add(event_id)
 
 
 def main() -> None:
-    """Look, every second."""
+    """Poll every second."""
     if FLAW == "does nothing":
         time.sleep(1000)
     handler = Handler()
     while True:
-        handler.look()
-        time.sleep(0.0 if FLAW == "hammers" else 1.0)
+        handler.poll()
+        time.sleep(0.0 if FLAW == "polls without delay" else 1.0)
 
 
 main()

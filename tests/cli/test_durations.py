@@ -1,4 +1,4 @@
-"""Lengths of time, as they are typed and shown."""
+"""Parsing and formatting of durations."""
 
 import click
 import pytest
@@ -8,7 +8,7 @@ from fairwarning.core.times import spoken
 
 
 @pytest.mark.parametrize(
-    ("typed", "seconds"),
+    ("text", "seconds"),
     [
         ("90", 90),
         ("0.5", 0.5),
@@ -22,32 +22,32 @@ from fairwarning.core.times import spoken
         ("P1DT1S", 86401),
     ],
 )
-def test_what_is_typed(typed: str, seconds: float) -> None:
-    """Seconds, units, and ISO 8601 are understood."""
-    assert Duration()(typed) == seconds
+def test_valid_durations(text: str, seconds: float) -> None:
+    """A duration is seconds, amounts with units, or ISO 8601."""
+    assert Duration()(text) == seconds
 
 
-@pytest.mark.parametrize("typed", ["", "m", "15 m", "-5", "15x", "PT", "1e3", "inf", "15m5", "٣"])
-def test_what_is_no_length(typed: str) -> None:
-    """Anything else is refused with what is allowed."""
+@pytest.mark.parametrize("text", ["", "m", "15 m", "-5", "15x", "PT", "1e3", "inf", "15m5", "٣"])
+def test_invalid_durations(text: str) -> None:
+    """The error lists the allowed formats."""
     with pytest.raises(click.BadParameter, match="write 90, 90s, 15m"):
-        Duration()(typed)
+        Duration()(text)
 
 
 def test_whole_seconds_and_notices() -> None:
-    """A fraction is refused where the service counts whole seconds; `none` is no notice."""
+    """A fraction is refused where whole seconds are needed; `none` is no notice."""
     assert WholeSeconds()("1m") == 60
     with pytest.raises(click.BadParameter, match="whole number"):
         WholeSeconds()("0.5")
-    assert [Notice()(typed) for typed in ("5m", "PT5M", "300", "none", "None")] == [
+    assert [Notice()(text) for text in ("5m", "PT5M", "300", "none", "None")] == [
         *("PT5M", "PT5M", "PT5M", "", ""),
     ]
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [(-1, "0 s"), (0.4, "0.4 s"), (3.2, "3.2 s"), (900, "15 min"), (93784, "1 d 2 h")],
 )
-def test_what_is_shown(seconds: float, shown: str) -> None:
-    """At most two units."""
-    assert spoken(seconds) == shown
+def test_formatted_durations(seconds: float, text: str) -> None:
+    """A formatted duration has at most two units."""
+    assert spoken(seconds) == text

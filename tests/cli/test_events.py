@@ -1,4 +1,4 @@
-"""`fairwarning event`, as it is typed."""
+"""The command `fairwarning event`."""
 
 import json
 from pathlib import Path
@@ -10,8 +10,8 @@ from tests.fixtures.service import ServiceProcess
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
-def announced(service: ServiceProcess, *machines: str) -> list[str]:
-    """The ids of the events of restarts, of machines that poll."""
+def schedule_restarts(service: ServiceProcess, *machines: str) -> list[str]:
+    """Poll as machines, restart them, and return the ids of the events."""
     for machine in machines:
         service.poll(machine)
     answers = service.json("machine", "restart", *machines)
@@ -19,13 +19,13 @@ def announced(service: ServiceProcess, *machines: str) -> list[str]:
 
 
 def test_events_are_listed_and_shown(tmp_path: Path) -> None:
-    """All, of a machine, of a scope; the ids stand there in full, within 80 columns."""
+    """The list can be filtered by machine or scope; it shows full ids within 80 columns."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        assert service.run("event", "list").stdout == "No events.\n"
-        web, db = announced(service, "web_0", "db_0")
-        assert {one["id"] for one in service.json("event", "list")} == {web, db}
-        assert [one["id"] for one in service.json("event", "list", "--machine", "db_0")] == [db]
-        assert [one["id"] for one in service.json("event", "list", "--scope", "web/0")] == [web]
+        assert service.run("event", "list").stdout == "No events found.\n"
+        web, db = schedule_restarts(service, "web_0", "db_0")
+        assert {event["id"] for event in service.json("event", "list")} == {web, db}
+        assert [e["id"] for e in service.json("event", "list", "--machine", "db_0")] == [db]
+        assert [e["id"] for e in service.json("event", "list", "--scope", "web/0")] == [web]
         table = service.run("event", "list").stdout
         assert web in table
         assert db in table
@@ -35,9 +35,9 @@ def test_events_are_listed_and_shown(tmp_path: Path) -> None:
 
 
 def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
-    """By the beginning of an id; an approved event starts, a cancelled one is gone."""
+    """Ids can be abbreviated; an approved event starts, a cancelled event is over."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        web, db = announced(service, "web_0", "db_0")
+        web, db = schedule_restarts(service, "web_0", "db_0")
         done = service.run("event", "approve", web[:8])
         assert done.stdout == "Reboot of web_0: approved\n"
         assert service.poll("web_0")["Events"][0]["EventStatus"] == "Started"
@@ -47,66 +47,66 @@ def test_an_operator_approves_and_cancels(tmp_path: Path) -> None:
         assert service.json("event", "show", db)["status"] == "Over"
         again = service.run("event", "cancel", web)
         assert again.returncode == 4
-        both = service.run("event", "approve", web, "FFFFFFFF")  # all are known, or nothing is done
+        both = service.run("event", "approve", web, "FFFFFFFF")  # ids are checked first
         assert both.returncode == 3
         assert both.stdout == ""
 
 
 @pytest.mark.spec("O7")
 def test_an_event_is_explained(tmp_path: Path) -> None:
-    """Who was told and when, who approved, what is awaited, and how long each step took."""
+    """The explanation has deliveries, approvals, what it waits for, and step durations."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        (db,) = announced(service, "db_0")
+        (db,) = schedule_restarts(service, "db_0")
         service.poll("db_0")
         waiting = service.json("event", "explain", db)
         assert waiting["awaits"]
-        assert "Awaited: " in service.run("event", "explain", db[:8]).stdout
+        assert "Waiting for: " in service.run("event", "explain", db[:8]).stdout
         service.run("clock", "advance", "90")
         service.run("event", "approve", db)
         service.run("clock", "advance", "5m")
-        story = service.json("event", "explain", db)
-        assert [one["by"] for one in story["approved"]] == ["operator"]
-        assert story["notice_seconds"] == 900
-        assert not story["awaits"]
-        did = [step["type"] for step in story["steps"]]
+        history = service.json("event", "explain", db)
+        assert [approval["by"] for approval in history["approved"]] == ["operator"]
+        assert history["notice_seconds"] == 900
+        assert not history["awaits"]
+        did = [step["type"] for step in history["steps"]]
         assert did.index("Scheduled") < did.index("Approved") < did.index("Ended")
-        told = service.run("event", "explain", db).stdout
-        assert "1 min 30 s" in told
-        assert "what happened" in told
-        assert max(map(len, told.splitlines())) <= 80
+        printed = service.run("event", "explain", db).stdout
+        assert "1 min 30 s" in printed
+        assert "duration" in printed
+        assert max(map(len, printed.splitlines())) <= 80
 
 
-def test_what_happens_is_followed(tmp_path: Path) -> None:
-    """A line for each thing; of one machine; of some events until they are over."""
+def test_watch(tmp_path: Path) -> None:
+    """It prints a line per change: of all, of one machine, or of events until they are over."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        (db,) = announced(service, "db_0")
+        (db,) = schedule_restarts(service, "db_0")
         with (
             service.start_command("event", "watch") as everything,
-            service.start_command("event", "watch", "--machine", "web_0", "--json") as one,
+            service.start_command("event", "watch", "--machine", "web_0", "--json") as web_only,
             service.start_command("event", "watch", db[:8]) as until_over,
         ):
-            for watching in (everything, one, until_over):
+            for watching in (everything, web_only, until_over):
                 watching.wait_until_following()
-            announced(service, "web_0")
+            schedule_restarts(service, "web_0")
             service.run("event", "cancel", db)
-            code, said, _ = until_over.wait()
+            code, output, _ = until_over.wait()
             assert code == 0
-            assert "Cancelled db_0 by operator" in said
-            assert "web_0" not in said
+            assert "Cancelled db_0 by operator" in output
+            assert "web_0" not in output
             lines = everything.read_until("Cancelled")
             assert any(" Scheduled web_0 " in line and "; event " in line for line in lines)
-            line = json.loads(one.read_until("Scheduled")[-1])
+            line = json.loads(web_only.read_until("Scheduled")[-1])
             assert (line["machines"], line["type"]) == (["web_0"], "Scheduled")
             service.run("clock", "advance", "1m")
             everything.read_until("ClockMoved")
-            assert "clock" in json.loads(one.read_until("clock")[-1])
+            assert "clock" in json.loads(web_only.read_until("clock")[-1])
             assert everything.interrupt()[0] == 0
-            assert one.interrupt()[0] == 0
+            assert web_only.interrupt()[0] == 0
 
 
 WRONG = [
-    (("event", "show", "AB"), 2, "give 4 characters of an id"),
-    (("event", "show", "ABCD"), 3, "`fairwarning event list` shows them"),
+    (("event", "show", "AB"), 2, "give at least 4 characters"),
+    (("event", "show", "ABCD"), 3, "run `fairwarning event list`"),
     (("event", "show", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
     (("event", "approve"), 2, "Missing argument"),
     (("event", "explain", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
@@ -115,8 +115,8 @@ WRONG = [
 ]
 
 
-def test_wrong_words(tmp_path: Path) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        for words, code, says in WRONG:
-            service.assert_refused(words, code, says)
+        for words, code, message in WRONG:
+            service.assert_refused(words, code, message)

@@ -1,4 +1,4 @@
-"""The whole way: a handler under `exec` is told by `up`, approves, and is rebooted for real."""
+"""End to end: a handler under `exec` reads its event, approves it, and is rebooted."""
 
 import os
 import subprocess
@@ -14,11 +14,11 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 ENDPOINT = "http://169.254.169.254/metadata/scheduledevents?api-version=2019-01-01"
 
-# Approves whatever it is told, as a first handler would; and shows that it was told to end.
+# Approves every event, like a first handler, and prints when it gets SIGTERM.
 HANDLER = """
 import json, os, signal, sys, time, urllib.request
 def ended(*_):
-    print("told to end", flush=True)
+    print("got SIGTERM", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGTERM, ended)
 print("started", flush=True)
@@ -46,8 +46,8 @@ pytestmark = needs_namespaces
 
 
 @pytest.mark.spec("O3")
-def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
-    """The address is Azure's, the caller is the machine, and no root is needed for it."""
+def test_the_documented_request_works_inside(tmp_path: Path) -> None:
+    """It uses Azure's address, is identified as the machine, and needs no root."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         proxy = os.environ | {"http_proxy": "http://127.0.0.1:1"}
         done = run_program(
@@ -60,7 +60,7 @@ def test_the_documentations_own_request_works_inside(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O4")
 def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
-    """It reads the event, approves, is told to end and started again; then the event is gone."""
+    """It reads and approves the event, gets SIGTERM and is restarted; then the event is over."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         service.poll("db_1")
         python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
@@ -74,11 +74,11 @@ def test_a_handler_approves_its_own_reboot(tmp_path: Path) -> None:
                 assert program.stdout is not None
                 assert program.stdout.readline() == "started\n"
                 assert service.run("machine", "restart", "db_0").returncode == 0
-                said = [program.stdout.readline() for _ in range(3)]
-                assert said == ["approves Reboot\n", "told to end\n", "started\n"]
+                output = [program.stdout.readline() for _ in range(3)]
+                assert output == ["approves Reboot\n", "got SIGTERM\n", "started\n"]
                 wait_until(lambda: not service.poll("db_1")["Events"], "the end of the event")
                 assert service.run("machine", "delete", "db_0").returncode == 0
-                assert program.stdout.readline() == "told to end\n"
+                assert program.stdout.readline() == "got SIGTERM\n"
                 assert program.wait(LIMIT_SECONDS) == 0
             finally:
                 program.kill()

@@ -1,4 +1,4 @@
-"""`fairwarning machine` and `fairwarning operation`, as they are typed."""
+"""The commands `fairwarning machine` and `fairwarning operation`."""
 
 import json
 from pathlib import Path
@@ -9,20 +9,20 @@ from tests.fixtures.waiting import wait_until
 VIRTUAL = ("--memory", "--clock", "virtual")
 
 
-def test_machines_are_made_shown_and_listed(tmp_path: Path) -> None:
-    """By name, by number, with everything that was said of them; the list can be narrowed."""
+def test_machines_are_created_shown_and_listed(tmp_path: Path) -> None:
+    """Machines have the given settings; the list can be filtered."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        made = service.json(
+        created = service.json(
             *("machine", "create", "gpu", "--count", "2", "--priority", "spot"),
             *("--eviction", "delete", "--size", "Standard_B2s", "--zone", "1"),
             *("--tag", "team=ml", "--tag", "note=a=b", "--host", "rack1"),
         )
-        assert [one["name"] for one in made] == ["gpu_0", "gpu_1"]
-        one = service.json("machine", "show", "gpu_1")
-        assert (one["priority"], one["eviction"], one["zone"]) == ("Spot", "Delete", "1")
-        assert (one["tags"], one["host"]) == ({"team": "ml", "note": "a=b"}, "rack1")
+        assert [machine["name"] for machine in created] == ["gpu_0", "gpu_1"]
+        gpu = service.json("machine", "show", "gpu_1")
+        assert (gpu["priority"], gpu["eviction"], gpu["zone"]) == ("Spot", "Delete", "1")
+        assert (gpu["tags"], gpu["host"]) == ({"team": "ml", "note": "a=b"}, "rack1")
         assert service.run("machine", "create", "solo").stdout == "solo: created\n"
-        names = [one["name"] for one in service.json("machine", "list")]
+        names = [machine["name"] for machine in service.json("machine", "list")]
         assert {"gpu_0", "gpu_1", "solo", "web_0", "db_1"} <= set(names)
         assert [m["name"] for m in service.json("machine", "list", "--set", "web")] == [
             *("web_0", "web_1", "web_2"),
@@ -32,7 +32,7 @@ def test_machines_are_made_shown_and_listed(tmp_path: Path) -> None:
             "db_1",
         ]
         shown = service.run("machine", "show", "gpu_1").stdout
-        assert "no, so there is no notice" in shown
+        assert "no (events give no notice)" in shown
         assert "note=a=b" in shown
 
 
@@ -52,8 +52,8 @@ ACTIONS: dict[str, tuple[str | None, tuple[str, ...]]] = {
 }
 
 
-def test_each_action_is_announced_as_it_says(tmp_path: Path) -> None:
-    """With its event while the machine polls, and an operation in any case."""
+def test_each_action_has_its_event(tmp_path: Path) -> None:
+    """Each action starts an operation and schedules its event, if the machine polls."""
     fleet = "".join(
         f'[[machine]]\nname = "{action}"\npriority = "Spot"\n' for action in (*ACTIONS, "delete")
     )
@@ -62,8 +62,8 @@ def test_each_action_is_announced_as_it_says(tmp_path: Path) -> None:
             service.poll(action)
             (answer,) = service.json("machine", action, action, *options)
             assert answer["polled"] is True
-            announced = [one["type"] for one in answer["events"] if one["status"] == "Scheduled"]
-            assert announced == ([event] if event else []), action
+            scheduled = [e["type"] for e in answer["events"] if e["status"] == "Scheduled"]
+            assert scheduled == ([event] if event else []), action
             if action == "freeze":
                 assert answer["events"][0]["duration_seconds"] == 9
         operation = service.json("operation", "show", answer["operation"]["id"])
@@ -73,19 +73,19 @@ def test_each_action_is_announced_as_it_says(tmp_path: Path) -> None:
         )  # T4: it gives no notice
 
 
-def test_waiting_ends_with_the_operation(tmp_path: Path) -> None:
-    """A bar meanwhile, what is awaited beside it; 0 when it is done, 1 when it was called off."""
+def test_wait_ends_with_the_operation(tmp_path: Path) -> None:
+    """It shows progress and pending events; it exits with 0 on success, 1 on cancellation."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("machine", "restart", "db_0", "db_1", "--wait") as waiting:
-            said = waiting.read_until("Time stands still")
-            assert said[0].startswith("db_0: accepted, operation ")
-            assert any("0 of 2 done" in line for line in said)
-            assert any("db_0: Reboot not before" in line for line in said)
+            lines = waiting.read_until("The clock is stopped")
+            assert lines[0].startswith("db_0: accepted, operation ")
+            assert any("0 of 2 done" in line for line in lines)
+            assert any("db_0: Reboot not before" in line for line in lines)
             service.run("clock", "advance", "15m")
             service.run("clock", "advance", "5m")
-            code, rest, told = waiting.wait()
-            assert (code, told) == (0, "")
+            code, rest, errors = waiting.wait()
+            assert (code, errors) == (0, "")
             assert "2 of 2 done" in rest
         with service.start_command("machine", "restart", "db_0", "--wait", "--json") as waiting:
             event = wait_for_event(service, "db_0")
@@ -96,73 +96,73 @@ def test_waiting_ends_with_the_operation(tmp_path: Path) -> None:
 
 
 def wait_for_event(service: ServiceProcess, machine: str) -> str:
-    """The id of the event that another command is about to make."""
+    """Wait for the event that another command schedules; return its id."""
     events = wait_until(lambda: service.json("event", "list", "--machine", machine), "an event")
     return str(events[0]["id"])
 
 
-def test_who_stops_waiting_is_told_how_to_go_on(tmp_path: Path) -> None:
-    """Ctrl-C leaves the operation running; its story and its end can be had later."""
+def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
+    """The operation continues; the output says how to wait for it again."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("machine", "restart", "db_0", "--wait") as waiting:
             operation = waiting.read_until("accepted")[0].split()[-1]
             waiting.read_until("0 of 1 done")
-            code, _, told = waiting.interrupt()
+            code, _, errors = waiting.interrupt()
         assert code == 1
-        assert f"fairwarning operation show {operation} --wait" in told
+        assert f"fairwarning operation show {operation} --wait" in errors
         assert service.json("operation", "show", operation)["status"] == "InProgress"
         with service.start_command("operation", "show", operation, "--wait") as waiting:
             waiting.read_until("0 of 1 done")
             service.run("clock", "advance", "20m")
             code, rest, _ = waiting.wait()
             assert (code, "Succeeded" in rest) == (0, True)
-        story = service.json("operation", "explain", operation)
-        assert (story["kind"], story["id"]) == ("operation", operation)
-        assert story["steps"]
-        assert story["title"] in service.run("operation", "explain", operation).stdout
+        history = service.json("operation", "explain", operation)
+        assert (history["kind"], history["id"]) == ("operation", operation)
+        assert history["steps"]
+        assert history["title"] in service.run("operation", "explain", operation).stdout
         assert "db_0" in service.run("machine", "explain", "db_0").stdout
 
 
-def test_the_second_of_two_is_refused(tmp_path: Path) -> None:
-    """What was accepted before is still told, and the exit code is that of the refusal."""
+def test_the_second_of_two_machines_is_refused(tmp_path: Path) -> None:
+    """The output has the operation accepted before; the exit code is that of the refusal."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         done = service.run("machine", "restart", "db_0", "nobody", "db_1", "--json")
         assert done.returncode == 3
         assert len(json.loads(done.stdout)) == 1
-        assert [one["resources"] for one in service.json("event", "list")] == [["db_0"]]
+        assert [event["resources"] for event in service.json("event", "list")] == [["db_0"]]
 
 
-def test_a_list_that_is_watched(tmp_path: Path) -> None:
-    """A JSON line at first and at each change, a new table where nobody wants JSON."""
+def test_watching_a_list(tmp_path: Path) -> None:
+    """It prints the list at first and at each change, as JSON lines or as tables."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         with (
             service.start_command(
                 "machine", "list", "--scope", "db", "--watch", "--json"
-            ) as scripts,
-            service.start_command("machine", "list", "--watch") as people,
+            ) as json_output,
+            service.start_command("machine", "list", "--watch") as text_output,
         ):
-            (first,) = scripts.read_until("db_0")
-            assert [one["events"] for one in json.loads(first)] == [[], []]
-            people.read_until("FrontEnd")
+            (first,) = json_output.read_until("db_0")
+            assert [machine["events"] for machine in json.loads(first)] == [[], []]
+            text_output.read_until("FrontEnd")
             service.run("machine", "restart", "db_0")
-            (second,) = scripts.read_until("db_0")
+            (second,) = json_output.read_until("db_0")
             assert json.loads(second)[0]["events"][0]["type"] == "Reboot"
-            people.read_until("Reboot not before")
-            for one in (scripts, people):
-                assert one.interrupt()[0] == 0
+            text_output.read_until("Reboot not before")
+            for watching in (json_output, text_output):
+                assert watching.interrupt()[0] == 0
 
 
-def test_a_big_list_says_that_there_is_more(tmp_path: Path) -> None:
-    """A table stops at 200 rows with a hint; JSON has all, over several pages."""
+def test_a_long_list_is_cut(tmp_path: Path) -> None:
+    """A table stops at 200 rows with a hint; JSON has all rows."""
     fleet = '[[machine]]\nname = "a"\ncount = 1000\n[[machine]]\nname = "b"\ncount = 201\n'
     with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=fleet) as service:
         lines = service.run("machine", "list").stdout.splitlines()
         assert len(lines) == 202
-        assert lines[-1] == "The first 200 machines; --json gives all."
-        assert len({one["name"] for one in service.json("machine", "list")}) == 1201
+        assert lines[-1] == "Showing the first 200 machines; use --json to list all."
+        assert len({machine["name"] for machine in service.json("machine", "list")}) == 1201
 
 
 WRONG = [
@@ -178,33 +178,33 @@ WRONG = [
 ]
 
 
-def test_wrong_words(tmp_path: Path) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        for words, code, says in WRONG:
-            service.assert_refused(words, code, says)
+        for words, code, message in WRONG:
+            service.assert_refused(words, code, message)
 
 
 def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
-    """What happened meanwhile is shown once the service is back; nothing is shown twice."""
+    """It shows the changes after the restart, and no line twice."""
     data = tmp_path / "data"
     with ServiceProcess(data, "--demo", "--clock", "virtual") as service:
         service.poll("db_0")
         with service.start_command("event", "watch", "--json") as watching:
             watching.wait_until_following()
             service.run("machine", "restart", "db_0")
-            seen = [json.loads(line)["number"] for line in watching.read_until('"Scheduled"')]
+            before = [json.loads(line)["number"] for line in watching.read_until('"Scheduled"')]
             service.kill()
             with ServiceProcess(data, "--clock", "virtual") as again:
                 again.run("machine", "freeze", "db_1")
                 lines = watching.read_until('"machine": "db_1"')
-                numbers = seen + [json.loads(line)["number"] for line in lines]
+                numbers = before + [json.loads(line)["number"] for line in lines]
                 assert numbers == sorted(set(numbers))
                 assert watching.interrupt()[0] == 0
 
 
-def test_an_unknown_noun() -> None:
-    """Wrong usage, with the way to help."""
+def test_an_unknown_command() -> None:
+    """It is wrong usage."""
     done = run_command("machines", "list")
     assert done.returncode == 2
     assert "No such command 'machines'" in done.stderr

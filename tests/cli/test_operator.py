@@ -1,4 +1,4 @@
-"""An operator's first handle on a fleet: machines, time and faults, as they are typed."""
+"""The commands of an operator: machines, clock and faults."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,14 @@ from tests.fixtures.http import fetch
 from tests.fixtures.service import ServiceProcess, run_command
 
 
-def listed(service: ServiceProcess) -> dict[str, list[str]]:
-    """The machines, each with the types of what is announced for it."""
+def event_types(service: ServiceProcess) -> dict[str, list[str]]:
+    """Return the types of the events of each machine."""
     machines = json.loads(service.run("machine", "list", "--json").stdout)
-    return {one["name"]: [event["type"] for event in one["events"]] for one in machines}
+    return {machine["name"]: [event["type"] for event in machine["events"]] for machine in machines}
 
 
-def test_what_an_operator_does_is_announced_to_who_polls(tmp_path: Path) -> None:
-    """Each action gives its event, at once visible to the machine and in the list."""
+def test_actions_schedule_events_for_machines_that_poll(tmp_path: Path) -> None:
+    """The event of each action is immediately in the document and in the list."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         for machine in ("web_0", "db_0", "batch_0"):
             service.poll(machine)
@@ -26,26 +26,27 @@ def test_what_an_operator_does_is_announced_to_who_polls(tmp_path: Path) -> None
         assert service.run("machine", "freeze", "web_1", "--seconds", "7").returncode == 0
         assert service.run("machine", "evict", "batch_0").returncode == 0
         assert service.run("machine", "delete", "web_2").returncode == 0
-        found = listed(service)
-        assert found["web_0"] == ["Reboot"]
-        assert found["web_1"] == ["Freeze"]
-        assert found["web_2"] == ["Terminate"]
-        assert found["batch_0"] == ["Preempt"]
-        seen = {event["EventType"]: event for event in service.poll("web_0")["Events"]}
-        assert seen["Freeze"]["DurationInSeconds"] == 7
+        events = event_types(service)
+        assert events["web_0"] == ["Reboot"]
+        assert events["web_1"] == ["Freeze"]
+        assert events["web_2"] == ["Terminate"]
+        assert events["batch_0"] == ["Preempt"]
+        by_type = {event["EventType"]: event for event in service.poll("web_0")["Events"]}
+        assert by_type["Freeze"]["DurationInSeconds"] == 7
         table = service.run("machine", "list").stdout
         assert "Reboot not before " in table
 
 
-def test_nobody_polls(tmp_path: Path) -> None:
-    """Then there is no notice, and the operator is told so (M15)."""
+def test_a_scope_without_polls(tmp_path: Path) -> None:
+    """It gets no notice, and the output says so (M15)."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        assert "nobody polls there" in service.run("machine", "restart", "db_0").stdout
-        assert listed(service)["db_0"] == []
+        output = service.run("machine", "restart", "db_0").stdout
+        assert "no notice, because no machine of the scope polls" in output
+        assert event_types(service)["db_0"] == []
 
 
-def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
-    """Show, advance, run and freeze; an event starts when its time has come."""
+def test_a_virtual_clock(tmp_path: Path) -> None:
+    """It can be shown, advanced, run and stopped; an event starts at its time."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         service.run("machine", "restart", "db_0")
@@ -53,12 +54,12 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
         assert (before["virtual"], before["rate"]) == (True, 0.0)
         assert service.run("clock", "advance", "14m59s").returncode == 0
         assert service.poll("db_0")["Events"][0]["EventStatus"] == "Scheduled"
-        assert "standing still" in service.run("clock", "advance", "1").stdout
+        assert "stopped" in service.run("clock", "advance", "1").stdout
         assert service.poll("db_0")["Events"][0]["EventStatus"] == "Started"
         service.run("clock", "advance", "60")
         assert service.poll("db_0")["Events"] == []
         assert "60 times real time" in service.run("clock", "run", "60").stdout
-        assert "standing still" in service.run("clock", "freeze").stdout
+        assert "stopped" in service.run("clock", "freeze").stdout
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         for wrong in (b'{"advance": true}', b'{"advance": 1e400}', b'{"rate": %d}' % 10**400):
             assert service.api("POST", "/api/clock", wrong).status == 400
@@ -68,8 +69,8 @@ def test_virtual_time_is_moved_by_hand(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("M21")
-def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
-    """For one machine and a count, for all until cleared."""
+def test_faults_are_set_and_cleared(tmp_path: Path) -> None:
+    """A fault affects a machine, a scope or all, for a count or until it is cleared."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
 
         def statuses(count: int) -> list[int]:
@@ -82,16 +83,16 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
         assert service.run("fault", "set", "404", "--scope", "db", "--count", "1").returncode == 0
         assert statuses(2) == [404, 200]
         service.run("fault", "set", "500")
-        assert [one["kind"] for one in service.json("fault", "list")] == ["500"]
+        assert [fault["kind"] for fault in service.json("fault", "list")] == ["500"]
         assert "until cleared" in service.run("fault", "list").stdout
         assert statuses(2) == [500, 500]
         service.run("fault", "clear")
-        assert service.run("fault", "list").stdout == "No faults.\n"
+        assert service.run("fault", "list").stdout == "No faults found.\n"
         assert statuses(1) == [200]
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "message"),
     [
         (("machine", "restart", "nobody"), 3, "there is no machine 'nobody'"),
         (("machine", "restart"), 2, "Missing argument"),
@@ -104,32 +105,32 @@ def test_faults_are_asked_for_and_cleared(tmp_path: Path) -> None:
         (("clock", "advance", "soon"), 2, "write 90, 90s, 15m"),
     ],
 )
-def test_wrong_words(tmp_path: Path, words: tuple[str, ...], code: int, says: str) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path, words: tuple[str, ...], code: int, message: str) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        noun, verb, *rest = words
-        answer = run_command(noun, verb, "--data", str(service.data), *rest)
-    assert answer.returncode == code
-    assert says in answer.stderr
-    assert "Traceback" not in answer.stderr
+        group, verb, *rest = words
+        done = run_command(group, verb, "--data", str(service.data), *rest)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_the_api_demands_its_token(tmp_path: Path) -> None:
-    """Without it, or with another, nothing is told and nothing happens; health needs none."""
+def test_the_api_requires_its_token(tmp_path: Path) -> None:
+    """A request with a missing or wrong token gets 401 and has no effect."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         for path in ("/api/machines", "/api/clock"):
             response = fetch(f"{service.ready['console']}{path}")
             assert response.status == 401
             assert b"web_0" not in response.body
-        right = service.ready["token"]
-        for token, expected in ((right, 202), ("wrong", 401), ("", 401), (right[:-1], 401)):
+        valid = service.ready["token"]
+        for token, expected in ((valid, 202), ("wrong", 401), ("", 401), (valid[:-1], 401)):
             response = service.api("POST", "/api/machines/db_0/restart", token=token)
             assert response.status == expected
-        assert len(right) >= 32
+        assert len(valid) >= 32
 
 
-def test_a_repeated_request_has_the_effect_of_one(tmp_path: Path) -> None:
-    """The same Idempotency-Key is the same operation (IC2)."""
+def test_a_repeated_request_has_no_further_effect(tmp_path: Path) -> None:
+    """Requests with the same Idempotency-Key are the same operation (IC2)."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         service.poll("db_0")
         headers = {"Idempotency-Key": "one"}
@@ -137,18 +138,18 @@ def test_a_repeated_request_has_the_effect_of_one(tmp_path: Path) -> None:
             service.api("POST", "/api/machines/db_0/restart", headers=headers) for _ in range(2)
         )
         assert (first.status, first.body) == (again.status, again.body)
-        assert listed(service)["db_0"] == ["Reboot"]
+        assert event_types(service)["db_0"] == ["Reboot"]
 
 
 @pytest.mark.parametrize(
     "body", [b"[]", b"{", b'{"seconds": 5}', b'{"duration_seconds": "x"}', b"\xff", b"[" * 10_000]
 )
 def test_a_wrong_body_is_refused(tmp_path: Path, body: bytes) -> None:
-    """400 and what is allowed; nothing happens."""
+    """It gets 400 and has no effect."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         service.poll("db_0")
         for action in ("freeze", "fail", "restart"):
             wrong = body if action == "freeze" else b'{"duration_seconds": 5}'
             response = service.api("POST", f"/api/machines/db_0/{action}", wrong)
             assert response.status == 400, response.body
-        assert listed(service)["db_0"] == []
+        assert event_types(service)["db_0"] == []

@@ -1,4 +1,4 @@
-"""`fairwarning rollout`, as it is typed."""
+"""The command `fairwarning rollout`."""
 
 import json
 from pathlib import Path
@@ -18,34 +18,34 @@ host = "rack2"
 """
 
 
-def let_it_happen(service: ServiceProcess) -> None:
-    """The notice passes, and what was announced takes its time."""
+def pass_notice(service: ServiceProcess) -> None:
+    """Advance the clock past the notice and the impact."""
     service.run("clock", "advance", "20m")
 
 
 @pytest.mark.spec("E7")
-def test_a_rollout_is_waited_for(tmp_path: Path) -> None:
-    """A domain after another, with a bar and what is pending; 0 at its end."""
+def test_waiting_for_a_rollout(tmp_path: Path) -> None:
+    """It shows progress and pending events, domain by domain, and exits with 0."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command(
             "rollout", "start", "db", "--kind", "reboot", "--wait"
         ) as waiting:
-            said = waiting.read_until("Time stands still")
-            assert "started, reboot of 2 machines" in said[0]
-            assert any("Running: 0 of 2 done" in line for line in said)
-            assert any("db_0: Reboot not before" in line for line in said)
-            let_it_happen(service)
-            said = waiting.read_until("1 of 2 done")
-            let_it_happen(service)
-            code, rest, told = waiting.wait()
-            assert (code, told) == (0, "")
+            lines = waiting.read_until("The clock is stopped")
+            assert "started, reboot of 2 machines" in lines[0]
+            assert any("Running: 0 of 2 done" in line for line in lines)
+            assert any("db_0: Reboot not before" in line for line in lines)
+            pass_notice(service)
+            waiting.read_until("1 of 2 done")
+            pass_notice(service)
+            code, rest, errors = waiting.wait()
+            assert (code, errors) == (0, "")
             assert "Done: 2 of 2 done" in rest
 
 
 @pytest.mark.spec("E7")
 def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
-    """Each says how far it is; an aborted one makes who waits fail."""
+    """Each command prints the progress; a watch ends when the rollout is aborted."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         started = service.json("rollout", "start", "db", "--id", "autumn", "--halt-percent", "0")
@@ -53,49 +53,51 @@ def test_a_rollout_is_paused_resumed_and_aborted(tmp_path: Path) -> None:
         assert service.run("rollout", "pause", "autumn").stdout == "autumn: paused, 0 of 2 done\n"
         assert service.json("rollout", "resume", "autumn")["status"] == "Running"
         with (
-            service.start_command("rollout", "status", "autumn", "--watch") as people,
-            service.start_command("rollout", "status", "autumn", "--watch", "--json") as scripts,
+            service.start_command("rollout", "status", "autumn", "--watch") as text_output,
+            service.start_command("rollout", "status", "autumn", "--watch", "--json") as lines,
         ):
-            people.read_until("Running: 0 of 2 done")
-            scripts.read_until("Running")
+            text_output.read_until("Running: 0 of 2 done")
+            lines.read_until("Running")
             assert service.json("rollout", "abort", "autumn")["status"] == "Aborted"
-            code, said, _ = people.wait()
-            assert (code, "Aborted" in said) == (0, True)
-            last = json.loads(scripts.read_until("Aborted")[-1])
+            code, output, _ = text_output.wait()
+            assert (code, "Aborted" in output) == (0, True)
+            last = json.loads(lines.read_until("Aborted")[-1])
             assert last["id"] == "autumn"
         assert service.json("event", "list") == []
-        assert [one["status"] for one in service.json("rollout", "status")] == ["Aborted"]
+        assert [r["status"] for r in service.json("rollout", "status")] == ["Aborted"]
         assert "Aborted" in service.run("rollout", "status").stdout
         shown = service.run("rollout", "status", "autumn").stdout
-        assert "when more than 0% have failed" in shown
+        assert "when more than 0% of machines have failed" in shown
 
 
-def test_who_stops_waiting_leaves_it_running(tmp_path: Path) -> None:
-    """Ctrl-C says so; waiting for one that is aborted meanwhile fails."""
+def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
+    """The rollout continues, and the output says so; waiting for an aborted rollout fails."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("db_0")
         with service.start_command("rollout", "start", "db", "--id", "r", "--wait") as waiting:
             waiting.read_until("0 of 2 done")
-            code, _, told = waiting.interrupt()
-        assert (code, told) == (
-            1, "It goes on without you: `fairwarning rollout status r --watch`\n",
-        )  # fmt: skip
+            code, _, errors = waiting.interrupt()
+        assert code == 1
+        assert errors == (
+            "Stopped waiting; the rollout continues. To watch it again, run:\n"
+            "  fairwarning rollout status r --watch\n"
+        )
         assert service.json("rollout", "status", "r")["status"] == "Running"
         service.poll("web_0")
         with service.start_command("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:
             waiting.read_until("of 3 done")
             service.run("rollout", "abort", "q")
-            code, _, told = waiting.wait()
-            assert (code, told) == (1, "Error: it was aborted\n")
+            code, _, errors = waiting.wait()
+            assert (code, errors) == (1, "Error: rollout q was aborted\n")
 
 
-def test_what_a_rollout_is_over(tmp_path: Path) -> None:
-    """Everything, a set, some hosts; a host at a time."""
+def test_the_targets_of_a_rollout(tmp_path: Path) -> None:
+    """A rollout covers everything, a set, or the machines of some hosts."""
     with ServiceProcess(tmp_path / "data", *VIRTUAL, fleet=HOSTS) as service:
         service.json("set", "create", "api", "--capacity", "2")
         assert service.json("rollout", "start", "--set", "api", "--id", "a")["machines"] == 2
-        one = service.json("rollout", "start", "left", "right", "--by-host", "--host", "rack2")
-        assert one["machines"] == 1
+        by_host = service.json("rollout", "start", "left", "right", "--by-host", "--host", "rack2")
+        assert by_host["machines"] == 1
         every = service.json("rollout", "start", "--batch", "1", "--seconds", "30s", "--id", "all")
         assert (every["machines"], every["batch"]) == (4, 1)
 
@@ -112,8 +114,8 @@ WRONG = [
 ]
 
 
-def test_wrong_words(tmp_path: Path) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        for words, code, says in WRONG:
-            service.assert_refused(words, code, says)
+        for words, code, message in WRONG:
+            service.assert_refused(words, code, message)

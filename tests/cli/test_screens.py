@@ -1,4 +1,4 @@
-"""What people see on a real terminal of 80 columns: tmux types, and reads its screen."""
+"""The output on a real terminal of 80 columns, run and read with tmux."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ class Terminal:
     """A terminal in which one command runs."""
 
     def __init__(self, *words: str, before: str = "") -> None:
-        self._folder = TemporaryDirectory(prefix="fw")  # a socket's path has to be short
+        self._folder = TemporaryDirectory(prefix="fw")  # short, because socket paths are limited
         self._tmux = ["tmux", "-S", f"{self._folder.name}/tmux", "-f", os.devnull]
         command = " ".join(f"'{word}'" for word in (*PROGRAM, *words))
         size = ["-x", str(COLUMNS), "-y", str(LINES)]
@@ -27,8 +27,8 @@ class Terminal:
         self._run("new-session", "-d", *size, ended)
 
     def _run(self, *words: str) -> str:
-        asked = {key: value for key, value in os.environ.items() if key not in {"TMUX", "NO_COLOR"}}
-        return run_program(*self._tmux, *words, env=asked, check=True).stdout
+        env = {key: value for key, value in os.environ.items() if key not in {"TMUX", "NO_COLOR"}}
+        return run_program(*self._tmux, *words, env=env, check=True).stdout
 
     def __enter__(self) -> Self:
         return self
@@ -38,11 +38,11 @@ class Terminal:
         self._folder.cleanup()
 
     def press(self, key: str) -> None:
-        """A key."""
+        """Press a key."""
         self._run("send-keys", key)
 
     def wait_for(self, *words: str) -> str:
-        """The screen once it has all these words."""
+        """Wait until the screen has all these words; return its text."""
 
         def complete() -> str:
             screen = self._run("capture-pane", "-p")
@@ -51,19 +51,19 @@ class Terminal:
         return wait_until(complete, lambda: self._run("capture-pane", "-p"))
 
     def colours(self) -> str:
-        """The same with its escapes."""
+        """Return the screen with its escape sequences."""
         return self._run("capture-pane", "-p", "-e")
 
 
 def lines_of(screen: str) -> list[str]:
-    """What stands there; a line that was too long for the terminal would have become two."""
+    """Return the lines that are not empty; no line may be wider than the terminal."""
     lines = [line.rstrip() for line in screen.splitlines()]
     assert max(map(len, lines)) <= COLUMNS
     return [line for line in lines if line]
 
 
-def test_up_is_read_at_a_glance(tmp_path: Path) -> None:
-    """Every machine, what to try, and how to stop it."""
+def test_the_output_of_up(tmp_path: Path) -> None:
+    """It has every machine, commands to try, and how to stop."""
     words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
     words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
     with Terminal(*words) as terminal:
@@ -74,12 +74,12 @@ def test_up_is_read_at_a_glance(tmp_path: Path) -> None:
         terminal.wait_for("Stopped.", "code 0")
 
 
-def test_what_happens_is_followed_in_colour(tmp_path: Path) -> None:
-    """A line each, ids whole, what does not fit below in its column."""
+def test_watch_in_colour(tmp_path: Path) -> None:
+    """Each change is a line with full ids; long text is folded within its column."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         service.poll("web_0")
         with Terminal("event", "watch", "--data", str(service.data)) as terminal:
-            terminal.wait_for("Following what happens")
+            terminal.wait_for("Watching for changes")
             event = service.json("machine", "restart", "web_0")[0]["events"][0]["id"]
             lines = lines_of(terminal.wait_for("Scheduled", event))
             assert any(line.endswith(event) for line in lines)
@@ -88,8 +88,8 @@ def test_what_happens_is_followed_in_colour(tmp_path: Path) -> None:
             terminal.wait_for("code 0")
 
 
-def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
-    """One bar from beginning to end, with what is pending while it is."""
+def test_the_progress_bar_of_a_rollout(tmp_path: Path) -> None:
+    """There is one bar from start to end, with the pending events below it."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         words = [
@@ -103,7 +103,7 @@ def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
             str(service.data),
         ]
         with Terminal(*words) as terminal:
-            lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "Time stands still"))
+            lines = lines_of(terminal.wait_for("0 of 2 done", "not before", "clock is stopped"))
             assert sum("━" in line for line in lines) == 1
             service.run("clock", "advance", "20m")
             terminal.wait_for("1 of 2 done")
@@ -113,8 +113,8 @@ def test_a_rollout_moves_its_bar_in_place(tmp_path: Path) -> None:
             assert "not before" not in "\n".join(lines)
 
 
-def test_a_wait_is_shown_with_the_time_that_is_left(tmp_path: Path) -> None:
-    """The screen counts down by itself while the service's time runs."""
+def test_the_remaining_time_counts_down(tmp_path: Path) -> None:
+    """The display refreshes while the service's clock runs."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         words = ["machine", "restart", "db_0", "--wait", "--data", str(service.data)]
@@ -125,8 +125,8 @@ def test_a_wait_is_shown_with_the_time_that_is_left(tmp_path: Path) -> None:
             terminal.wait_for("1 of 1 done", "code 0")
 
 
-def test_no_colour_for_who_wants_none(tmp_path: Path) -> None:
-    """NO_COLOR is heeded on a terminal too; without it there is colour."""
+def test_no_color(tmp_path: Path) -> None:
+    """NO_COLOR disables colour on a terminal."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
         service.poll("db_0")
         service.run("machine", "restart", "db_0")

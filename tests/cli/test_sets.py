@@ -1,4 +1,4 @@
-"""`fairwarning set`, as it is typed."""
+"""The command `fairwarning set`."""
 
 from pathlib import Path
 
@@ -10,55 +10,54 @@ VIRTUAL = ("--memory", "--clock", "virtual")
 
 
 def names(service: ServiceProcess, name: str) -> list[str]:
-    """The instances of a set."""
-    return [one["name"] for one in service.json("machine", "list", "--set", name)]
+    """Return the names of the instances of a set."""
+    return [machine["name"] for machine in service.json("machine", "list", "--set", name)]
 
 
 @pytest.mark.spec("T1")
-def test_a_set_is_made_as_it_was_asked_for(tmp_path: Path) -> None:
-    """Notice, upgrade, scale-in, priority, size, zone and tags; what is wrong names what is not."""
+def test_a_set_has_the_given_settings(tmp_path: Path) -> None:
+    """The options of `set create` are those of the set; a notice out of range is refused."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        made = service.json(
+        created = service.json(
             *("set", "create", "api", "--capacity", "3", "--terminate-notice", "7m"),
             *("--upgrade", "automatic", "--scale-in", "oldestvm", "--tag", "env=prod"),
             *("--size", "Standard_B2s"),
         )
-        assert (made["capacity"], made["terminate_notice"]) == (3, "PT7M")
-        assert (made["upgrade"], made["scale_in"]) == ("Automatic", "OldestVM")
-        assert (made["size"], made["tags"]) == ("Standard_B2s", {"env": "prod"})
+        assert (created["capacity"], created["terminate_notice"]) == (3, "PT7M")
+        assert (created["upgrade"], created["scale_in"]) == ("Automatic", "OldestVM")
+        assert (created["size"], created["tags"]) == ("Standard_B2s", {"env": "prod"})
         assert names(service, "api") == ["api_0", "api_1", "api_2"]
-        assert {one["name"] for one in service.json("set", "list")} == {"api", "web"}
-        assert service.json("set", "show", "api") == made
+        assert {scale_set["name"] for scale_set in service.json("set", "list")} == {"api", "web"}
+        assert service.json("set", "show", "api") == created
         assert "PT7M" in service.run("set", "show", "api").stdout
         table = service.run("set", "list").stdout.splitlines()
         assert table[0].split() == ["set", "capacity", "notice", "upgrade", "model", "outdated"]
-        quiet = service.json(
+        without = service.json(
             "set", "create", "quiet", "--capacity", "0", "--terminate-notice", "none"
         )
-        assert quiet["terminate_notice"] is None
+        assert without["terminate_notice"] is None
         short = service.run("set", "create", "short", "--capacity", "1", "--terminate-notice", "4m")
         assert short.returncode == 4
         assert "PT5M" in short.stderr
 
 
-def test_what_leaves_is_told_first(tmp_path: Path) -> None:
-    """Scale-in, chosen instances, then the whole set; --wait ends when they are gone."""
+def test_deleted_instances_get_notice(tmp_path: Path) -> None:
+    """Scale-in, deleting instances and deleting the set; --wait ends when they are deleted."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         service.poll("web_0")
         with service.start_command("set", "scale", "web", "2", "--wait") as waiting:
-            said = waiting.read_until("0 of 1 done")
-            assert said[0].startswith("accepted, operation ")
-            assert any("Terminate" in line for line in said)
+            lines = waiting.read_until("0 of 1 done")
+            assert lines[0].startswith("accepted, operation ")
+            assert any("Terminate" in line for line in lines)
             service.run("clock", "advance", "6m")
             assert waiting.wait()[0] == 0
         left = names(service, "web")
         assert len(left) == 2
         answer = service.json("set", "delete-instances", "web", left[0], left[1].rpartition("_")[2])
-        gone = [name for event in answer["events"] for name in event["resources"]]
-        assert sorted(gone) == left
-        assert [one["type"] for one in service.json("event", "list")] == ["Terminate"] * len(
-            answer["events"]
-        )
+        deleted = [name for event in answer["events"] for name in event["resources"]]
+        assert sorted(deleted) == left
+        types = [event["type"] for event in service.json("event", "list")]
+        assert types == ["Terminate"] * len(answer["events"])
         service.run("clock", "advance", "6m")
         assert names(service, "web") == []
         assert (
@@ -73,14 +72,14 @@ def test_what_leaves_is_told_first(tmp_path: Path) -> None:
 
 @pytest.mark.spec("T3")
 def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
-    """Until then they are outdated, and the operator is told what to type."""
+    """Until then they are outdated, and the output names the command to run."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
-        told = service.run("set", "update", "web", "--terminate-notice", "10m").stdout
-        assert "3 instances are not on it; `fairwarning set upgrade web`" in told
+        output = service.run("set", "update", "web", "--terminate-notice", "10m").stdout
+        assert "3 instances are outdated; run `fairwarning set upgrade web`" in output
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT5M"
         assert service.json("set", "upgrade", "web", "web_0", "1")["outdated"] == ["web_2"]
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT10M"
-        assert "every instance is on it" in service.run("set", "upgrade", "web").stdout
+        assert "all instances are up to date" in service.run("set", "upgrade", "web").stdout
         none = service.json("set", "update", "web", "--terminate-notice", "none")
         assert none["terminate_notice"] is None
 
@@ -92,7 +91,7 @@ WRONG = [
     (("set", "create", "x", "--capacity", "-1"), 2, "-1"),
     (("set", "scale", "web", "many"), 2, "many"),
     (("set", "scale", "nothing", "2"), 3, "nothing"),
-    (("set", "update", "web"), 2, "say what to change"),
+    (("set", "update", "web"), 2, "nothing to change"),
     (("set", "update", "web", "--terminate-notice", "16m"), 4, "PT15M"),
     (("set", "delete-instances", "web", "db_0"), 2, "write a number such as 3, or web_3"),
     (("set", "delete-instances", "web"), 2, "Missing argument"),
@@ -101,8 +100,8 @@ WRONG = [
 ]
 
 
-def test_wrong_words(tmp_path: Path) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        for words, code, says in WRONG:
-            service.assert_refused(words, code, says)
+        for words, code, message in WRONG:
+            service.assert_refused(words, code, message)

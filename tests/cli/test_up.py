@@ -1,4 +1,4 @@
-"""`fairwarning up`, as it is typed."""
+"""The command `fairwarning up`."""
 
 import json
 import os
@@ -16,8 +16,8 @@ ONE = '[[machine]]\nname = "vm"\n'
 
 
 @pytest.mark.spec("O2")
-def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> None:
-    """`--json` prints one line when ready; each machine has an address of its own."""
+def test_the_json_line_has_the_address_of_every_machine(tmp_path: Path) -> None:
+    """`--json` prints one line when ready; each machine has its own address."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         machines = service.ready["machines"]
         assert list(machines) == [
@@ -38,7 +38,7 @@ def test_one_line_tells_everything_and_every_machine_answers(tmp_path: Path) -> 
 
 @pytest.mark.spec("O2")
 def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
-    """Ctrl-C ends it with 0 and no complaint; `--memory` keeps nothing."""
+    """Ctrl-C stops it with exit code 0 and no output; with `--memory` its folder is removed."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         service.poll("db_0")
         fetch(f"{service.ready['console']}/healthz")
@@ -46,8 +46,8 @@ def test_it_stops_cleanly_and_memory_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
-    """In a folder that was there before, and beside files that came meanwhile, only ours go."""
+def test_memory_removes_only_its_own_files(tmp_path: Path) -> None:
+    """It keeps a folder that existed before, and files that were added meanwhile."""
     (tmp_path / "home" / "machines").mkdir(parents=True)
     (tmp_path / "home" / "machines" / "mine").write_text("precious")
     with ServiceProcess(tmp_path / "home", "--demo", "--memory") as service:
@@ -60,26 +60,26 @@ def test_memory_takes_nothing_of_others_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O2")
-def test_what_was_there_is_there_again(tmp_path: Path) -> None:
-    """The embedded store keeps the fleet, its addresses and its documents; the file adds to it."""
+def test_a_restart_keeps_the_fleet(tmp_path: Path) -> None:
+    """The store keeps machines, addresses and documents; the fleet file adds to them."""
     data = tmp_path / "data"
     with ServiceProcess(data, fleet=ONE) as service:
-        before = urlless(service.ready["machines"]["vm"])
+        before = address(service.ready["machines"]["vm"])
         service.poll("vm")
         assert service.stop()[0] == 0
     with ServiceProcess(data, fleet='[[machine]]\nname = "more"\n' + ONE) as service:
         assert list(service.ready["machines"]) == ["vm", "more"]
-        assert urlless(service.ready["machines"]["vm"]) == before
+        assert address(service.ready["machines"]["vm"]) == before
         assert service.poll("vm") == {"DocumentIncarnation": 1, "Events": []}
 
 
-def urlless(url: str) -> str:
-    """The address in it; ports differ from run to run."""
+def address(url: str) -> str:
+    """Return the address in a URL; ports differ from run to run."""
     return url.removeprefix("http://").partition(":")[0]
 
 
-def test_killed_it_starts_again(tmp_path: Path) -> None:
-    """What a kill -9 leaves (sockets, notes, locks) does not stand in the way."""
+def test_it_starts_after_a_kill(tmp_path: Path) -> None:
+    """The files that a kill -9 leaves do not prevent a start."""
     data = tmp_path / "data"
     with ServiceProcess(data, fleet=ONE) as service:
         service.kill()
@@ -90,7 +90,7 @@ def test_killed_it_starts_again(tmp_path: Path) -> None:
 
 @pytest.mark.spec("E9")
 def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
-    """200 means durable: killed right after it, the service comes back with the event started."""
+    """200 means durable: after a kill and a restart, the event has started."""
     data = tmp_path / "data"
     with ServiceProcess(data, fleet=ONE) as service:
         service.poll("vm")
@@ -104,8 +104,8 @@ def test_an_answered_approval_survives_a_kill(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("M17", "M22")
-def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> None:
-    """On an address that is not loopback: by the fleet file's addresses, and with a rate limit."""
+def test_machines_are_identified_by_source_address(tmp_path: Path) -> None:
+    """Without loopback, the fleet file gives the addresses, and there is a rate limit."""
     guest = '[[machine]]\nname = "guest"\naddress = "127.0.0.1"\n'
     with ServiceProcess(
         tmp_path / "data", "--memory", fleet=guest, metadata="0.0.0.0:0"
@@ -117,65 +117,66 @@ def test_a_host_run_tells_guests_apart_by_their_addresses(tmp_path: Path) -> Non
         assert fetch(url, headers={"Metadata": "true"}, source="127.0.0.9").status == 404
 
 
-def test_its_folder_is_its_owners_alone(tmp_path: Path) -> None:
-    """Nobody else can read the data, nor reach the control socket (IS3)."""
+def test_only_the_owner_can_access_the_folder(tmp_path: Path) -> None:
+    """Other users can neither read the data nor use the control socket (IS3)."""
     with ServiceProcess(tmp_path / "data", fleet=ONE):
         data = tmp_path / "data"
-        for path in {data, *data.iterdir()} - {data / "ca.pem"}:  # which clients are given
+        for path in {data, *data.iterdir()} - {data / "ca.pem"}:  # which clients may read
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
-def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    """It says what to do, and the first goes on."""
+def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """The error says what to do, and the first service keeps running."""
     with ServiceProcess(tmp_path / "data", "--memory", fleet=ONE) as service:
         for more in ((), ("--memory",)):
             other = run_command("up", "--data", str(tmp_path / "data"), *more)
             assert other.returncode == 1
-            assert "already; stop it, or name another folder with --data" in other.stderr
+            assert "is already running in" in other.stderr
+            assert "stop it, or use another --data folder" in other.stderr
         assert service.poll("vm")
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_in_use(tmp_path: Path) -> None:
     """The error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        answer = run_command(
+        done = run_command(
             "up", "--memory", "--data", str(tmp_path / "d"), "--console", f"127.0.0.1:{port}"
         )
-    assert answer.returncode == 1
-    assert f"Error: cannot listen on 127.0.0.1:{port}: Address already in use" in answer.stderr
+    assert done.returncode == 1
+    assert f"Error: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
     assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "says"),
+    ("words", "code", "message"),
     [
         (["nowhere.toml"], 1, "cannot read nowhere.toml"),
         (["bad.toml"], 1, "bad.toml: there is no key 'machines'; did you mean machine?"),
-        (["--demo", "bad.toml"], 2, "not both"),
+        (["--demo", "bad.toml"], 2, "a fleet file cannot be used with --demo"),
         (["--metadata", "8169"], 2, "'8169' is not HOST:PORT, such as 127.0.0.1:8169"),
         (["--metadata", "127.0.0.1:99999"], 2, "is not HOST:PORT"),
         (["--clock", "fast"], 2, "'real', 'virtual'"),
         (["--nonsense"], 2, "No such option"),
-        (["--workers", "2"], 2, "--workers needs a database they share: --data postgresql://..."),
+        (["--workers", "2"], 2, "--workers needs a shared database: --data postgresql://..."),
         (["--workers", "0"], 2, "range 1<=x<=256"),
-        (["--data", "postgresql://x", "--memory"], 2, "leave --memory or --data out"),
-        (["--data", "postgresql://x", "--clock", "virtual"], 2, "virtual time is for one process"),
+        (["--data", "postgresql://x", "--memory"], 2, "omit --memory or --data"),
+        (["--data", "postgresql://x", "--clock", "virtual"], 2, "use a data folder or --memory"),
         (["--data", "postgresql://%zz"], 1, "this is not a postgresql:// URL"),
     ],
 )
-def test_wrong_words(tmp_path: Path, words: list[str], code: int, says: str) -> None:
-    """A sentence that says what is allowed, an exit code, and no traceback."""
+def test_wrong_usage(tmp_path: Path, words: list[str], code: int, message: str) -> None:
+    """The error says what is allowed, without a traceback."""
     (tmp_path / "bad.toml").write_text("[machines]\n")
-    answer = run_command("up", *words, cwd=tmp_path)
-    assert answer.returncode == code
-    assert says in answer.stderr
-    assert "Traceback" not in answer.stderr
+    done = run_command("up", *words, cwd=tmp_path)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / ".fairwarning").exists()
 
 
 def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
-    """With `--sockets`, each machine has one, named after it, and it is gone afterwards (M22)."""
+    """With `--sockets`, each machine has a socket with its name, removed at the end (M22)."""
     sockets = tmp_path / "s"
     with ServiceProcess(
         tmp_path / "data", "--demo", "--memory", "--sockets", str(sockets)
@@ -194,7 +195,7 @@ def test_a_unix_socket_for_each_machine(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O10")
 def test_health_readiness_and_metrics(tmp_path: Path) -> None:
-    """The console answers them without a token; `healthcheck` asks for you."""
+    """The console answers them without a token; `healthcheck` checks readiness."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
         console = service.ready["console"]
         service.poll("db_0")
@@ -211,34 +212,34 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         assert (healthy.returncode, healthy.stderr) == (0, "")
     killed = run_command("healthcheck", "--data", str(tmp_path / "data"))
     never = run_command("healthcheck", "--data", str(tmp_path / "never"))
-    for answer in (killed, never):
-        assert answer.returncode == 1
-        assert "start one with `fairwarning up`" in answer.stderr
+    for done in (killed, never):
+        assert done.returncode == 1
+        assert "start one with `fairwarning up`" in done.stderr
 
 
 @pytest.mark.spec("O10")
-def test_logs_are_json_when_asked_for(tmp_path: Path) -> None:
-    """Every line on stderr is an object with time, level and message."""
-    long = tmp_path / ("deep" * 30)  # too long for a socket's name, so there is something to log
+def test_json_logs(tmp_path: Path) -> None:
+    """With `--json`, every line on stderr is an object with time, level and message."""
+    long = tmp_path / ("deep" * 30)  # too long for a socket path, which logs a warning
     with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--sockets", str(long)) as service:
-        code, said = service.stop()
+        code, log = service.stop()
     assert code == 0
-    lines = [json.loads(line) for line in said.splitlines()]
+    lines = [json.loads(line) for line in log.splitlines()]
     assert lines
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
 
 
 @pytest.mark.spec("O1")
-def test_people_are_told_what_to_try(tmp_path: Path) -> None:
-    """Without `--json`: the machines, and lines to copy that work."""
+def test_the_text_output(tmp_path: Path) -> None:
+    """Without `--json`, it prints the machines and commands to try."""
     words = ["up", "--demo", "--memory", "--data", str(tmp_path / "d")]
     words += ["--metadata", FREE, "--console", FREE, "--arm", FREE]
     with BackgroundCommand(*words) as command:
         lines = command.read_until("Ctrl-C")
         code, rest, _ = command.interrupt()
     assert code == 0
-    assert lines[0] == "Fairwarning is up: 4 groups of machines created, 0 kept."
+    assert lines[0] == "Fairwarning is up. Created 7 machines in 4 scopes."
     assert any(line.startswith("  web_0          http://127.1.0.1:") for line in lines)
     assert any(line.startswith("  curl -H Metadata:true ") for line in lines)
     assert max(map(len, lines)) <= 100
-    assert rest == "Stopped. Nothing is kept.\n"
+    assert rest == "Stopped. No data was kept.\n"

@@ -1,4 +1,4 @@
-"""`fairwarning webhook`, as it is typed, with a receiver that is really there."""
+"""The command `fairwarning webhook`, with a real receiver."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from tests.fixtures.service import ServiceProcess
 FLEET = '[console]\nwebhook_hosts = ["127.0.0.1"]\n[[machine]]\nname = "vm"\n'
 
 
-def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
-    """Made, listed, tried, and removed; a secret is told once, or is the caller's own."""
+def test_a_webhook_is_created_listed_tested_and_removed(tmp_path: Path) -> None:
+    """A generated secret is shown once; the caller can provide one."""
     secret = tmp_path / "secret"
     secret.write_text("correct horse battery staple correct horse\n")
     with (
@@ -17,19 +17,19 @@ def test_a_webhook_from_its_making_to_its_end(tmp_path: Path) -> None:
         ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service,
     ):
         url = receiver.url
-        made = service.run("webhook", "create", "pager", url)
-        assert made.returncode == 0, made.stderr
-        assert "Secret, shown this once: " in made.stdout
+        created = service.run("webhook", "create", "pager", url)
+        assert created.returncode == 0, created.stderr
+        assert "Secret (shown only once): " in created.stdout
         own = service.json("webhook", "create", "own", url, "--secret-file", str(secret))
         assert own["name"] == "own"
-        assert {one["name"] for one in service.json("webhook", "list")} == {"pager", "own"}
+        assert {hook["name"] for hook in service.json("webhook", "list")} == {"pager", "own"}
         assert url in service.run("webhook", "list").stdout
         assert service.json("webhook", "test", "pager") == {"status": 200}
         receiver.answer = lambda _: ReceiverResponse(500)
         failed = service.run("webhook", "test", "pager")
-        assert (failed.returncode, failed.stdout) == (1, "pager: answered 500\n")
+        assert (failed.returncode, failed.stdout) == (1, "pager: target answered 500\n")
         assert service.run("webhook", "remove", "pager").stdout == "pager: removed\n"
-        assert [one["name"] for one in service.json("webhook", "list")] == ["own"]
+        assert [hook["name"] for hook in service.json("webhook", "list")] == ["own"]
         assert receiver.posts
 
 
@@ -42,8 +42,8 @@ WRONG = [
 ]
 
 
-def test_wrong_words(tmp_path: Path) -> None:
-    """A sentence that says what is allowed, and an exit code for scripts."""
+def test_wrong_usage(tmp_path: Path) -> None:
+    """The error says what is allowed; the exit code gives the kind of error."""
     with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
-        for words, code, says in WRONG:
-            service.assert_refused(words, code, says)
+        for words, code, message in WRONG:
+            service.assert_refused(words, code, message)

@@ -27,13 +27,13 @@ RESTART = "/api/machines/web_0/restart"
 
 
 def workers(parent: int) -> list[int]:
-    """The processes that a service has started."""
-    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(one) for one in found]
+    """Return the child processes of a service."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(child) for child in children]
 
 
-def is_there(process: int) -> bool:
-    """Whether it has not ended."""
+def is_running(process: int) -> bool:
+    """Return whether a process is running."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -41,15 +41,15 @@ def is_there(process: int) -> bool:
     return state != "Z"
 
 
-def seen(service: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
-    """What a machine reads, each time over a new connection: of whichever process is asked."""
+def poll(service: ServiceProcess, machine: str = "web_0") -> Any:  # noqa: ANN401  (a document)
+    """Poll over a new connection, which any of the processes may accept."""
     response = service.get(machine)
     return response.json if response.status == 200 else response.status
 
 
 @pytest.mark.spec("X1")
 def test_equal_processes_on_one_database(tmp_path: Path) -> None:
-    """A command to one is seen through the other; a token of one is good for the other."""
+    """Both processes see a command to either; a token of one is valid for the other."""
     url = database_or_skip()
     with (
         ServiceProcess(tmp_path / "one", fleet=FLEET, database=url) as one,
@@ -63,7 +63,8 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
         assert two.poll("web_2") == one.poll("web_2")
         assert (tmp_path / "one/ca.pem").read_bytes() == (tmp_path / "two/ca.pem").read_bytes()
         listed = [
-            [one["name"] for one in service.json("machine", "list")] for service in (one, two)
+            [machine["name"] for machine in service.json("machine", "list")]
+            for service in (one, two)
         ]
         assert listed == [["web_0", "web_1", "web_2"]] * 2
         wait_until(lambda: one.poll("web_0")["Events"] == [], "the end of it")
@@ -72,44 +73,44 @@ def test_equal_processes_on_one_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("X1")
-def test_workers_share_ports_and_one_that_dies_is_started_again(tmp_path: Path) -> None:
-    """Whoever asks meanwhile is answered by the others, or asks again."""
+def test_workers_share_ports_and_are_restarted(tmp_path: Path) -> None:
+    """While a killed worker restarts, the others answer."""
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as service:
         before = workers(service.process.pid)
         assert len(before) == 2
-        assert seen(service) == {"DocumentIncarnation": 1, "Events": []}
+        assert poll(service) == {"DocumentIncarnation": 1, "Events": []}
         assert service.run("machine", "restart", "web_0").returncode == 0
         os.kill(before[0], signal.SIGKILL)
         wait_until(
             lambda: len(set(workers(service.process.pid)) - set(before)) == 1, "another worker"
         )
         wait_until(
-            lambda: seen(service) == {"DocumentIncarnation": 4, "Events": []},
+            lambda: poll(service) == {"DocumentIncarnation": 4, "Events": []},
             "the end of the event",
         )
-        code, said = service.stop()
-        assert code == 0, said
-        assert "worker 0 ended with -9; it is started again" in said
-        assert not any(map(is_there, before))
+        code, log = service.stop()
+        assert code == 0, log
+        assert "worker 0 exited with code -9; restarting it" in log
+        assert not any(map(is_running, before))
 
 
 @pytest.mark.spec("X1")
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_whoever_started_them(tmp_path: Path, how: signal.Signals) -> None:
-    """However that is; the folder is free again, and the same words start it again."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent(tmp_path: Path, number: signal.Signals) -> None:
+    """After any signal, the folder is unlocked and the service can start again."""
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", "--workers", "3", fleet=FLEET, database=url) as service:
         started = workers(service.process.pid)
-        service.process.send_signal(how)
+        service.process.send_signal(number)
         service.process.wait(LIMIT_SECONDS)
-        wait_until(lambda: not any(map(is_there, started)), "the end of all workers")
+        wait_until(lambda: not any(map(is_running, started)), "the end of all workers")
     with ServiceProcess(tmp_path / "run", "--workers", "2", fleet=FLEET, database=url) as service:
-        assert seen(service)["Events"] == []
+        assert poll(service)["Events"] == []
 
 
 def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
-    """With the reason, and without a traceback."""
+    """The error has the reason and no traceback."""
     done = run_command(
         "up", "--data", "postgresql://x@127.0.0.1:1/x", "--run", str(tmp_path), "--workers", "2"
     )
@@ -118,8 +119,8 @@ def test_a_worker_that_cannot_start_ends_all(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
-    """Where no list of processes shows it."""
+def test_the_url_can_come_from_the_environment(tmp_path: Path) -> None:
+    """So a password is in no command line; it is not in the error either."""
     environment = os.environ | {"FAIRWARNING_DATA": "postgresql://x:secret@127.0.0.1:1/x"}
     done = run_command("up", "--run", str(tmp_path), env=environment)
     assert done.returncode == 1
@@ -127,9 +128,11 @@ def test_the_url_may_come_from_the_environment(tmp_path: Path) -> None:
     assert "secret" not in done.stderr
 
 
-def test_programs_are_for_a_service_of_one_process(tmp_path: Path) -> None:
-    """And so are faults: whoever tries is told, and what to do instead."""
+def test_exec_and_faults_need_a_data_folder(tmp_path: Path) -> None:
+    """With a database both are refused, with what to do instead."""
     url = database_or_skip()
     with ServiceProcess(tmp_path / "run", fleet=FLEET, database=url) as service:
-        service.assert_refused(("exec", "web_0", "--", "true"), 1, "one on a database is none")
+        service.assert_refused(
+            ("exec", "web_0", "--", "true"), 1, "one that uses PostgreSQL does not count"
+        )
         service.assert_refused(("fault", "set", "500"), 4, "faults work with a single process only")

@@ -1,1 +1,1 @@
-"""Several real processes on one PostgreSQL, under fire."""
+"""Several real processes on one PostgreSQL, with injected faults."""

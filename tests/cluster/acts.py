@@ -1,6 +1,6 @@
-"""What was really done to machines: a file that all drivers write, and that outlives them.
+"""A log of all actions on machines, written by all drivers, that outlives them.
 
-Nothing is done twice: a driver looks there first, and holds the impact while it looks and acts.
+A driver executes no impact twice: it locks the impact and reads the log first.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from zlib import crc32
 from fairwarning.core.model import Impact
 from fairwarning.machines.driver import Report
 
-LOOK_AGAIN_SECONDS = 0.01
+POLL_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """A line of the file."""
+class Action:
+    """A line of the log."""
 
     impact: str
     word: str  # begun, done, failed
@@ -28,17 +28,16 @@ class Act:
     process: str
 
 
-def acts(path: Path) -> list[Act]:
-    """All that was begun and done so far, in order."""
+def read_actions(path: Path) -> list[Action]:
+    """Return all actions so far, in order."""
     lines = (line.split() for line in path.read_text().splitlines()) if path.exists() else ()
-    return [Act(impact, word, float(at), process) for impact, word, at, process in lines]
+    return [Action(impact, word, float(at), process) for impact, word, at, process in lines]
 
 
 class FileDriver:
-    """Begins an impact, takes a moment, is done; one in twenty fails.
+    """Begins an impact, waits a moment, and finishes it; one in twenty fails.
 
-    How long it takes and whether it works depends on the impact's id alone, so whoever repeats it
-    does the same.
+    Duration and outcome depend on the impact's id alone, so a repetition has the same result.
     """
 
     def __init__(self, path: Path, process: str) -> None:
@@ -46,32 +45,32 @@ class FileDriver:
         self._process = process
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Act, unless the file says that it was done."""
-        luck = crc32(impact.id.encode())
+        """Execute the impact, unless the log contains its outcome."""
+        digest = crc32(impact.id.encode())
         try:
-            # A lock that the kernel lets go of when its holder dies; a paused one keeps it.
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, luck)
+            # The kernel releases the lock when its holder dies; a paused holder keeps it.
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, digest)
         except OSError:
-            self._later(LOOK_AGAIN_SECONDS, lambda: self.carry_out(impact, report))
+            self._later(POLL_SECONDS, lambda: self.carry_out(impact, report))
             return
         outcome = self._outcome(impact.id)
         if outcome is None:
             self._write(impact, "begun")
-            self._later((luck >> 8) % 60 / 200, lambda: self._act(impact, luck, report))
+            self._later((digest >> 8) % 60 / 200, lambda: self._execute(impact, digest, report))
         else:
-            self._end(luck, lambda: report(impact, outcome))
+            self._finish(digest, lambda: report(impact, outcome))
 
-    def _act(self, impact: Impact, luck: int, report: Report) -> None:
-        error = "" if luck % 20 else "it would not boot"
+    def _execute(self, impact: Impact, digest: int, report: Report) -> None:
+        error = "" if digest % 20 else "it would not boot"
         self._write(impact, "failed" if error else "done")
-        self._end(luck, lambda: report(impact, error))
+        self._finish(digest, lambda: report(impact, error))
 
-    def _end(self, luck: int, tell: Callable[[], None]) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, luck)
-        self._later(0, tell)
+    def _finish(self, digest: int, report: Callable[[], None]) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, digest)
+        self._later(0, report)
 
     def _outcome(self, impact: str) -> str | None:
-        """What was reported of it, or was going to be; None if it has not been done."""
+        """Return the logged outcome of an impact; None if there is none."""
         text = os.pread(self._file, os.fstat(self._file).st_size, 0).decode()
         if f"{impact} failed " in text:
             return "it would not boot"

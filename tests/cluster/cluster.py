@@ -1,4 +1,4 @@
-"""Several worker processes that can be killed, paused and started again, and lines to them."""
+"""Several worker processes that can be killed, paused and started again."""
 
 import asyncio
 import base64
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Self
 
 from fairwarning.core.commands import Command
-from tests.cluster.worker import LINE_BYTES, Setting
+from tests.cluster.worker import LINE_BYTES, WorkerSettings
 from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until_async
 
-SOON_SECONDS = 0.5
+FAILPOINT_SECONDS = 0.5
 
 
-class Lost(Exception):
-    """No answer came: what was asked may have been done, or not."""
+class NoAnswer(Exception):
+    """No answer came: the request may have taken effect or not."""
 
 
-class Nursery:
-    """Where processes come from, and without which they end."""
+class ForkServer:
+    """Forks worker processes, which end with it."""
 
     def __init__(self, *bugs: str) -> None:
         self.bugs = bugs
@@ -44,22 +44,22 @@ class Nursery:
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=LIMIT_SECONDS)
 
-    def fork(self, setting: Setting) -> int:
-        """A new process; its number."""
+    def fork(self, settings: WorkerSettings) -> int:
+        """Fork a process and return its pid."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps(asdict(setting)) + "\n")
+        self._process.stdin.write(json.dumps(asdict(settings)) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
 
-class Life:
-    """One life of a process, and a line to it."""
+class WorkerProcess:
+    """A worker process and a connection to it."""
 
-    def __init__(self, setting: Setting, number: int) -> None:
-        self.setting = setting
-        self._number = number
-        self._handle = os.pidfd_open(number)  # whoever gets its number next is safe from us
+    def __init__(self, settings: WorkerSettings, pid: int) -> None:
+        self.settings = settings
+        self._pid = pid
+        self._handle = os.pidfd_open(pid)  # so that no signal reaches a later process of this pid
         self.killed = False
         self._count = 0
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -69,21 +69,21 @@ class Life:
 
     @property
     def name(self) -> str:
-        """Which life of which process."""
-        return self.setting.name
+        """The name of the process; a restarted one gets a new name."""
+        return self.settings.name
 
     @property
     def up(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process answers."""
         return self._reading is not None and not self._reading.done()
 
     async def connect(self) -> None:
-        """Wait until it is ready."""
+        """Wait until the process is ready, and connect."""
         await wait_until_async(
-            self.setting.socket.exists, lambda: f"{self.name} starts: {self.said()}"
+            self.settings.socket.exists, lambda: f"{self.name} starts: {self.log_tail()}"
         )
         reader, self._writer = await asyncio.open_unix_connection(
-            self.setting.socket, limit=LINE_BYTES
+            self.settings.socket, limit=LINE_BYTES
         )
         self._reading = asyncio.create_task(self._read(reader))
 
@@ -92,20 +92,20 @@ class Life:
             while line := await reader.readline():
                 answer = json.loads(line)
                 future = self._open.pop(answer["n"])
-                if not future.done():  # else nobody waits any more
+                if not future.done():  # the caller may have given up
                     future.set_result(answer)
         for future in self._open.values():
             if not future.done():
-                future.set_exception(Lost())
+                future.set_exception(NoAnswer())
         self._open.clear()
         assert self._writer
         self._writer.close()
-        assert self.killed, f"{self.name} died by itself: {self.said()}"
+        assert self.killed, f"{self.name} ended by itself: {self.log_tail()}"
 
-    async def ask(self, **request: object) -> dict[str, Any]:
-        """Ask and wait; `Lost` when no answer is going to come."""
+    async def request(self, **request: object) -> dict[str, Any]:
+        """Send a request and return the answer; raises `NoAnswer` if none will come."""
         if not self.up:
-            raise Lost
+            raise NoAnswer
         assert self._writer
         self._count += 1
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -115,36 +115,36 @@ class Life:
             return await future
 
     async def submit(self, command: Command) -> dict[str, Any]:
-        """Ask for a command."""
-        return await self.ask(submit=base64.b64encode(pickle.dumps(command)).decode())
+        """Submit a command."""
+        return await self.request(submit=base64.b64encode(pickle.dumps(command)).decode())
 
-    def said(self) -> str:
-        """The end of its log."""
-        return self.setting.log.read_text()[-4000:] if self.setting.log.exists() else ""
+    def log_tail(self) -> str:
+        """Return the end of the process's log."""
+        return self.settings.log.read_text()[-4000:] if self.settings.log.exists() else ""
 
-    # --- What may happen to it ---
+    # --- Faults ---
 
-    async def kill(self, where: str = "") -> None:
-        """As kill -9 does; at a failpoint if it gets there soon."""
+    async def kill(self, failpoint: str = "") -> None:
+        """Send SIGKILL; at a failpoint if the process reaches it soon."""
         if self.killed:
             return
         self.killed = True
-        await self._strike(signal.SIGKILL, where, "ZX")
+        await self._signal_at(signal.SIGKILL, failpoint, "ZX")
         os.close(self._handle)
         if self._reading:
             await self._reading
 
-    async def pause(self, where: str = "") -> None:
-        """It stands still, and does not know; at a failpoint if it gets there soon."""
-        await self._strike(signal.SIGSTOP, where, "T")
+    async def pause(self, failpoint: str = "") -> None:
+        """Send SIGSTOP; at a failpoint if the process reaches it soon."""
+        await self._signal_at(signal.SIGSTOP, failpoint, "T")
 
-    async def _strike(self, number: signal.Signals, where: str, states: str) -> None:
-        if where:
-            await self._arm(where, number)
+    async def _signal_at(self, number: signal.Signals, failpoint: str, states: str) -> None:
+        if failpoint:
+            await self._arm(failpoint, number)
             with suppress(TimeoutError):
-                async with asyncio.timeout(SOON_SECONDS):
+                async with asyncio.timeout(FAILPOINT_SECONDS):
                     await wait_until_async(lambda: self._state() in states)
-            # Should it get there later, nobody would wake it.
+            # If the process reached it later, nothing would resume it.
             self._disarming = asyncio.create_task(self._arm("nowhere", number))
         self._send(number)
 
@@ -152,57 +152,57 @@ class Life:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, number)
 
-    async def _arm(self, where: str, number: signal.Signals) -> None:
-        with suppress(Lost):
-            await self.ask(arm=where, signal=number)
+    async def _arm(self, failpoint: str, number: signal.Signals) -> None:
+        with suppress(NoAnswer):
+            await self.request(arm=failpoint, signal=number)
 
     def _state(self) -> str:
         try:
-            stat = Path(f"/proc/{self._number}/stat").read_text()
+            stat = Path(f"/proc/{self._pid}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
             return "X"
         return stat.rpartition(")")[2].split()[0]
 
-    async def go_on(self) -> None:
-        """It runs again, and knows of no failpoint any more."""
+    async def resume(self) -> None:
+        """Send SIGCONT, and disarm the failpoint."""
         self._send(signal.SIGCONT)
         while self._disarming:
             done, _ = await asyncio.wait((self._disarming,), timeout=0.01)
-            self._send(signal.SIGCONT)  # it may have got there before it was told
+            self._send(signal.SIGCONT)  # it may have reached the failpoint before it was disarmed
             if done:
                 self._disarming = None
 
 
 class Cluster:
-    """Processes by number, each of which may live several times."""
+    """Worker processes by index, each of which may be restarted."""
 
-    def __init__(self, nursery: Nursery, setting: Setting, size: int = 3) -> None:
-        self._nursery = nursery
-        self._setting = setting
-        self._births = 0
-        self.lives: list[Life] = []  # all that ever were
-        self.present: list[Life] = []  # by number
+    def __init__(self, fork_server: ForkServer, settings: WorkerSettings, size: int = 3) -> None:
+        self._fork_server = fork_server
+        self._settings = settings
+        self._starts = 0
+        self.all_processes: list[WorkerProcess] = []  # including those that were killed
+        self.processes: list[WorkerProcess] = []  # by index
         self._size = size
 
     async def __aenter__(self) -> Self:
-        self.present = [self._born() for _ in range(self._size)]
-        for life in self.present:
-            await life.connect()
+        self.processes = [self._fork() for _ in range(self._size)]
+        for process in self.processes:
+            await process.connect()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for life in self.lives:
-            await life.kill()
+        for process in self.all_processes:
+            await process.kill()
 
-    def _born(self) -> Life:
-        self._births += 1
-        setting = replace(self._setting, name=f"p{self._births}")
-        life = Life(setting, self._nursery.fork(setting))
-        self.lives.append(life)
-        return life
+    def _fork(self) -> WorkerProcess:
+        self._starts += 1
+        settings = replace(self._settings, name=f"p{self._starts}")
+        process = WorkerProcess(settings, self._fork_server.fork(settings))
+        self.all_processes.append(process)
+        return process
 
-    async def start(self, number: int) -> None:
-        """A process that was killed lives again."""
-        assert self.present[number].killed
-        self.present[number] = life = self._born()
-        await life.connect()
+    async def start(self, index: int) -> None:
+        """Start a process again that was killed."""
+        assert self.processes[index].killed
+        self.processes[index] = process = self._fork()
+        await process.connect()

@@ -1,6 +1,6 @@
-"""What happens to the processes, as a seed says: killed, paused past their lease, cut off.
+"""Faults drawn from a seed: processes are killed, paused beyond their lease, or disconnected.
 
-Each for a while; then everybody is up again.
+Each fault lasts for a while; at the end all processes run again.
 """
 
 import asyncio
@@ -14,72 +14,73 @@ from fairwarning.service.failpoints import NAMES
 from tests.cluster.cluster import Cluster
 
 LEASE_SECONDS = 0.4
-PLACES = tuple(name for name in NAMES if not name.startswith(("start.", "stop.")))
-HANG_UP = """
+FAILPOINTS = tuple(name for name in NAMES if not name.startswith(("start.", "stop.")))
+DISCONNECT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND application_name = 'fairwarning'
 ORDER BY random() LIMIT %s
 """
 
 
-class Kind(Enum):
-    """What may happen."""
+class FaultKind(Enum):
+    """The kinds of faults."""
 
     KILL = "kill"
     PAUSE = "pause"
-    HANG_UP = "hang up"  # the database does, on whoever it happens to be
+    DISCONNECT = "disconnect"  # the database closes random connections
 
 
 @dataclass(frozen=True, slots=True)
-class Blow:
-    """One thing that happens to one process."""
+class Fault:
+    """A fault of one process."""
 
-    kind: Kind
+    kind: FaultKind
     at: float
-    victim: int
-    seconds: float  # until it is started again, or goes on
-    where: str  # a failpoint; empty: wherever it is
+    process: int
+    seconds: float  # until the process is started again or resumed
+    failpoint: str  # empty: at any point
 
 
-def blows(random: Random, size: int, seconds: float) -> list[Blow]:
-    """A kill, a pause, and up to two more of any kind."""
-    more = random.choices(list(Kind), k=random.randrange(3))
+def draw_faults(random: Random, size: int, seconds: float) -> list[Fault]:
+    """Return a kill, a pause, and up to two more faults of any kind."""
+    more = random.choices(list(FaultKind), k=random.randrange(3))
     return [
-        Blow(
+        Fault(
             kind=kind,
             at=random.uniform(0.1, seconds),
-            victim=random.randrange(size),
-            seconds=LEASE_SECONDS * random.uniform(*((1.2, 2.5) if kind is Kind.PAUSE else (0, 1))),
-            where=random.choice(PLACES) if random.random() < 0.6 else "",
+            process=random.randrange(size),
+            seconds=LEASE_SECONDS
+            * random.uniform(*((1.2, 2.5) if kind is FaultKind.PAUSE else (0, 1))),
+            failpoint=random.choice(FAILPOINTS) if random.random() < 0.6 else "",
         )
-        for kind in (Kind.KILL, Kind.PAUSE, *more)
+        for kind in (FaultKind.KILL, FaultKind.PAUSE, *more)
     ]
 
 
-async def strike(cluster: Cluster, url: str, plan: list[Blow]) -> None:
-    """Carry a plan out; return when everybody is up again."""
-    struck = [asyncio.Lock() for _ in cluster.present]  # one thing at a time for each
+async def inject(cluster: Cluster, url: str, faults: list[Fault]) -> None:
+    """Inject faults; return when all processes run again."""
+    locks = [asyncio.Lock() for _ in cluster.processes]  # one fault of a process at a time
     async with asyncio.TaskGroup() as group:
-        for blow in plan:
-            group.create_task(_strike(cluster, url, blow, struck[blow.victim]))
+        for fault in faults:
+            group.create_task(_inject(cluster, url, fault, locks[fault.process]))
 
 
-async def _strike(cluster: Cluster, url: str, blow: Blow, struck: asyncio.Lock) -> None:
-    await asyncio.sleep(blow.at)
-    async with struck:
-        victim = cluster.present[blow.victim]
-        if blow.kind is Kind.KILL:
-            await victim.kill(blow.where)
-            await asyncio.sleep(blow.seconds)
-            await cluster.start(blow.victim)
-        elif blow.kind is Kind.PAUSE:
-            await victim.pause(blow.where)
-            await asyncio.sleep(blow.seconds)
-            await victim.go_on()
+async def _inject(cluster: Cluster, url: str, fault: Fault, lock: asyncio.Lock) -> None:
+    await asyncio.sleep(fault.at)
+    async with lock:
+        process = cluster.processes[fault.process]
+        if fault.kind is FaultKind.KILL:
+            await process.kill(fault.failpoint)
+            await asyncio.sleep(fault.seconds)
+            await cluster.start(fault.process)
+        elif fault.kind is FaultKind.PAUSE:
+            await process.pause(fault.failpoint)
+            await asyncio.sleep(fault.seconds)
+            await process.resume()
         else:
-            await asyncio.to_thread(_hang_up, url, blow.victim + 1)
+            await asyncio.to_thread(_disconnect, url, fault.process + 1)
 
 
-def _hang_up(url: str, lines: int) -> None:
+def _disconnect(url: str, count: int) -> None:
     with psycopg.connect(url) as connection:
-        connection.execute(HANG_UP, (lines,))
+        connection.execute(DISCONNECT, (count,))

@@ -1,4 +1,4 @@
-"""What clients did and were told, through which process and when."""
+"""The requests of clients and their answers, with process and time."""
 
 import time
 from collections.abc import Mapping
@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairwarning.core.commands import Command
-from tests.cluster.cluster import Life, Lost
+from tests.cluster.cluster import NoAnswer, WorkerProcess
 
 
 @dataclass(slots=True)
-class Asked:
-    """A command. `actor` is of this very request, so that the journal tells whose line it is."""
+class SubmittedCommand:
+    """A command. Its actor is unique, so that the journal shows which lines it caused."""
 
     command: Command
-    life: str
+    process: str
     sent: float
     answered: float = 0.0
-    outcome: str = ""  # done, lost (nobody knows), or the code of a refusal
+    outcome: str = ""  # done, lost (unknown), or the code of a refusal
     status: int = 0  # of a refusal
 
 
 @dataclass(slots=True)
 class Read:
-    """A document that was read; `version` is None when there was no such scope."""
+    """A document that was read; `version` is None if there was no such scope."""
 
     scope: str
-    life: str
+    process: str
     sent: float
     answered: float
     version: int | None
@@ -35,19 +35,19 @@ class Read:
 
 @dataclass(slots=True)
 class History:
-    """All of it, in order of sending."""
+    """All requests, in order of sending."""
 
-    asked: list[Asked] = field(default_factory=list)
+    commands: list[SubmittedCommand] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     unavailable: int = 0  # reads that were refused
 
-    async def submit(self, life: Life, command: Command) -> Asked:
-        """Have a command carried out, and note what came of it."""
-        entry = Asked(command, life.name, time.time())
-        self.asked.append(entry)
+    async def submit(self, process: WorkerProcess, command: Command) -> SubmittedCommand:
+        """Submit a command and record the outcome."""
+        entry = SubmittedCommand(command, process.name, time.time())
+        self.commands.append(entry)
         try:
-            answer = await life.submit(command)
-        except Lost:
+            answer = await process.submit(command)
+        except NoAnswer:
             entry.outcome = "lost"
             return entry
         entry.answered = time.time()
@@ -55,16 +55,18 @@ class History:
         entry.status = answer.get("status", 0)
         return entry
 
-    async def poll(self, life: Life, scope: str) -> Read | None:
-        """Read a document; None where no answer came, or none that tells."""
+    async def poll(self, process: WorkerProcess, scope: str) -> Read | None:
+        """Read a document; None if there was no answer or a refusal."""
         sent = time.time()
         try:
-            answer: Mapping[str, Any] = await life.ask(poll=scope)
-        except Lost:
+            answer: Mapping[str, Any] = await process.request(poll=scope)
+        except NoAnswer:
             return None
         if "refused" in answer:
             self.unavailable += 1
             return None
-        read = Read(scope, life.name, sent, time.time(), answer["version"], answer.get("body", ""))
+        read = Read(
+            scope, process.name, sent, time.time(), answer["version"], answer.get("body", "")
+        )
         self.reads.append(read)
         return read

@@ -1,4 +1,4 @@
-"""Holds what clients were told, and what was done to machines, against what was committed."""
+"""Compares what clients saw, and what was done to machines, with what was committed."""
 
 import json
 from collections import Counter, defaultdict
@@ -15,49 +15,49 @@ from fairwarning.core.commands import (
 from fairwarning.core.decision import FactType
 from fairwarning.core.document import document
 from fairwarning.core.model import Scope
-from tests.cluster.acts import Act
-from tests.cluster.history import Asked, History, Read
+from tests.cluster.acts import Action
+from tests.cluster.history import History, Read, SubmittedCommand
 from tests.cluster.record import CLOCKS_SECONDS, Record
 from tests.cluster.witness import Tables
 from tests.cluster.worker import VERSION
 from tests.sim.invariants import id4, id7
 from tests.sim.violations import must
 
-LATE_SECONDS = 0.6  # that a commit may take, on a busy machine, after the witness saw it
+LATE_SECONDS = 0.6  # that a commit may take, on a busy machine, after the witness recorded it
 
 
-def judge(
-    record: Record, history: History, done: Iterable[Act], *, staleness_seconds: float
+def check_all(
+    record: Record, history: History, actions: Iterable[Action], *, staleness_seconds: float
 ) -> None:
-    """Everything that a client or a machine could notice."""
-    for asked in history.asked:
-        if asked.outcome == "done":
-            acknowledged(record, asked)
-        elif asked.outcome != "lost":
-            refused(record, asked)
+    """Check everything that a client or a machine could notice."""
+    for submitted in history.commands:
+        if submitted.outcome == "done":
+            check_acknowledged(record, submitted)
+        elif submitted.outcome != "lost":
+            check_refused(record, submitted)
     for read in history.reads:
         if read.version is None:
-            absent(record, read, staleness_seconds)
+            check_absent(record, read, staleness_seconds)
         else:
-            shown(record, read, staleness_seconds)
-    monotonic(history)
-    own_writes(record, history)
-    acts_once(record, done)
+            check_document(record, read, staleness_seconds)
+    check_monotonic(history)
+    check_own_writes(record, history)
+    check_actions(record, actions)
 
 
 # --- Commands -------------------------------------------------------------------------------------
 
 
-def acknowledged(record: Record, asked: Asked) -> None:
-    """E9, IK2: what was acknowledged was committed."""
-    command = asked.command
+def check_acknowledged(record: Record, submitted: SubmittedCommand) -> None:
+    """E9, IK2: an acknowledged command was committed."""
+    command = submitted.command
     if isinstance(command, Operate | SetOperation):
         known = command.operation in record.operations
         must(known, "E9", f"the acknowledged operation {command.operation} is lost")
     elif isinstance(command, Approve):
         for event in command.events:
-            found = record.events.get(event)
-            approved = found and (found.approved or event in record.started)
+            known_event = record.events.get(event)
+            approved = known_event and (known_event.approved or event in record.started)
             must(approved, "IL9", f"the acknowledged approval of {event} is lost")
     elif isinstance(command, CreateScope):
         must(command.scope in record.states, "E9", f"the scope {command.scope} is lost")
@@ -67,12 +67,12 @@ def acknowledged(record: Record, asked: Asked) -> None:
         must(command.actor in record.actors, "E9", f"{_short(command)} left no line")
 
 
-def refused(record: Record, asked: Asked) -> None:
-    """IL8: what was refused changed nothing, whatever it was refused for."""
+def check_refused(record: Record, submitted: SubmittedCommand) -> None:
+    """IL8: a refused command changed nothing, whatever the reason."""
     must(
-        asked.command.actor not in record.actors,
+        submitted.command.actor not in record.actors,
         "IL8",
-        f"{_short(asked.command)} was refused ({asked.outcome}), and yet it left lines",
+        f"{_short(submitted.command)} was refused ({submitted.outcome}), and yet it left lines",
     )
 
 
@@ -83,15 +83,15 @@ def _short(command: Command) -> str:
 # --- Documents ------------------------------------------------------------------------------------
 
 
-def shown(record: Record, read: Read, staleness_seconds: float) -> None:
-    """A document is one that was committed (ID1, ID2), by then, and not too long ago (IK3)."""
+def check_document(record: Record, read: Read, staleness_seconds: float) -> None:
+    """A document was committed (ID1, ID2) before, and not too long ago (IK3)."""
     assert read.version is not None
     state = record.states.get(read.scope, {}).get(read.version)
-    where = f"{read.scope} at version {read.version} through {read.life}"
+    where = f"{read.scope} at version {read.version} through {read.process}"
     if state is None:
         must(False, "ID2", f"{where} was shown and never committed")
         return
-    must(state.scope.incarnation, "IL12", f"{where} was shown while it was off")
+    must(state.scope.incarnation, "IL12", f"{where} was shown while it was disabled")
     expected = document(state.scope, VERSION).decode()
     must(read.body == expected, "ID1", f"{where} is {read.body}, and was committed as {expected}")
     must(read.answered >= state.since, "ID2", f"{where} was shown before it was committed")
@@ -102,67 +102,67 @@ def shown(record: Record, read: Read, staleness_seconds: float) -> None:
         id7(record, read.scope, event)
 
 
-def absent(record: Record, read: Read, staleness_seconds: float) -> None:
-    """A scope that is not there was not there: not yet, or no more."""
+def check_absent(record: Record, read: Read, staleness_seconds: float) -> None:
+    """A scope that was not found did not exist: not yet, or no longer."""
     states = record.states.get(read.scope)
     first = min(state.since for state in states.values()) if states else read.answered
     early = read.sent <= first + staleness_seconds + LATE_SECONDS
-    gone = record.removed.get(read.scope, float("inf")) <= read.answered
-    must(early or gone, "IL11", f"{read.scope} was not found through {read.life}, but is there")
+    removed = record.removed.get(read.scope, float("inf")) <= read.answered
+    must(early or removed, "IL11", f"{read.process} did not find {read.scope}, which exists")
 
 
-def monotonic(history: History) -> None:
-    """ID6: what one process shows of a scope never goes backwards."""
+def check_monotonic(history: History) -> None:
+    """ID6: the versions of a scope that one process shows never go backwards."""
     newest: dict[tuple[str, str], Read] = {}
-    for read in sorted(history.reads, key=lambda one: one.answered):
+    for read in sorted(history.reads, key=lambda read: read.answered):
         if read.version is None:
             continue
-        last = newest.get((read.life, read.scope))
+        last = newest.get((read.process, read.scope))
         if last and last.version and last.answered <= read.sent:
             must(
                 read.version >= last.version,
                 "ID6",
-                f"{read.life} shows {read.scope} at {read.version} after {last.version}",
+                f"{read.process} shows {read.scope} at {read.version} after {last.version}",
             )
         if not last or not last.version or read.version >= last.version:
-            newest[read.life, read.scope] = read
+            newest[read.process, read.scope] = read
 
 
-def own_writes(record: Record, history: History) -> None:
-    """What a process acknowledged, it shows from then on."""
-    acknowledged_by: dict[str, list[Asked]] = defaultdict(list)
-    for asked in history.asked:
-        if asked.outcome == "done":
-            acknowledged_by[asked.life].append(asked)
+def check_own_writes(record: Record, history: History) -> None:
+    """A process shows what it acknowledged from then on."""
+    acknowledged_by: dict[str, list[SubmittedCommand]] = defaultdict(list)
+    for submitted in history.commands:
+        if submitted.outcome == "done":
+            acknowledged_by[submitted.process].append(submitted)
     for read in history.reads:
-        for asked in acknowledged_by[read.life] if read.version is not None else ():
-            made = record.accepted_in.get(asked.command.actor, {}).get(read.scope, 0)
+        for submitted in acknowledged_by[read.process] if read.version is not None else ():
+            version = record.accepted_in.get(submitted.command.actor, {}).get(read.scope, 0)
             must(
-                asked.answered > read.sent or (read.version or 0) >= made,
+                submitted.answered > read.sent or (read.version or 0) >= version,
                 "X2",
-                f"{read.life} shows {read.scope} at {read.version}, having made {made} itself",
+                f"{read.process} shows {read.scope} at {read.version} after its own {version}",
             )
 
 
 # --- Machines -------------------------------------------------------------------------------------
 
 
-def acts_once(record: Record, done: Iterable[Act]) -> None:
-    """IL5: each impact that began was done, once, while its event was Started; no other was."""
+def check_actions(record: Record, actions: Iterable[Action]) -> None:
+    """IL5: each impact that began was executed once while its event was Started; no other was."""
     times: Counter[str] = Counter()
     outcomes: dict[str, str] = {}
-    for act in done:
-        name = f"{act.impact} by {act.process}"
-        must(act.impact in record.began, "IL5", f"{name} was {act.word} and never began")
-        if act.word == "begun":
-            _in_time(record, act)
+    for action in actions:
+        name = f"{action.impact} by {action.process}"
+        must(action.impact in record.began, "IL5", f"{name} was {action.word} and never began")
+        if action.word == "begun":
+            _check_time(record, action)
             continue
-        times[act.impact] += 1
-        outcomes[act.impact] = act.word
-        late = act.at - record.over.get(act.impact, float("inf"))
-        must(late <= 0, "IL5", f"{name} was {act.word} {late:.3f} s after it was over")
+        times[action.impact] += 1
+        outcomes[action.impact] = action.word
+        late = action.at - record.over.get(action.impact, float("inf"))
+        must(late <= 0, "IL5", f"{name} was {action.word} {late:.3f} s after it was over")
     for impact in record.over:
-        must(times[impact] == 1, "IL5", f"{impact} was carried out {times[impact]} times")
+        must(times[impact] == 1, "IL5", f"{impact} was executed {times[impact]} times")
     for line in record.lines:
         carried_out = line.fact.type is FactType.IMPACT_CARRIED_OUT
         if (carried_out or line.fact.type is FactType.IMPACT_FAILED) and line.fact.event:
@@ -175,29 +175,29 @@ def acts_once(record: Record, done: Iterable[Act]) -> None:
             )
 
 
-def _in_time(record: Record, act: Act) -> None:
-    early = record.began[act.impact] - act.at
-    must(early <= 0, "IL5", f"{act.impact} begins {early:.3f} s before that is durable")
-    known = record.events.get(act.impact.partition(":")[0])
+def _check_time(record: Record, action: Action) -> None:
+    early = record.began[action.impact] - action.at
+    must(early <= 0, "IL5", f"{action.impact} begins {early:.3f} s before that is durable")
+    known = record.events.get(action.impact.partition(":")[0])
     if known and not known.approved and known.event.status == "Scheduled":
-        early = known.event.not_before - act.at
-        must(early < CLOCKS_SECONDS, "IL2", f"{act.impact} begins {early:.3f} s early")
+        early = known.event.not_before - action.at
+        must(early < CLOCKS_SECONDS, "IL2", f"{action.impact} begins {early:.3f} s early")
 
 
 # --- Tables ---------------------------------------------------------------------------------------
 
 
-def kept(record: Record, tables: Tables) -> None:
-    """The database holds what was committed, all of it and nothing else."""
+def check_tables(record: Record, tables: Tables) -> None:
+    """The database contains everything that was committed and nothing else."""
     must(tables.numbers == list(range(1, len(record.lines) + 1)), "IC7", "the journal has gaps")
-    must(tables.lines == record.lines, "IC7", "the journal is not what was committed")
+    must(tables.lines == record.lines, "IC7", "the journal differs from what was committed")
     versions = {ref: version for ref, version in record.versions.items() if version != -1}
-    must(tables.versions == versions, "IK1", "entities are not at the version that was committed")
-    must(tables.bodies == record.bodies, "IK1", "entities are not what was committed")
+    must(tables.versions == versions, "IK1", "versions differ from what was committed")
+    must(tables.bodies == record.bodies, "IK1", "entities differ from what was committed")
     machines = {
         (scope, name): machine
-        for scope, ones in record.machines.items()
-        for name, machine in ones.items()
+        for scope, members in record.machines.items()
+        for name, machine in members.items()
         if (Scope, scope) in versions
     }
-    must(tables.machines == machines, "IK1", "machines are not what was committed")
+    must(tables.machines == machines, "IK1", "machines differ from what was committed")

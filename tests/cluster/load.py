@@ -1,4 +1,4 @@
-"""Clients: what they ask of whichever process, drawn from a seed."""
+"""Clients whose requests, to any process, are drawn from a seed."""
 
 import asyncio
 import json
@@ -33,10 +33,10 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.core.record import changed
-from tests.cluster.cluster import Cluster, Life
-from tests.cluster.history import Asked, History
+from tests.cluster.cluster import Cluster, WorkerProcess
+from tests.cluster.history import History, SubmittedCommand
 
-# Notices so short that they run out while a test waits.
+# Notices short enough for a test to wait.
 QUICK = Rules(
     freeze_seconds=1,
     reboot_seconds=1,
@@ -45,19 +45,19 @@ QUICK = Rules(
     impact_limit_seconds=600,
 )
 SETS = ("web", "db")  # availability sets
-WAVES = ("east", "west")  # share their hosts, and are only rolled out over
+WAVES = ("east", "west")  # they share hosts and are only used for rollouts
 SCALE_SET = "pool"
-GROUP = f"{SCALE_SET}/0"  # its one placement group
-NOBODY = "00000000-0000-8000-8000-000000000000"  # no event's id
+GROUP = f"{SCALE_SET}/0"  # its only placement group
+NO_EVENT = "00000000-0000-8000-8000-000000000000"  # not the id of any event
 UNAVAILABLE = 503
 TRIES = 100
-PAUSE_SECONDS = 0.1  # of a client, at most
+PAUSE_SECONDS = 0.1  # the longest pause of a client
 Draw = Callable[["Load"], Command]
 
 
 def fleet() -> list[Command]:
-    """What there is from the beginning."""
-    made: list[Command] = [
+    """Return the commands that create the fleet."""
+    commands: list[Command] = [
         CreateScope(
             scope=name,
             kind=ScopeKind.AVAILABILITY_SET,
@@ -66,17 +66,19 @@ def fleet() -> list[Command]:
         )
         for name in SETS
     ]
-    made += [
+    commands += [
         CreateScope(
             scope=name,
             kind=ScopeKind.AVAILABILITY_SET,
-            machines=tuple(Machine(name=f"{name}-{n}", host=f"host{n}") for n in range(2)),
+            machines=tuple(
+                Machine(name=f"{name}-{number}", host=f"host{number}") for number in range(2)
+            ),
             rules=QUICK,
         )
         for name in WAVES
     ]
-    made.append(CreateSet(set=SCALE_SET, capacity=3, terminate_seconds=300, rules=QUICK))
-    return made
+    commands.append(CreateSet(set=SCALE_SET, capacity=3, terminate_seconds=300, rules=QUICK))
+    return commands
 
 
 def _member(scope: str, number: int) -> Machine:
@@ -91,6 +93,8 @@ def _member(scope: str, number: int) -> Machine:
 
 @dataclass(slots=True)
 class Load:
+    """The clients of one seed, and what they know."""
+
     """One seed's clients, and what they know."""
 
     cluster: Cluster
@@ -100,74 +104,74 @@ class Load:
     scheduled: dict[str, list[str]] = field(default_factory=dict)  # events, by scope
     count: int = 0
 
-    async def begin(self) -> None:
-        """Make the fleet, and let its machines ask."""
+    async def create_fleet(self) -> None:
+        """Create the fleet, and poll for its machines."""
         for command in fleet():
-            await self._insist(command)
+            await self._submit_until_available(command)
         for scope in self.scopes:
             await self.poll(scope)
 
-    async def _insist(self, command: Command) -> None:
-        """With leases as short as here, a busy machine is enough for a database to seem away."""
+    async def _submit_until_available(self, command: Command) -> None:
+        """Retry: with leases this short, the database seems unreachable on a busy machine."""
         for _ in range(TRIES):
-            asked = await self.submit(command)
-            if asked.status != UNAVAILABLE:
-                assert asked.outcome == "done", asked
+            submitted = await self.submit(command)
+            if submitted.status != UNAVAILABLE:
+                assert submitted.outcome == "done", submitted
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-        raise AssertionError(f"the fleet cannot be made: {asked}")
+        raise AssertionError(f"cannot create the fleet: {submitted}")
 
-    async def client(self, fire: asyncio.Event) -> None:
-        """Ask one thing after the other, until it is over."""
-        while not fire.is_set():
+    async def client(self, stop: asyncio.Event) -> None:
+        """Send one request after another until told to stop."""
+        while not stop.is_set():
             if self.random.random() < 0.35:
                 await self.poll(self.random.choice(self.scopes))
             else:
-                await self._ask(self._draw())
+                await self._submit_or_repeat(self._draw())
             await asyncio.sleep(self.random.random() * PAUSE_SECONDS)
 
-    async def _ask(self, command: Command) -> None:
-        """Ask; where no answer comes, ask another in half of the cases: it is the same request."""
-        asked = await self.submit(command)
+    async def _submit_or_repeat(self, command: Command) -> None:
+        """Submit a command; repeat half of those without an answer through another process."""
+        submitted = await self.submit(command)
         if isinstance(command, CreateScope):
             self.scopes.append(command.scope)
-        again = asked.outcome == "lost" and isinstance(command, Operate | SetOperation)
-        if again and self.random.random() < 0.5:
+        lost = submitted.outcome == "lost" and isinstance(command, Operate | SetOperation)
+        if lost and self.random.random() < 0.5:
             await self.submit(command)
 
-    async def submit(self, command: Command) -> Asked:
-        """Through any process, in a name that is used once."""
+    async def submit(self, command: Command) -> SubmittedCommand:
+        """Submit a command through any process, with a unique actor."""
         self.count += 1
-        life = self._anybody()
-        return await self.history.submit(life, changed(command, actor=f"client-{self.count}"))
+        process = self._any_process()
+        return await self.history.submit(process, changed(command, actor=f"client-{self.count}"))
 
-    async def poll(self, scope: str, life: Life | None = None) -> None:
-        """Read, and know what could be approved."""
-        read = await self.history.poll(life or self._anybody(), scope)
+    async def poll(self, scope: str, process: WorkerProcess | None = None) -> None:
+        """Poll a scope and remember the events that could be approved."""
+        read = await self.history.poll(process or self._any_process(), scope)
         if read and read.version is not None:
             events = json.loads(read.body)["Events"]
             self.scheduled[scope] = [
-                one["EventId"] for one in events if one["EventStatus"] == "Scheduled"
+                event["EventId"] for event in events if event["EventStatus"] == "Scheduled"
             ]
         elif read:
             self.scheduled.pop(scope, None)
 
-    def _anybody(self) -> Life:
-        return self.random.choice(self.cluster.present)
+    def _any_process(self) -> WorkerProcess:
+        return self.random.choice(self.cluster.processes)
 
     def _draw(self) -> Command:
         draws, weights = zip(*DRAWS.items(), strict=True)
         draw: Draw = self.random.choices(draws, weights)[0]
         return draw(self)
 
-    # --- What may be asked ---
+    # --- Commands ---
 
     def operation(self) -> str:
-        """A name for an operation."""
+        """Return a new operation id."""
         return f"op{self.count + 1}"
 
     def operate(self) -> Command:
-        """Something with a notice, to one machine or two."""
+        """Return an operation with notice, on one or two machines."""
         scope = self.random.choice(SETS)
         kind = self.random.choice((Restart, Redeploy, Maintain))
         numbers = self.random.sample(range(6), self.random.choice((1, 1, 2)))
@@ -175,29 +179,29 @@ class Load:
         return kind(scope=scope, machines=machines, operation=self.operation())
 
     def power(self) -> Command:
-        """Something at once."""
+        """Return an operation without notice."""
         scope = self.random.choice(SETS)
         kind = self.random.choice((Stop, Start))
         machine = f"{scope}-{self.random.randrange(6)}"
         return kind(scope=scope, machines=(machine,), operation=self.operation())
 
     def evict(self) -> Command:
-        """A Spot machine goes."""
+        """Return the eviction of a Spot machine."""
         scope = self.random.choice(SETS)
         machine = f"{scope}-{self.random.choice((4, 5))}"
         return Evict(scope=scope, machines=(machine,), operation=self.operation())
 
     def delete(self) -> Command:
-        """A machine goes: one of the two whose names others use as well."""
+        """Return the deletion of one of two machines, which other commands use as well."""
         scope = self.random.choice(SETS)
         machine = f"{scope}-{self.random.choice((0, 1))}"
         return Delete(scope=scope, machines=(machine,), operation=self.operation())
 
     def create(self) -> Command:
-        """A machine by itself; or one that is there already goes, and its scope with it."""
-        alone = [one for one in self.scopes if one.startswith("alone")]
-        if alone and self.random.random() < 0.4:
-            scope = self.random.choice(alone)
+        """Return the creation of a standalone machine, or an operation on an existing one."""
+        standalone = [scope for scope in self.scopes if scope.startswith("alone")]
+        if standalone and self.random.random() < 0.4:
+            scope = self.random.choice(standalone)
             kind = self.random.choice((Restart, Delete))
             return kind(scope=scope, machines=(scope,), operation=self.operation())
         scope = f"alone{self.count + 1}"
@@ -205,7 +209,7 @@ class Load:
         return CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=(machine,), rules=QUICK)
 
     def scale(self) -> Command:
-        """The scale set grows or shrinks; or something happens to its instances."""
+        """Return a change of the scale set's capacity, or an operation on its instances."""
         operation = self.operation()
         if self.random.random() < 0.5:
             return Scale(set=SCALE_SET, capacity=self.random.randrange(1, 6), operation=operation)
@@ -216,29 +220,29 @@ class Load:
         )
 
     def approve(self) -> Command:
-        """Events that are waiting; now and then with one that nobody knows."""
-        scope, events = self._some(2)
+        """Return an approval of scheduled events, sometimes with an unknown one."""
+        scope, events = self._scheduled_events(2)
         if self.random.random() < 0.15:
-            events = (*events, NOBODY)
+            events = (*events, NO_EVENT)
         return Approve(scope=scope, events=events)
 
     def cancel(self) -> Command:
-        """An event that is waiting."""
-        scope, events = self._some(1)
+        """Return the cancellation of a scheduled event."""
+        scope, events = self._scheduled_events(1)
         return Cancel(scope=scope, event=events[0])
 
-    def _some(self, most: int) -> tuple[str, tuple[str, ...]]:
+    def _scheduled_events(self, most: int) -> tuple[str, tuple[str, ...]]:
         waiting = [scope for scope, events in self.scheduled.items() if events]
         if not waiting:
-            return SETS[0], (NOBODY,)
+            return SETS[0], (NO_EVENT,)
         scope = self.random.choice(waiting)
         events = self.scheduled[scope]
         return scope, tuple(self.random.sample(events, min(len(events), most)))
 
     def roll_out(self) -> Command:
-        """Over scopes that share hosts: host by host, each a wave. A second one is refused.
+        """Return a rollout over scopes that share hosts, one host per wave.
 
-        It would find the machines busy, and wait for longer than a test can.
+        Only the first is accepted: a second one would find the machines busy and wait too long.
         """
         return StartRollout(rollout="rollout", scopes=WAVES, by_host=True)
 

@@ -1,4 +1,4 @@
-"""A line to the database that can be cut: at once, or so that nothing is heard any more."""
+"""A proxy to the database that can close its connections, or drop all data silently."""
 
 import asyncio
 from contextlib import suppress
@@ -8,14 +8,14 @@ BYTES = 2**16
 
 
 class Proxy:
-    """Passes connections on to a port of this machine, until it is cut."""
+    """Forwards connections to a port of this machine, until it is cut off."""
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._through = asyncio.Event()
-        self._through.set()
-        self._refuses = False
-        self._lines: set[asyncio.StreamWriter] = set()
+        self._forwarding = asyncio.Event()
+        self._forwarding.set()
+        self._refusing = False
+        self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._server: asyncio.Server | None = None
 
@@ -26,35 +26,35 @@ class Proxy:
     async def __aexit__(self, *_: object) -> None:
         assert self._server
         self._server.close()
-        self._hang_up()
+        self._close_connections()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks)
 
     @property
     def port(self) -> int:
-        """Where to connect instead."""
+        """The port to connect to."""
         assert self._server
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def cut(self, *, silently: bool) -> None:
-        """Nothing gets through. Silently: connections stay, and nobody is told."""
-        self._through.clear()
-        self._refuses = not silently
+    def cut_off(self, *, silently: bool) -> None:
+        """Forward nothing. If silently, connections stay open, else they are closed."""
+        self._forwarding.clear()
+        self._refusing = not silently
         if not silently:
-            self._hang_up()
+            self._close_connections()
 
-    def mend(self) -> None:
-        """New connections get through; what was lost stays lost."""
-        self._hang_up()
-        self._refuses = False
-        self._through.set()
+    def restore(self) -> None:
+        """Close old connections and forward new ones."""
+        self._close_connections()
+        self._refusing = False
+        self._forwarding.set()
 
-    def _hang_up(self) -> None:
-        for line in self._lines:
-            line.transport.abort()
-        self._lines.clear()
+    def _close_connections(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._tasks.append(asyncio.create_task(self._serve(reader, writer)))
@@ -64,19 +64,21 @@ class Proxy:
             await self._connect(reader, writer)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refuses:
+        if self._refusing:
             writer.transport.abort()
             return
-        self._lines.add(writer)
-        await self._through.wait()
-        back, forth = await asyncio.open_connection("127.0.0.1", self._target)
-        self._lines.add(forth)
-        await asyncio.gather(self._pass_on(reader, forth), self._pass_on(back, writer))
+        self._writers.add(writer)
+        await self._forwarding.wait()
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self._target)
+        self._writers.add(server_writer)
+        await asyncio.gather(
+            self._forward(reader, server_writer), self._forward(server_reader, writer)
+        )
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(BYTES):
-                if not self._through.is_set():
-                    return  # lost; the connection stays open
+                if not self._forwarding.is_set():
+                    return  # drop the data; the connection stays open
                 writer.write(data)
             writer.close()

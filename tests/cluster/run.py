@@ -1,4 +1,4 @@
-"""One seed: a cluster, clients, blows; then calm, and a judgement."""
+"""One seed: a cluster, clients and faults; then a quiet phase, and the checks."""
 
 import asyncio
 import time
@@ -13,49 +13,49 @@ import psycopg
 from fairwarning.core.commands import Approve
 from fairwarning.store.postgres.store import PostgresStore
 from tests.cluster import witness
-from tests.cluster.acts import acts
-from tests.cluster.cluster import Cluster, Nursery
-from tests.cluster.fire import LEASE_SECONDS, blows, strike
-from tests.cluster.judge import judge, kept
+from tests.cluster.acts import read_actions
+from tests.cluster.cluster import Cluster, ForkServer
+from tests.cluster.fire import LEASE_SECONDS, draw_faults, inject
+from tests.cluster.judge import check_all, check_tables
 from tests.cluster.load import Load
 from tests.cluster.plants import plant_sql
 from tests.cluster.record import Record
-from tests.cluster.worker import Setting
+from tests.cluster.worker import WorkerSettings
 from tests.sim.violations import Violation, must
 
 CLIENTS = 8
-FIRE_SECONDS = 2.0
+FAULT_SECONDS = 2.0
 STALENESS_SECONDS = 0.5  # shorter than a pause
 SETTLING_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a seed came to, for those who read along."""
+    """Figures of a run, to print."""
 
     seed: int
     commands: int
     reads: int
     unavailable: int
-    lost: int
+    lost: int  # commands without an answer
     batches: int
     impacts: int
     repeated: int  # impacts that were begun more than once
-    lives: int
+    processes: int
     late: float  # the latest start of an event, in seconds past NotBefore
     seconds: float
 
     def __str__(self) -> str:
         return (
-            f"seed {self.seed}: {self.lives} lives, {self.commands} commands ({self.lost} without "
-            f"an answer), {self.reads} documents ({self.unavailable} unavailable), "
+            f"seed {self.seed}: {self.processes} processes, {self.commands} commands ({self.lost} "
+            f"without an answer), {self.reads} documents ({self.unavailable} unavailable), "
             f"{self.batches} batches, {self.impacts} impacts ({self.repeated} handed over again), "
             f"started at most {self.late:.1f} s late, {self.seconds:.1f} s"
         )
 
 
 async def prepare(url: str, *bugs: str) -> None:
-    """Make the tables, with these bugs, and have them watched."""
+    """Create the tables, with these bugs, and install the witness."""
     store = PostgresStore(url)
     await store.open()
     await store.close()
@@ -67,14 +67,14 @@ async def prepare(url: str, *bugs: str) -> None:
 async def run(
     seed: int,
     url: str,
-    nursery: Nursery,
+    fork_server: ForkServer,
     folder: Path,
     settling_seconds: float = SETTLING_SECONDS,
 ) -> Report:
-    """One seed on a database that is prepared; raises `Violation`, and says how to repeat it."""
+    """Run one seed on a prepared database; raises `Violation` with a command to repeat it."""
     began = time.monotonic()
     try:
-        report = await _run(seed, url, nursery, folder, settling_seconds)
+        report = await _run(seed, url, fork_server, folder, settling_seconds)
     except BaseException as error:
         error.add_note(f"repeat: .venv/bin/python -m tests.cluster {seed}")
         raise
@@ -82,56 +82,56 @@ async def run(
 
 
 async def _run(
-    seed: int, url: str, nursery: Nursery, folder: Path, settling_seconds: float
+    seed: int, url: str, fork_server: ForkServer, folder: Path, settling_seconds: float
 ) -> dict[str, Any]:
-    setting = Setting("", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS)
-    late: Violation | None = None
-    async with Cluster(nursery, setting) as cluster:
+    settings = WorkerSettings("", url, str(folder), LEASE_SECONDS, STALENESS_SECONDS)
+    unsettled: Violation | None = None
+    async with Cluster(fork_server, settings) as cluster:
         load = Load(cluster, Random(seed))
-        await load.begin()
-        await fire(load, url, Random(f"blows {seed}"))
+        await load.create_fleet()
+        await run_with_faults(load, url, Random(f"blows {seed}"))
         try:
-            await calm(load, url, settling_seconds)
+            await wait_until_quiet(load, url, settling_seconds)
         except Violation as violation:
-            late = violation  # and perhaps something worse is the reason
+            unsettled = violation  # another violation may be its cause
     record = Record()
-    batches, tables = witness.look(url)
+    batches, tables = witness.read(url)
     for batch in batches:
-        record.committed(batch)
-    done = acts(setting.acts)
-    judge(record, load.history, done, staleness_seconds=STALENESS_SECONDS)
-    kept(record, tables)
-    if late:
-        raise late
-    record.settled()
+        record.add(batch)
+    actions = read_actions(settings.action_log)
+    check_all(record, load.history, actions, staleness_seconds=STALENESS_SECONDS)
+    check_tables(record, tables)
+    if unsettled:
+        raise unsettled
+    record.check_settled()
     return {
-        "commands": len(load.history.asked),
+        "commands": len(load.history.commands),
         "reads": len(load.history.reads),
         "unavailable": load.history.unavailable,
-        "lost": sum(one.outcome == "lost" for one in load.history.asked),
+        "lost": sum(submitted.outcome == "lost" for submitted in load.history.commands),
         "batches": record.commits,
         "impacts": len(record.began),
-        "repeated": sum(one.word == "begun" for one in done) - len(record.began),
-        "lives": len(cluster.lives),
+        "repeated": sum(action.word == "begun" for action in actions) - len(record.began),
+        "processes": len(cluster.all_processes),
         "late": record.latest_start,
     }
 
 
-async def fire(load: Load, url: str, random: Random) -> None:
-    """Clients ask while blows fall."""
-    over = asyncio.Event()
-    plan = blows(random, len(load.cluster.present), FIRE_SECONDS)
+async def run_with_faults(load: Load, url: str, random: Random) -> None:
+    """Run clients while faults are injected."""
+    stop = asyncio.Event()
+    faults = draw_faults(random, len(load.cluster.processes), FAULT_SECONDS)
     async with asyncio.TaskGroup() as group:
         for _ in range(CLIENTS):
-            group.create_task(load.client(over))
-        least = asyncio.create_task(asyncio.sleep(FIRE_SECONDS))
-        await strike(load.cluster, url, plan)
-        await least
-        over.set()
+            group.create_task(load.client(stop))
+        minimum = asyncio.create_task(asyncio.sleep(FAULT_SECONDS))
+        await inject(load.cluster, url, faults)
+        await minimum
+        stop.set()
 
 
-async def calm(load: Load, url: str, seconds: float) -> None:
-    """Faults have stopped: everything ends, all show the same, and nobody had to give up."""
+async def wait_until_quiet(load: Load, url: str, seconds: float) -> None:
+    """Without faults everything finishes, all processes agree, and none stopped writing."""
 
     async def approve(scopes: list[str]) -> None:
         for scope in scopes:
@@ -140,36 +140,36 @@ async def calm(load: Load, url: str, seconds: float) -> None:
                 await load.submit(Approve(scope=scope, events=tuple(events)))
 
     await settle(url, seconds, approve)
-    await agree(load, seconds)
-    for life in load.cluster.lives:
-        said = life.said()
-        must("Traceback" not in said and "CRITICAL" not in said, "IS4", f"{life.name}: {said}")
+    await wait_until_consistent(load, seconds)
+    for process in load.cluster.all_processes:
+        log = process.log_tail()
+        must("Traceback" not in log and "CRITICAL" not in log, "IS4", f"{process.name}: {log}")
 
 
 async def settle(
     url: str, seconds: float, approve: Callable[[list[str]], Awaitable[None]] | None = None
 ) -> None:
-    """IL6: wait until nothing is under way any more; what waits for an approval may get it."""
-    give_up = time.monotonic() + seconds
+    """IL6: wait until everything has finished; approve scheduled events if a function is given."""
+    deadline = time.monotonic() + seconds
     with psycopg.connect(url, autocommit=True) as connection:
-        while left := await asyncio.to_thread(witness.under_way, connection):
-            must(time.monotonic() < give_up, "IL6", f"still under way: {left}")
+        while unfinished := await asyncio.to_thread(witness.unfinished, connection):
+            must(time.monotonic() < deadline, "IL6", f"unfinished: {unfinished}")
             if approve:
-                await approve([name for kind, name in left if kind == "Scope"])
+                await approve([name for kind, name in unfinished if kind == "Scope"])
             await asyncio.sleep(0.05)
 
 
-async def agree(load: Load, seconds: float) -> None:
+async def wait_until_consistent(load: Load, seconds: float) -> None:
     """X2: in the end, all processes show the same."""
 
     async def differ() -> bool:
         for scope in load.scopes:
-            answers = [await life.ask(poll=scope) for life in load.cluster.present]
-            if any({**one, "n": 0} != {**answers[0], "n": 0} for one in answers):
+            answers = [await process.request(poll=scope) for process in load.cluster.processes]
+            if any({**answer, "n": 0} != {**answers[0], "n": 0} for answer in answers):
                 return True
         return False
 
-    give_up = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     while await differ():
-        must(time.monotonic() < give_up, "X2", "processes show different documents for good")
+        must(time.monotonic() < deadline, "X2", "processes keep showing different documents")
         await asyncio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""The primary is killed under load, and a synchronous standby takes over."""
+"""The primary is killed under load, and a synchronous standby takes stop."""
 
 import asyncio
 import time
@@ -10,27 +10,27 @@ import pytest
 from fairwarning.core.commands import CreateScope, Redeploy
 from fairwarning.core.model import Machine, ScopeKind
 from tests.cluster import witness
-from tests.cluster.acts import acts
-from tests.cluster.cluster import Cluster, Nursery
+from tests.cluster.acts import read_actions
+from tests.cluster.cluster import Cluster, ForkServer
 from tests.cluster.history import History
-from tests.cluster.judge import acknowledged, acts_once, kept
+from tests.cluster.judge import check_acknowledged, check_actions, check_tables
 from tests.cluster.load import QUICK
 from tests.cluster.record import Record
 from tests.cluster.run import SETTLING_SECONDS, prepare, settle
-from tests.cluster.worker import Setting
+from tests.cluster.worker import WorkerSettings
 from tests.fixtures.postgres.pair import Pair
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import shared
 from tests.fixtures.waiting import wait_until_async
 
 ROUNDS = 2
-COMMANDS_A_SECOND = 200
+COMMANDS_PER_SECOND = 200
 BEFORE_SECONDS = 1.0
 RESUMED_SECONDS = 10.0
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _there() -> None:
+def _require_postgres() -> None:
     try:
         shared()
     except NoPostgreSQL as reason:
@@ -39,52 +39,54 @@ def _there() -> None:
 
 @dataclass(slots=True)
 class Traffic:
-    """Commands at a steady rate, whether the last ones were answered or not."""
+    """Sends commands at a constant rate, without waiting for answers."""
 
     cluster: Cluster
     history: History = field(default_factory=History)
     count: int = 0
-    over: bool = False
+    stop: bool = False
 
     async def run(self) -> None:
-        """Send until it is over, and wait for the answers."""
+        """Send until told to stop, and wait for the answers."""
         began, sent = time.monotonic(), 0
         async with asyncio.TaskGroup() as group:
-            while not self.over:
-                while sent < (time.monotonic() - began) * COMMANDS_A_SECOND:
+            while not self.stop:
+                while sent < (time.monotonic() - began) * COMMANDS_PER_SECOND:
                     sent += 1
                     group.create_task(self._send())
                 await asyncio.sleep(0.005)
 
     async def _send(self) -> None:
-        """A machine comes to be; every other one is then moved, which a driver carries out."""
+        """Create a machine; redeploy every other one, which the driver executes."""
         self.count += 1
         name = f"alone{self.count}"
-        life = self.cluster.present[self.count % len(self.cluster.present)]
-        made = CreateScope(
+        process = self.cluster.processes[self.count % len(self.cluster.processes)]
+        create = CreateScope(
             scope=name,
             kind=ScopeKind.STANDALONE,
             machines=(Machine(name=name),),
             rules=QUICK,
             actor=f"maker-{self.count}",
         )
-        done = (await self.history.submit(life, made)).outcome == "done"
+        done = (await self.history.submit(process, create)).outcome == "done"
         if done and self.count % 2:
-            moved = Redeploy(
+            redeploy = Redeploy(
                 scope=name, machines=(name,), operation=f"move-{name}", actor=f"mover-{name}"
             )
-            await self.history.submit(life, moved)
+            await self.history.submit(process, redeploy)
 
     def acknowledged_since(self, moment: float) -> bool:
-        """Whether something that was asked since then was done, through each process."""
-        done = {
-            one.life for one in self.history.asked if one.sent > moment and one.outcome == "done"
+        """Return whether every process has acknowledged a command sent after a time."""
+        processes = {
+            submitted.process
+            for submitted in self.history.commands
+            if submitted.sent > moment and submitted.outcome == "done"
         }
-        return len(done) == len(self.cluster.present)
+        return len(processes) == len(self.cluster.processes)
 
 
 async def fail_over(traffic: Traffic, pair: Pair) -> float:
-    """One round: how long nothing was acknowledged."""
+    """Kill the primary, promote the standby, and return how long nothing was acknowledged."""
     await asyncio.sleep(BEFORE_SECONDS)
     killed = time.time()
     await asyncio.to_thread(pair.kill_primary)
@@ -93,38 +95,41 @@ async def fail_over(traffic: Traffic, pair: Pair) -> float:
     return time.time() - killed
 
 
-async def story(pair: Pair, nursery: Nursery, folder: Path) -> tuple[History, list[float]]:
-    """Rounds of failover under load; then everything comes to its end."""
+async def run_failovers(
+    pair: Pair, fork_server: ForkServer, folder: Path
+) -> tuple[History, list[float]]:
+    """Fail stop several times under load, then wait until everything has finished."""
     url = pair.url
     await prepare(url)
-    async with Cluster(nursery, Setting("", url, str(folder)), 2) as cluster:
+    async with Cluster(fork_server, WorkerSettings("", url, str(folder)), 2) as cluster:
         traffic = Traffic(cluster)
         running = asyncio.create_task(traffic.run())
         took = [await fail_over(traffic, pair)]
         for _ in range(ROUNDS - 1):
             await asyncio.to_thread(pair.rejoin)
             took.append(await fail_over(traffic, pair))
-        traffic.over = True
+        traffic.stop = True
         await running
         await settle(url, SETTLING_SECONDS)
-        assert [(await life.ask())["broken"] for life in cluster.present] == ["", ""]
+        errors = [(await process.request())["broken"] for process in cluster.processes]
+        assert errors == ["", ""]
     return traffic.history, took
 
 
 @pytest.mark.spec("X3", "E9")
 def test_nothing_acknowledged_is_lost_and_service_resumes(tmp_path: Path) -> None:
-    """IK2: 200 commands a second, the primary killed twice; no process is started again."""
-    with Pair() as pair, Nursery() as nursery:
-        history, took = asyncio.run(story(pair, nursery, tmp_path))
-        batches, tables = witness.look(pair.url)
+    """IK2: 200 commands per second, the primary killed twice, and no process restarted."""
+    with Pair() as pair, ForkServer() as fork_server:
+        history, took = asyncio.run(run_failovers(pair, fork_server, tmp_path))
+        batches, tables = witness.read(pair.url)
     record = Record()
     for batch in batches:
-        record.committed(batch)
-    done = [asked for asked in history.asked if asked.outcome == "done"]
-    print(f"{len(done)} of {len(history.asked)} acknowledged; resumed after {took} s")
-    for asked in done:
-        acknowledged(record, asked)
-    record.settled()
-    kept(record, tables)
-    acts_once(record, acts(tmp_path / "acts"))
+        record.add(batch)
+    done = [submitted for submitted in history.commands if submitted.outcome == "done"]
+    print(f"{len(done)} of {len(history.commands)} acknowledged; resumed after {took} s")
+    for submitted in done:
+        check_acknowledged(record, submitted)
+    record.check_settled()
+    check_tables(record, tables)
+    check_actions(record, read_actions(tmp_path / "actions"))
     assert max(took) < RESUMED_SECONDS

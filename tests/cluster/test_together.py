@@ -1,4 +1,4 @@
-"""Processes that work together: what one does, others see; what one leaves, others finish."""
+"""Processes that share a fleet: each sees the changes of the others and finishes their work."""
 
 import asyncio
 import json
@@ -11,106 +11,108 @@ import pytest
 
 from fairwarning.core.commands import Approve, Cancel, CreateScope, Restart
 from fairwarning.core.model import Machine, Rules, ScopeKind
-from tests.cluster.acts import acts
-from tests.cluster.cluster import Cluster, Life, Nursery
+from tests.cluster.acts import read_actions
+from tests.cluster.cluster import Cluster, ForkServer, WorkerProcess
 from tests.cluster.load import QUICK
 from tests.cluster.run import SETTLING_SECONDS, settle
-from tests.cluster.worker import Setting
+from tests.cluster.worker import WorkerSettings
 from tests.fixtures.waiting import wait_until_async
 
 CHANGES = 500
-# Five and three times what is promised on a quiet machine: this one runs other tests as well.
+# Five and three times what is promised on an idle machine: this one runs other tests as well.
 VISIBLE_SECONDS = 0.25
 TAKEN_OVER_SECONDS = 15.0
 MACHINES = tuple(Machine(name=f"web{number}", update_domain=number) for number in range(10))
 
 
-def play(url: str, folder: Path, size: int, story: Callable[[Cluster], Awaitable[None]]) -> None:
-    """A story on so many processes, with the lease that everybody has."""
+def run_scenario(
+    url: str, folder: Path, size: int, scenario: Callable[[Cluster], Awaitable[None]]
+) -> None:
+    """Run a scenario on this many processes, with the default lease."""
 
-    async def whole(nursery: Nursery) -> None:
-        async with Cluster(nursery, Setting("", url, str(folder)), size) as cluster:
-            await story(cluster)
+    async def run(fork_server: ForkServer) -> None:
+        async with Cluster(fork_server, WorkerSettings("", url, str(folder)), size) as cluster:
+            await scenario(cluster)
 
-    with Nursery() as nursery:
-        asyncio.run(whole(nursery))
+    with ForkServer() as fork_server:
+        asyncio.run(run(fork_server))
 
 
-async def make(cluster: Cluster, rules: Rules) -> None:
-    """A scope that all processes show."""
+async def create_scope(cluster: Cluster, rules: Rules) -> None:
+    """Create a scope that all processes show."""
     kind = ScopeKind.AVAILABILITY_SET
-    made = CreateScope(scope="web", kind=kind, machines=MACHINES, rules=rules)
-    assert "refused" not in await cluster.present[0].submit(made)
-    for life in cluster.present:
-        await life.ask(poll="web")
+    create = CreateScope(scope="web", kind=kind, machines=MACHINES, rules=rules)
+    assert "refused" not in await cluster.processes[0].submit(create)
+    for process in cluster.processes:
+        await process.request(poll="web")
 
 
-async def restart(life: Life, machine: str, operation: str) -> None:
-    """Give notice to a machine."""
+async def restart(process: WorkerProcess, machine: str, operation: str) -> None:
+    """Restart a machine with notice."""
     command = Restart(scope="web", machines=(machine,), operation=operation)
-    assert "refused" not in await life.submit(command)
+    assert "refused" not in await process.submit(command)
 
 
-async def planned(life: Life) -> list[str]:
-    """The events that wait."""
-    events = json.loads((await life.ask(poll="web"))["body"])["Events"]
-    return [one["EventId"] for one in events if one["EventStatus"] == "Scheduled"]
+async def scheduled_events(process: WorkerProcess) -> list[str]:
+    """Return the ids of scheduled events."""
+    events = json.loads((await process.request(poll="web"))["body"])["Events"]
+    return [event["EventId"] for event in events if event["EventStatus"] == "Scheduled"]
 
 
-async def seen_elsewhere(cluster: Cluster) -> list[float]:
-    """How long after its acknowledgement each change is seen through the next process."""
-    await make(cluster, Rules())
+async def measure_visibility(cluster: Cluster) -> list[float]:
+    """Return how long after its acknowledgement each change is visible in the next process."""
+    await create_scope(cluster, Rules())
     took, incarnation = [], 1
     for number in range(CHANGES):
-        here, there = (cluster.present[(number + n) % len(cluster.present)] for n in (0, 1))
-        waiting = asyncio.create_task(there.ask(wait="web", incarnation=incarnation))
+        here, there = (cluster.processes[(number + n) % len(cluster.processes)] for n in (0, 1))
+        waiting = asyncio.create_task(there.request(wait="web", incarnation=incarnation))
         if number % 2:
-            (event,) = await planned(here)
+            (event,) = await scheduled_events(here)
             await here.submit(Cancel(scope="web", event=event))
         else:
             await restart(here, "web0", f"restart{number}")
         acknowledged = time.monotonic()
         incarnation = (await waiting)["incarnation"]
         took.append(max(time.monotonic() - acknowledged, 0))
-        await here.ask(wait="web", incarnation=incarnation - 1)
+        await here.request(wait="web", incarnation=incarnation - 1)
     return took
 
 
 @pytest.mark.spec("X1", "X2")
-def test_a_change_is_seen_through_all_others(database_url: str, tmp_path: Path) -> None:
-    """500 changes through processes in turn, each seen through another, which waits for it."""
+def test_a_change_is_visible_in_all_processes(database_url: str, tmp_path: Path) -> None:
+    """500 changes through processes in turn, each awaited in another process."""
     took: list[float] = []
 
-    async def story(cluster: Cluster) -> None:
-        took.extend(await seen_elsewhere(cluster))
+    async def scenario(cluster: Cluster) -> None:
+        took.extend(await measure_visibility(cluster))
 
-    play(database_url, tmp_path, 3, story)
+    run_scenario(database_url, tmp_path, 3, scenario)
     p50, p99 = (quantiles(took, n=100)[n] * 1000 for n in (49, 98))
-    print(f"seen elsewhere after {p50:.1f} ms (p50), {p99:.1f} ms (p99)")
+    print(f"visible elsewhere after {p50:.1f} ms (p50), {p99:.1f} ms (p99)")
     assert p50 < VISIBLE_SECONDS * 1000
 
 
 @pytest.mark.spec("X1", "E9")
-def test_what_a_killed_process_had_begun_is_taken_over(database_url: str, tmp_path: Path) -> None:
-    """Its impacts and timers are somebody else's within five seconds; nothing is done twice."""
+def test_the_work_of_a_killed_process_is_taken_over(database_url: str, tmp_path: Path) -> None:
+    """Another process has its impacts and timers within seconds; nothing is executed twice."""
 
-    async def story(cluster: Cluster) -> None:
-        await make(cluster, QUICK)
-        first, second = cluster.present
+    async def scenario(cluster: Cluster) -> None:
+        await create_scope(cluster, QUICK)
+        first, second = cluster.processes
         for number, machine in enumerate(MACHINES):
             await restart(first, machine.name, f"restart{number}")
-        half = tuple(await planned(first))[:5]
+        half = tuple(await scheduled_events(first))[:5]
         await first.submit(Approve(scope="web", events=half))
-        file = first.setting.acts
-        await wait_until_async(lambda: acts(file), "an impact begins")
+        path = first.settings.action_log
+        await wait_until_async(lambda: read_actions(path), "an impact begins")
         await first.kill()
         killed = time.time()
         await settle(database_url, SETTLING_SECONDS)
-        ended = [one for one in acts(file) if one.word != "begun"]
-        took = max(one.at for one in ended) - killed
+        ended = [action for action in read_actions(path) if action.word != "begun"]
+        took = max(action.at for action in ended) - killed
         print(f"taken over after {took:.1f} s")
         assert took < TAKEN_OVER_SECONDS
-        assert len({one.impact for one in ended}) == len(ended) == len(MACHINES)
-        assert second.name in {one.process for one in ended}
+        assert len({action.impact for action in ended}) == len(ended) == len(MACHINES)
+        assert second.name in {action.process for action in ended}
 
-    play(database_url, tmp_path, 2, story)
+    run_scenario(database_url, tmp_path, 2, scenario)

@@ -1,7 +1,7 @@
-"""Sees every batch inside the transaction that commits it, whoever dies right after.
+"""Records every batch inside the transaction that commits it, even if its process then dies.
 
-A table beside the store's own, and a function in place of `commit_batch` that fills it: what is in
-it was committed, in this order (whoever commits holds the head to the end).
+A function that replaces `commit_batch` fills a table beside the store's own. The table contains the
+committed batches in order, as a commit locks the head until it ends.
 """
 
 import json
@@ -20,73 +20,75 @@ INSTALL = """
 SET search_path TO fairwarning;
 CREATE TABLE witness (
     n bigint GENERATED ALWAYS AS IDENTITY, at double precision NOT NULL, process text NOT NULL,
-    given json NOT NULL
+    payload json NOT NULL
 );
-ALTER FUNCTION commit_batch(text, json) RENAME TO commit_unseen;
+ALTER FUNCTION commit_batch(text, json) RENAME TO commit_unrecorded;
 CREATE FUNCTION commit_batch(
-    by_process text, given json, OUT base bigint, OUT next_due double precision
+    by_process text, payload json, OUT base bigint, OUT next_due double precision
 ) LANGUAGE plpgsql AS $$
 BEGIN
-    SELECT * FROM commit_unseen(by_process, given) INTO base, next_due;
-    INSERT INTO witness (at, process, given)
-    VALUES (extract(epoch FROM clock_timestamp()), by_process, given);
+    SELECT * FROM commit_unrecorded(by_process, payload) INTO base, next_due;
+    INSERT INTO witness (at, process, payload)
+    VALUES (extract(epoch FROM clock_timestamp()), by_process, payload);
 END
 $$;
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a batch made of an entity: `was` is the version that it was decided on, -1 for none."""
+class EntityWrite:
+    """A write of an entity: `expected` is the version that it was decided on, -1 for none."""
 
     ref: Ref
-    was: int
+    expected: int
     entity: Entity | None  # a scope without its machines
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A batch, as it was given to the database."""
+class CommittedBatch:
+    """A batch, as it was sent to the database."""
 
     at: float
     process: str
-    entities: list[Written]
-    read: list[tuple[Ref, int]]  # what else it was decided on, and at which version
-    gone: list[tuple[str, str]]  # scope and machine
-    machines: list[tuple[str, Machine]]  # new, or as they are from now on
+    entities: list[EntityWrite]
+    read: list[tuple[Ref, int]]  # other entities it was decided on, with their versions
+    removed: list[tuple[str, str]]  # scope and machine
+    machines: list[tuple[str, Machine]]  # added or changed
     lines: list[JournalLine]
     impacts: list[Impact]
     settled: list[str]
 
 
 def install(url: str) -> None:
-    """Watch from now on. The store must have been opened once."""
+    """Record from now on. The store must have been opened once."""
     with psycopg.connect(url) as connection:
         connection.execute(INSTALL.encode())
 
 
-def _batch(at: float, process: str, given: dict[str, Any]) -> Seen:
-    machines = given["machines"]
-    return Seen(
+def _batch(at: float, process: str, document: dict[str, Any]) -> CommittedBatch:
+    machines = document["machines"]
+    return CommittedBatch(
         at=at,
         process=process,
-        entities=[_written(one) for one in given["entities"]],
-        read=[((KINDS[one["kind"]], one["id"]), one["was"]) for one in given["read"]],
-        gone=[(one["scope"], one["name"]) for one in machines["gone"]],
+        entities=[_entity_write(row) for row in document["entities"]],
+        read=[((KINDS[row["kind"]], row["id"]), row["was"]) for row in document["read"]],
+        removed=[(row["scope"], row["name"]) for row in machines["removed"]],
         machines=[
-            (one["scope"], codec.machine(one["body"]))
-            for one in (*machines["changed"], *machines["fresh"])
+            (row["scope"], codec.decode_machine(row["body"]))
+            for row in (*machines["changed"], *machines["added"])
         ],
-        lines=[_line(one) for one in given["lines"]],
-        impacts=[codec.impact(one["body"]) for one in given["impacts"]],
-        settled=given["settled"],
+        lines=[_line(one) for one in document["lines"]],
+        impacts=[codec.decode_impact(row["body"]) for row in document["impacts"]],
+        settled=document["settled"],
     )
 
 
-def _written(one: dict[str, Any]) -> Written:
-    body = one["body"]
-    ref = KINDS[one["kind"]], one["id"]
-    return Written(ref, one["was"], None if body is None else codec.entity(one["kind"], body))
+def _entity_write(row: dict[str, Any]) -> EntityWrite:
+    body = row["body"]
+    ref = KINDS[row["kind"]], row["id"]
+    return EntityWrite(
+        ref, row["was"], None if body is None else codec.decode_entity(row["kind"], body)
+    )
 
 
 def _line(one: dict[str, Any]) -> JournalLine:
@@ -97,7 +99,7 @@ def _line(one: dict[str, Any]) -> JournalLine:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the store itself keeps at the end."""
+    """The content of the store's tables."""
 
     numbers: list[int]  # of the journal's lines
     lines: list[JournalLine]
@@ -106,17 +108,17 @@ class Tables:
     machines: dict[tuple[str, str], Machine]  # by scope and name
 
 
-def look(url: str) -> tuple[list[Seen], Tables]:
-    """All batches so far, in order, and what came of them: of one moment.
+def read(url: str) -> tuple[list[CommittedBatch], Tables]:
+    """Return all batches so far, in order, and the tables, in one snapshot.
 
-    What a killed process had sent may be committed after it.
+    A batch that a killed process had sent may be committed after its end.
     """
     with psycopg.connect(url) as connection:
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET search_path TO fairwarning")
-        batches = connection.execute("SELECT at, process, given::text FROM witness ORDER BY n")
-        seen = [_batch(at, process, json.loads(given)) for at, process, given in batches]
-        return seen, _tables(connection)
+        rows = connection.execute("SELECT at, process, payload::text FROM witness ORDER BY n")
+        batches = [_batch(at, process, json.loads(payload)) for at, process, payload in rows]
+        return batches, _tables(connection)
 
 
 def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
@@ -130,15 +132,17 @@ def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
     machines = connection.execute("SELECT scope, name, body FROM machine").fetchall()
     entries = [entry(*row) for row in lines]
     return Tables(
-        numbers=[one.number for one in entries],
-        lines=[one.line for one in entries],
+        numbers=[journal_entry.number for journal_entry in entries],
+        lines=[journal_entry.line for journal_entry in entries],
         versions={(KINDS[kind], name): version for kind, name, version, _ in entities},
-        bodies={(KINDS[kind], name): codec.entity(kind, body) for kind, name, _, body in entities},
-        machines={(scope, name): codec.machine(body) for scope, name, body in machines},
+        bodies={
+            (KINDS[kind], name): codec.decode_entity(kind, body) for kind, name, _, body in entities
+        },
+        machines={(scope, name): codec.decode_machine(body) for scope, name, body in machines},
     )
 
 
-UNDER_WAY = """
+UNFINISHED = """
 SELECT 'impact', id || ' of ' || holder FROM fairwarning.impact
 UNION ALL
 SELECT kind, id FROM fairwarning.entity
@@ -148,6 +152,6 @@ WHERE (kind = 'Scope' AND (body::json -> 'events')::text <> '{}')
 """
 
 
-def under_way(connection: psycopg.Connection[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Impacts, scopes with events, operations and rollouts that have not come to their end."""
-    return connection.execute(UNDER_WAY).fetchall()
+def unfinished(connection: psycopg.Connection[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return impacts, scopes with events, operations and rollouts that have not finished."""
+    return connection.execute(UNFINISHED).fetchall()

@@ -1,8 +1,8 @@
-"""A real service process to be killed and paused: `python -m tests.cluster.worker [BUG]`.
+"""A service process for tests to kill and pause: `python -m tests.cluster.worker [BUG]`.
 
-It is a nursery: for each setting that comes as a line on standard input it forks a process (so that
-a new one is there within milliseconds) and writes its number. They end with it. Each answers
-requests on a socket of its own, a line each, once the fleet has acknowledged them.
+It is a fork server: for each settings object on a line of stdin it forks a process, which takes
+milliseconds, and writes its pid. The processes end with it. Each answers requests on its own
+socket, one per line, once the fleet has acknowledged them.
 """
 
 import asyncio
@@ -35,41 +35,41 @@ LINE_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a process needs to know."""
+class WorkerSettings:
+    """The settings of a worker process."""
 
     name: str
     url: str
-    folder: str  # where its socket and its log are, and the file of acts that all share
+    folder: str  # of its socket and its log, and of the action log that all share
     lease_seconds: float = 3.0
     staleness_seconds: float = 30.0
 
     @property
     def socket(self) -> Path:
-        """Where it answers."""
+        """The socket on which it answers."""
         return Path(self.folder) / f"{self.name}.sock"
 
     @property
     def log(self) -> Path:
-        """What it had to say."""
+        """The log of the process."""
         return Path(self.folder) / f"{self.name}.log"
 
     @property
-    def acts(self) -> Path:
-        """What was done to machines."""
-        return Path(self.folder) / "acts"
+    def action_log(self) -> Path:
+        """The log of actions on machines."""
+        return Path(self.folder) / "actions"
 
 
 class Worker:
-    """Answers requests; each may take as long as it takes."""
+    """Answers requests concurrently."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.known: dict[str, PublishedScope] = {}  # kept, as by machines that are connected
+        self.known: dict[str, PublishedScope] = {}  # held, as by machines that are connected
         self.tasks: set[asyncio.Task[None]] = set()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Somebody asks, perhaps several things at once."""
+        """Serve a connection, which may send several requests at once."""
         try:
             while line := await reader.readline():
                 task = asyncio.create_task(self._serve(json.loads(line), writer))
@@ -88,7 +88,7 @@ class Worker:
         writer.write(json.dumps({"n": request["n"], **answer}).encode() + b"\n")
 
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the caller may rely on from now on."""
+        """Return the answer, on which the caller relies from now on."""
         if text := request.get("submit"):
             command: Command = pickle.loads(base64.b64decode(text))
             await self.fleet.submit(command)
@@ -97,13 +97,13 @@ class Worker:
             return await self._poll(scope)
         if scope := request.get("wait"):
             return await self._wait(scope, request["incarnation"])
-        if place := request.get("arm"):
-            failpoints.arm(partial(_strike, place, request["signal"]))
+        if failpoint := request.get("arm"):
+            failpoints.arm(partial(_signal_self, failpoint, request["signal"]))
             return {}
         return {"broken": str(self.fleet.broken or "")}
 
     async def _wait(self, scope: str, incarnation: int) -> dict[str, Any]:
-        """Answer once the document is past an incarnation, as a long poll does."""
+        """Answer once the document is newer than an incarnation, as a long poll does."""
         published = self.known[scope] = await self.fleet.poll(scope)
         while published.incarnation <= incarnation:
             changed = asyncio.Event()
@@ -114,9 +114,9 @@ class Worker:
     async def _poll(self, scope: str) -> dict[str, Any]:
         try:
             published = self.known[scope] = await self.fleet.poll(scope)
-            # As the metadata endpoint does: refuse what may be too old, or is not on yet.
+            # As the metadata endpoint does: refuse a document that is stale or not enabled.
             if self.fleet.documents.is_stale() or not published.incarnation:
-                raise Unavailable("NotReady", "what is known is too old; try again")
+                raise Unavailable("NotReady", "the document may be stale; try again")
             body = published.body(VERSION)
         except NotFound:
             return {"version": None}
@@ -124,20 +124,20 @@ class Worker:
         return {"version": published.scope.version, "body": body.decode()}
 
 
-def _strike(wanted: str, number: int, place: str) -> None:
+def _signal_self(failpoint: str, number: int, reached: str) -> None:
     """Send ourselves a signal at a failpoint, once."""
-    if place == wanted:
+    if reached == failpoint:
         failpoints.arm(None)
         os.kill(os.getpid(), number)
 
 
-async def up(setting: Setting) -> Fleet:
-    """A fleet that is up. If the database hangs up meanwhile, again, as a supervisor does it."""
+async def start_fleet(settings: WorkerSettings) -> Fleet:
+    """Start a fleet; try again if the database disconnects meanwhile, as a supervisor would."""
     while True:
-        store = PostgresStore(setting.url, lease_seconds=setting.lease_seconds)
-        fleet = Fleet(store, RealClock(), FileDriver(setting.acts, setting.name))
+        store = PostgresStore(settings.url, lease_seconds=settings.lease_seconds)
+        fleet = Fleet(store, RealClock(), FileDriver(settings.action_log, settings.name))
         assert fleet.following
-        fleet.following.staleness_seconds = setting.staleness_seconds
+        fleet.following.staleness_seconds = settings.staleness_seconds
         try:
             await fleet.start()
         except Unavailable:
@@ -146,36 +146,36 @@ async def up(setting: Setting) -> Fleet:
             return fleet
 
 
-async def serve(setting: Setting) -> None:
+async def serve(settings: WorkerSettings) -> None:
     """Serve until killed."""
-    worker = Worker(await up(setting))
-    part = setting.socket.with_suffix(".part")
+    worker = Worker(await start_fleet(settings))
+    part = settings.socket.with_suffix(".part")
     server = await asyncio.start_unix_server(worker.connected, part, limit=LINE_BYTES)
-    part.rename(setting.socket)  # who finds it can connect
+    part.rename(settings.socket)  # once it exists, it accepts connections
     await server.serve_forever()
 
 
-def live(setting: Setting) -> None:
-    """The life of one process."""
+def run(settings: WorkerSettings) -> None:
+    """Run one worker process."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    log = os.open(setting.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream, target in ((0, nothing), (1, nothing), (2, log)):
+    log = os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream, target in ((0, null), (1, null), (2, log)):
         os.dup2(target, stream)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    uvloop.run(serve(setting))
+    uvloop.run(serve(settings))
 
 
 def main() -> None:
-    """Fork as often as asked; end everybody at the end."""
+    """Fork as often as requested; kill all processes at the end."""
     for name in sys.argv[1:]:
         plant_code(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the dead need no burial
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the processes
     children = []
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            live(Setting(**json.loads(line)))
+            run(WorkerSettings(**json.loads(line)))
             os._exit(1)
         children.append(child)
         print(child, flush=True)

@@ -1,10 +1,10 @@
-"""`pytest tests/console --rewrite-stories` writes the stories anew; review them as a diff."""
+"""`pytest tests/console --rewrite-explanations` rewrites explanations/; review the diff."""
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the flag; tests/contract has one of its own."""
+    """Add the flag."""
     parser.addoption(
-        "--rewrite-stories", action="store_true", help="write what is explained into stories/"
+        "--rewrite-explanations", action="store_true", help="rewrite the texts in explanations/"
     )

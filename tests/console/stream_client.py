@@ -1,4 +1,4 @@
-"""A client of the event stream, as a server sees it: it reads when it likes, and disconnects."""
+"""An ASGI client of the event stream that controls when it reads and disconnects."""
 
 import asyncio
 import json
@@ -14,42 +14,42 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 
 @dataclass(frozen=True)
 class StreamMessage:
-    """One message of the stream."""
+    """A message of the stream."""
 
-    kind: str  # line, clock; empty: the opening, or a sign of life
-    number: int  # -1: it has none
+    kind: str  # line or clock; empty for the opening and for keep-alives
+    number: int  # -1 if the message has none
     data: Any
 
 
 class StreamClient:
-    """Reads the stream until it disconnects, on the loop of the console."""
+    """Reads the stream until it disconnects, on the event loop of the console."""
 
-    def __init__(self, app: ASGIApp, asked: Message) -> None:
+    def __init__(self, app: ASGIApp, scope: Message) -> None:
         self._app = app
-        self._asked = asked
-        self._left = asyncio.Event()
-        self._asked_for = False
+        self._scope = scope
+        self._disconnected = asyncio.Event()
+        self._request_sent = False
         self._parts: asyncio.Queue[Message] = asyncio.Queue()
         self._rest = b""
         self.task = asyncio.create_task(self._listen())
 
     async def _listen(self) -> None:
-        await self._app(self._asked, self._receive, self._parts.put)
+        await self._app(self._scope, self._receive, self._parts.put)
 
     async def _receive(self) -> Message:
-        if not self._asked_for:
-            self._asked_for = True
+        if not self._request_sent:
+            self._request_sent = True
             return {"type": "http.request", "body": b"", "more_body": False}
-        await self._left.wait()
+        await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def status(self) -> int:
-        """Of the answer."""
+        """Return the status of the response."""
         status: int = (await self._parts.get())["status"]
         return status
 
     async def next(self) -> StreamMessage:
-        """The next message."""
+        """Return the next message."""
         while b"\n\n" not in self._rest:
             self._rest += (await self._parts.get())["body"]
         message, _, self._rest = self._rest.partition(b"\n\n")
@@ -60,12 +60,12 @@ class StreamClient:
         )
 
     async def take(self, count: int) -> list[StreamMessage]:
-        """So many messages."""
+        """Return the next `count` messages."""
         return [await self.next() for _ in range(count)]
 
     async def disconnect(self) -> None:
         """Disconnect; return once the server has ended the request."""
-        self._left.set()
+        self._disconnected.set()
         await self.task
 
 

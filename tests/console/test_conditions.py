@@ -1,4 +1,4 @@
-"""Time (O5) and faults on demand (M21), through the API."""
+"""The clock (O5) and fault injection (M21), through the API."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.fixtures.http import asgi_request, asgi_scope
 
 @pytest.mark.spec("O5", "C4")
 def test_virtual_time() -> None:
-    """Shown, advanced, set running, frozen."""
+    """The clock is read, advanced, run and stopped."""
     with ConsoleHarness() as console:
         assert console.ok("GET", "/api/clock") == {
             "now": "2026-01-09T12:00:00Z",
@@ -23,14 +23,14 @@ def test_virtual_time() -> None:
         assert console.ok("POST", "/api/clock", {"advance": 0})["now"] == "2026-01-09T12:01:31Z"
         assert console.ok("POST", "/api/clock", {"rate": 1000})["rate"] == 1000
         console.wait_until(lambda: console.clock.now() > 1_767_960_100)
-        frozen = console.ok("POST", "/api/clock", {"rate": 0})
-        assert frozen["rate"] == 0
-        assert console.ok("GET", "/api/clock") == frozen
+        stopped = console.ok("POST", "/api/clock", {"rate": 0})
+        assert stopped["rate"] == 0
+        assert console.ok("GET", "/api/clock") == stopped
 
 
 @pytest.mark.spec("O5", "E9")
-def test_time_and_rate_outlive_a_restart() -> None:
-    """Without anything else that happened."""
+def test_time_survives_a_restart() -> None:
+    """Advanced time is stored even if nothing else happened."""
     with ConsoleHarness() as console:
         console.ok("POST", "/api/clock", {"advance": 3600})
         console.restart_service()
@@ -38,8 +38,8 @@ def test_time_and_rate_outlive_a_restart() -> None:
 
 
 @pytest.mark.spec("O5")
-def test_what_is_due_happens_while_time_passes() -> None:
-    """All of it, before the answer."""
+def test_advancing_the_clock_runs_what_is_due() -> None:
+    """All of it happens before the response."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
@@ -50,8 +50,8 @@ def test_what_is_due_happens_while_time_passes() -> None:
 
 
 @pytest.mark.spec("O5")
-def test_several_let_time_pass_at_once() -> None:
-    """Nothing is lost and nothing gets stuck; time never runs backwards."""
+def test_concurrent_advances() -> None:
+    """No work is lost or stuck, and time never runs backwards."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm", count=20)
         console.poll(*(f"vm_{n}" for n in range(20)))
@@ -60,16 +60,16 @@ def test_several_let_time_pass_at_once() -> None:
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
         async def all_at_once() -> list[str]:
-            wishes = [
+            requests = [
                 asgi_request(
                     console.app, asgi_scope("POST", "/api/clock", headers), b'{"advance": 500}'
                 )
                 for _ in range(5)
             ]
-            return [reply.json["now"] for reply in await asyncio.gather(*wishes)]
+            return [reply.json["now"] for reply in await asyncio.gather(*requests)]
 
-        told = console.run(all_at_once())
-        assert all("2026-01-09T12:08:20Z" <= now <= "2026-01-09T12:41:40Z" for now in told)
+        times = console.run(all_at_once())
+        assert all("2026-01-09T12:08:20Z" <= now <= "2026-01-09T12:41:40Z" for now in times)
         console.ok("POST", "/api/clock", {"advance": 3600})
         for number in range(20):
             assert console.ok("GET", f"/api/operations/op{number}")["status"] == "Succeeded"
@@ -87,8 +87,8 @@ def test_several_let_time_pass_at_once() -> None:
         b'{"now": "2026-01-09T12:00:00Z"}', b'{"advance": -0.001}',
     ],
 )  # fmt: skip
-def test_time_that_cannot_be(body: bytes) -> None:
-    """Refused, and the clock is not moved."""
+def test_invalid_clock_changes(body: bytes) -> None:
+    """They are refused, and the clock does not move."""
     with ConsoleHarness() as console:
         before = console.whole()
         reply = console.api("POST", "/api/clock", body)
@@ -100,8 +100,8 @@ def test_time_that_cannot_be(body: bytes) -> None:
 
 @pytest.mark.spec("O5")
 @pytest.mark.parametrize("change", [{"advance": 1}, {"rate": 2}, {"rate": 0}])
-def test_real_time_cannot_be_moved(change: dict[str, float]) -> None:
-    """It is refused with what to do instead."""
+def test_a_real_clock_cannot_be_changed(change: dict[str, float]) -> None:
+    """The error says to use a virtual clock."""
     with ConsoleHarness(real=True) as console:
         reply = console.api("POST", "/api/clock", change)
         assert (reply.status, reply.error_code) == (400, "RealTime")
@@ -114,8 +114,8 @@ def test_real_time_cannot_be_moved(change: dict[str, float]) -> None:
 
 
 @pytest.mark.spec("M21", "C4")
-def test_faults_come_and_go() -> None:
-    """For a machine, for a scope, for all; counted down as they are met."""
+def test_faults_apply_and_expire() -> None:
+    """For a machine, a scope or all; each affected request counts."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.created("machines", name="other")
@@ -127,7 +127,7 @@ def test_faults_come_and_go() -> None:
         console.ok("POST", "/api/faults", {"kind": "404", "scope": "other", "seconds": 60})
         shown = console.ok("GET", "/api/faults")["faults"]
         names = ("kind", "scope", "machine", "count", "seconds", "delay_seconds")
-        assert [[one[name] for name in names] for one in shown] == [
+        assert [[fault[name] for name in names] for fault in shown] == [
             ["500", "vm", "vm", 2, 0.0, 1.0],
             ["404", "other", "", 0, 60.0, 1.0],
         ]
@@ -163,8 +163,8 @@ def test_faults_come_and_go() -> None:
         ({"kind": "500", "for": "all"}, 400),
     ],
 )
-def test_faults_that_cannot_be(fault: dict[str, object], status: int) -> None:
-    """Refused with what is allowed; none is in force then."""
+def test_invalid_faults(fault: dict[str, object], status: int) -> None:
+    """An invalid fault is refused, and no fault is active."""
     with ConsoleHarness() as console:
         reply = console.api("POST", "/api/faults", fault)
         assert reply.status == status

@@ -7,8 +7,8 @@ from tests.console.test_machines import STORES, store_of
 from tests.fixtures.console import ConsoleHarness
 
 
-def announced(console: ConsoleHarness, machine: str = "vm") -> str:
-    """A freeze of a machine that asks: the event's id."""
+def schedule_freeze(console: ConsoleHarness, machine: str = "vm") -> str:
+    """Create a machine that polls, schedule a freeze for it, and return the event id."""
     console.created("machines", name=machine)
     console.poll(machine)
     event: str = console.act(machine, "freeze", key=f"op-{machine}")["events"][0]["id"]
@@ -16,10 +16,10 @@ def announced(console: ConsoleHarness, machine: str = "vm") -> str:
 
 
 @pytest.mark.spec("C4")
-def test_an_event_as_it_is() -> None:
-    """Scheduled, started, over; in every list it belongs to while it is there."""
+def test_an_event_from_start_to_end() -> None:
+    """It is scheduled, started and over; while it is live, every list includes it."""
     with ConsoleHarness() as console:
-        event = announced(console)
+        event = schedule_freeze(console)
         shown = console.ok("GET", f"/api/events/{event}")
         assert shown == {
             "id": event, "type": "Freeze", "status": "Scheduled", "source": "Platform",
@@ -29,14 +29,14 @@ def test_an_event_as_it_is() -> None:
             "description": shown["description"],
         }  # fmt: skip
         assert shown["description"]
-        for found in (
+        for events in (
             console.ok("GET", "/api/events")["events"],
             console.ok("GET", "/api/events?scope=vm")["events"],
             console.ok("GET", "/api/events?machine=vm")["events"],
             console.ok("GET", "/api/machines/vm")["events"],
             console.ok("GET", "/api/scopes/vm")["events"],
         ):
-            assert found == [shown]
+            assert events == [shown]
         console.advance(30)
         started = console.ok("POST", f"/api/events/{event}/approve")
         assert (started["status"], started["approved_by"]) == ("Started", "operator")
@@ -61,12 +61,12 @@ def test_an_event_as_it_is() -> None:
 
 @pytest.mark.spec("C4", "E2")
 def test_cancel() -> None:
-    """It is gone at once, and the operation canceled; a started one cannot be."""
+    """A cancelled event is over and its operation canceled; a started event cannot be cancelled."""
     with ConsoleHarness() as console:
-        event = announced(console)
+        event = schedule_freeze(console)
         assert console.ok("POST", f"/api/events/{event}/cancel")["status"] == "Over"
         assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
-        other = announced(console, "other")
+        other = schedule_freeze(console, "other")
         console.ok("POST", f"/api/events/{other}/approve")
         before = console.whole()
         assert console.api("POST", f"/api/events/{other}/cancel").status == 409
@@ -75,10 +75,10 @@ def test_cancel() -> None:
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("verb", ["approve", "cancel"])
-def test_what_is_over_or_never_was(verb: str) -> None:
-    """409 and 404; a part of an id is nobody's id; nothing is changed."""
+def test_ended_and_unknown_events(verb: str) -> None:
+    """They get 409 and 404, and nothing changes; a part of an id is unknown."""
     with ConsoleHarness() as console:
-        event = announced(console)
+        event = schedule_freeze(console)
         unknown = "00000000-0000-0000-0000-000000000000"
         console.ok("POST", f"/api/events/{event}/approve")
         console.advance(3600)
@@ -99,7 +99,7 @@ def test_what_is_over_or_never_was(verb: str) -> None:
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("kind", STORES)
 def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
-    """Each once, scope by scope; a page may be a little longer than asked for."""
+    """Each event is listed once, by scope; a page may exceed the limit."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         console.created("machines", name="vm", count=15)
         console.created("sets", name="web", capacity=10)
@@ -108,12 +108,12 @@ def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
             console.act(f"vm_{number}", "freeze")
         console.ok("POST", "/api/sets/web/restart", key="web")
         every = console.ok("GET", "/api/events?limit=1000")["events"]
-        scopes = [one["scope"] for one in every]
+        scopes = [event["scope"] for event in every]
         assert scopes == sorted(scopes)
         assert len(every) > 15
         for limit in (1, 4, len(every), 500):
             pages = console.pages("/api/events", "events", limit)
-            assert [one for page in pages for one in page] == every
+            assert [event for page in pages for event in page] == every
         assert console.ok("GET", "/api/events?machine=web_3")["next"] is None
         assert console.api("GET", "/api/events?machine=none").error_code == "UnknownMachine"
         assert console.api("GET", "/api/events?scope=none").error_code == "UnknownScope"
@@ -121,11 +121,15 @@ def test_events_come_in_pages(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.spec("C4")
 def test_operations() -> None:
-    """As they go; an unknown one is said to be; those of a rollout can be asked for as well."""
+    """An operation is in progress and then succeeds; an unknown operation is an error."""
     with ConsoleHarness() as console:
-        event = announced(console)
-        going = console.ok("GET", "/api/operations/op-vm")
-        assert (going["status"], going["planned"], going["ended_at"]) == ("InProgress", 1, None)
+        event = schedule_freeze(console)
+        running = console.ok("GET", "/api/operations/op-vm")
+        assert (running["status"], running["planned"], running["ended_at"]) == (
+            "InProgress",
+            1,
+            None,
+        )
         console.ok("POST", f"/api/events/{event}/approve")
         console.advance(9)
         done = console.ok("GET", "/api/operations/op-vm")
@@ -135,8 +139,8 @@ def test_operations() -> None:
 
 
 @pytest.mark.spec("C4", "O7")
-def test_the_operation_of_a_rollouts_step() -> None:
-    """Its id has slashes; it can be asked for and explained, and says who started the rollout."""
+def test_the_operation_of_a_rollout_step() -> None:
+    """Its id contains slashes; it can be read and explained."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
@@ -152,9 +156,9 @@ def test_the_operation_of_a_rollouts_step() -> None:
 @pytest.mark.spec("C4", "O7")
 @pytest.mark.parametrize("kind", STORES)
 def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
-    """Forwards and backwards the same lines, each once; of one event, of one scope."""
+    """Both directions list each line once; lines can be filtered by event and by scope."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
-        event = announced(console)
+        event = schedule_freeze(console)
         console.created("machines", name="more", count=20)
         console.ok("POST", f"/api/events/{event}/approve")
         console.advance(60)
@@ -164,14 +168,14 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
         for limit in (1, 7, len(lines)):
             pages = console.pages("/api/journal", "lines", limit)
             assert [line for page in pages for line in page] == lines
-        back, before = [], ""
+        newest_first, before = [], ""
         while True:
             page = console.ok("GET", f"/api/journal?newest=true&limit=9{before}")
-            back += page["lines"]
+            newest_first += page["lines"]
             if page["next"] is None:
                 break
             before = f"&before={page['next']}"
-        assert back == lines[::-1]
+        assert newest_first == lines[::-1]
         own = console.ok("GET", f"/api/journal?event={event.lower()}")["lines"]
         assert own == [line for line in lines if line["event"] == event]
         types = [line["type"] for line in own]
@@ -185,6 +189,6 @@ def test_the_journal_in_pages(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", ["after=-1", "limit=0", "newest=true&before=x", "limit=9999"])
 def test_bad_pages_of_the_journal(query: str) -> None:
-    """Refused."""
+    """Invalid paging parameters are refused."""
     with ConsoleHarness() as console:
         assert console.api("GET", f"/api/journal?{query}").error_code == "BadQuery"

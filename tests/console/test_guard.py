@@ -1,4 +1,4 @@
-"""Who may ask at all, on every route there is: nothing that is refused changes anything."""
+"""Access control on every route. A refused request changes nothing."""
 
 import re
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from tests.fixtures.http import Headers, Response, fetch
 from tests.fixtures.service import ServiceProcess
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/page.css"}
-"""What needs no token."""
-PARTS = {
+"""The paths that need no token."""
+PATH_PARAMS = {
     "name": "vm", "id": "vm", "action": "restart", "set": "web", "scope": "vm", "machine": "vm",
     "event": "E",
 }  # fmt: skip
 
 
-class Ask(NamedTuple):
+class RouteRequest(NamedTuple):
     """A request to a route."""
 
     method: str
@@ -32,35 +32,35 @@ class Ask(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether it is meant to."""
+        """Whether the request is meant to change something."""
         return self.method not in {"GET", "HEAD"}
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """What belongs to its body."""
+        """The headers that describe its body."""
         form = [("Content-Type", "application/x-www-form-urlencoded")]
         return form if self.changes and not self.target.startswith("/api") else []
 
 
-def routes(console: ConsoleHarness) -> list[Ask]:
-    """Every route of the application, once for each method."""
-    found = []
+def all_requests(console: ConsoleHarness) -> list[RouteRequest]:
+    """Return a request for every route and method of the application."""
+    requests = []
     for route in console.app.routes:
-        assert isinstance(route, Route), f"{route} is not walked"
-        path = re.sub(r"{(\w+)(:\w+)?}", lambda part: PARTS.get(part[1], "x"), route.path)
+        assert isinstance(route, Route), f"{route} is not covered"
+        path = re.sub(r"{(\w+)(:\w+)?}", lambda match: PATH_PARAMS.get(match[1], "x"), route.path)
         path = path.replace("/static/vm", "/static/page.css")
         api = path.startswith("/api")
         body = b'{"name": "new", "advance": 60}' if api else urlencode({"advance": 60}).encode()
-        found += [
-            Ask(method, path, body if method not in {"GET", "HEAD"} else b"")
+        requests += [
+            RouteRequest(method, path, body if method not in {"GET", "HEAD"} else b"")
             for method in sorted(route.methods or {"GET"})
         ]
-    assert len(found) > 100
-    return found
+    assert len(requests) > 100
+    return requests
 
 
 def make_fleet(console: ConsoleHarness) -> None:
-    """Something of everything, so that there is something to change."""
+    """Create one resource of each kind, so that requests have something to change."""
     console.created("machines", name="vm")
     console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
     console.poll("vm", "web_0")
@@ -70,14 +70,14 @@ def make_fleet(console: ConsoleHarness) -> None:
     console.tell()
 
 
-def refused(reply: Response, status: int, code: str, console: ConsoleHarness) -> None:
-    """As the contract says, and telling nothing that is not the asker's business."""
+def assert_refused(reply: Response, status: int, code: str, console: ConsoleHarness) -> None:
+    """Assert the status and code of a refusal that leaks no secret."""
     assert (reply.status, reply.error_code) == (status, code)
-    silent(reply, console)
+    assert_no_secrets(reply, console)
 
 
-def silent(reply: Response, console: ConsoleHarness) -> None:
-    """No token, no path of this machine, no trace of the program."""
+def assert_no_secrets(reply: Response, console: ConsoleHarness) -> None:
+    """Assert that a response contains no token, no local path and no stack trace."""
     text = reply.body.decode() + repr(sorted(reply.headers.items()))
     for secret in (
         console.token,
@@ -91,13 +91,17 @@ def silent(reply: Response, console: ConsoleHarness) -> None:
         assert secret not in text
 
 
-def walk(console: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]) -> None:
-    """Every route refuses these headers so, and nothing is changed by it."""
+def assert_all_refused(
+    console: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]
+) -> None:
+    """Assert that every route refuses a request with these headers, and nothing changes."""
     before = console.whole()
-    for one in routes(console):
-        reply = console.send(one.method, one.target, [*one.headers, *headers], one.body)
-        refused(reply, status, code, console) if one.method != "HEAD" else None
-        assert reply.status == status, one
+    for request in all_requests(console):
+        reply = console.send(
+            request.method, request.target, [*request.headers, *headers], request.body
+        )
+        assert_refused(reply, status, code, console) if request.method != "HEAD" else None
+        assert reply.status == status, request
     assert console.whole() == before
 
 
@@ -106,7 +110,7 @@ FORGED = [
     "localhost.evil.example", "127.0.0.1.evil.example", "127.1", "2130706433", "0x7f.0.0.1",
     "0.0.0.0", "localhost\x00", "", ":8170", "[", "[::1",
 ]  # fmt: skip
-TRICKS = [
+LOOKALIKES = [
     "evil.example@localhost", "evil.example@127.0.0.1:8170", "user:word@127.0.0.1", "@localhost",
     "localhost/evil.example", "localhost#evil.example", "localhost?evil.example",
     "127.0.0.1:8170:80", "localhost:evil", "127.0.0.1:8170, evil.example",
@@ -115,31 +119,35 @@ TRICKS = [
 
 @pytest.mark.spec("C3", "O10")
 def test_a_forged_host_on_every_route() -> None:
-    """A name that was made to point here is not ours; health and metrics are no exception."""
+    """A foreign, missing or repeated Host is refused everywhere, also for health and metrics."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        walk(console, 421, "WrongHost", ("Host", "evil.example"), bearer(console.token))
-        walk(console, 421, "WrongHost", bearer(console.token))
-        walk(console, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(console.token))
+        assert_all_refused(
+            console, 421, "WrongHost", ("Host", "evil.example"), bearer(console.token)
+        )
+        assert_all_refused(console, 421, "WrongHost", bearer(console.token))
+        assert_all_refused(
+            console, 421, "WrongHost", ("Host", HOST), ("Host", HOST), bearer(console.token)
+        )
 
 
 def bearer(token: str) -> tuple[str, str]:
-    """As programs say who they are."""
+    """Return the header by which programs authenticate."""
     return "Authorization", f"Bearer {token}"
 
 
 def cookie(console: ConsoleHarness) -> tuple[str, str]:
-    """As a browser does that has logged in as an operator."""
+    """Return the cookie of a browser that is logged in as an operator."""
     token = console.tokens.access(Principal(name="operator", role=Role.OPERATOR))
     return "Cookie", f"{COOKIE}={token}"
 
 
 @pytest.mark.parametrize("host", FORGED)
-def test_hosts_that_are_not_ours(host: str) -> None:
-    """Other names and addresses, and what is no host at all."""
+def test_foreign_hosts(host: str) -> None:
+    """Other names, other addresses and malformed hosts are refused."""
     with ConsoleHarness() as console:
         for path in ("/healthz", "/api/clock", "/"):
-            refused(
+            assert_refused(
                 console.send("GET", path, [("Host", host), bearer(console.token)]),
                 421,
                 "WrongHost",
@@ -147,11 +155,11 @@ def test_hosts_that_are_not_ours(host: str) -> None:
             )
 
 
-@pytest.mark.parametrize("host", TRICKS)
-def test_hosts_that_only_look_like_ours(host: str) -> None:
-    """A Host is a name and perhaps a port: nothing before, nothing after."""
+@pytest.mark.parametrize("host", LOOKALIKES)
+def test_lookalike_hosts(host: str) -> None:
+    """A Host may only be a name and an optional port."""
     with ConsoleHarness() as console:
-        refused(console.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", console)
+        assert_refused(console.send("GET", "/healthz", [("Host", host)]), 421, "WrongHost", console)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +176,8 @@ def test_hosts_that_only_look_like_ours(host: str) -> None:
         ("10.1.2.3:8170", "10.1.2.3"),
     ],
 )
-def test_hosts_that_are_ours(host: str, server: str) -> None:
-    """The address that was asked, however it is spelled; localhost; and names that were set."""
+def test_own_hosts(host: str, server: str) -> None:
+    """Any spelling of the server's address, localhost, and configured names are accepted."""
     with ConsoleHarness(hosts=("console.example",)) as console:
         reply = console.send("GET", "/healthz", [("Host", host)], server=server)
         assert reply.status == 200
@@ -187,42 +195,47 @@ def test_hosts_that_are_ours(host: str, server: str) -> None:
     ],
 )  # fmt: skip
 def test_a_foreign_origin(origin: str) -> None:
-    """Whatever token comes along: a page of another site asks."""
+    """A request from a foreign origin is refused, even with a valid token."""
     with ConsoleHarness() as console:
         before = console.whole()
-        for one in (Ask("GET", "/healthz"), Ask("POST", "/api/faults", b'{"kind":"500"}')):
+        for request in (
+            RouteRequest("GET", "/healthz"),
+            RouteRequest("POST", "/api/faults", b'{"kind":"500"}'),
+        ):
             headers = [("Host", HOST), ("Origin", origin), bearer(console.token)]
-            refused(console.send(*one[:2], headers, one.body), 403, "ForeignOrigin", console)
+            assert_refused(
+                console.send(*request[:2], headers, request.body), 403, "ForeignOrigin", console
+            )
         assert console.whole() == before
 
 
 @pytest.mark.spec("C3", "O10")
 def test_a_foreign_origin_on_every_route() -> None:
-    """With a token, with a cookie, with both; also where one of two Origins is ours."""
+    """With a token, a cookie or both, and also if only one of two Origins is foreign."""
     with ConsoleHarness() as console:
         make_fleet(console)
         host, evil = ("Host", HOST), ("Origin", "http://evil.example")
-        walk(console, 403, "ForeignOrigin", host, evil, bearer(console.token))
-        walk(console, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(console))
+        assert_all_refused(console, 403, "ForeignOrigin", host, evil, bearer(console.token))
+        assert_all_refused(console, 403, "ForeignOrigin", host, ("Origin", "null"), cookie(console))
         ours = ("Origin", f"http://{HOST}")
-        walk(
+        assert_all_refused(
             console, 403, "ForeignOrigin", host, ours, evil, cookie(console), bearer(console.token)
         )
 
 
 @pytest.mark.spec("C3")
 @pytest.mark.parametrize("site", [None, "cross-site", "same-site", "none", "Same-Origin"])
-def test_a_browser_that_does_not_say_where_it_asks_from(site: str | None) -> None:
-    """A cookie alone changes nothing: the request has an Origin, or says it is of our own page."""
+def test_a_cookie_without_an_origin(site: str | None) -> None:
+    """A change by cookie needs an Origin, or Sec-Fetch-Site: same-origin."""
     with ConsoleHarness() as console:
         make_fleet(console)
         before = console.whole()
-        more = [("Sec-Fetch-Site", site)] if site else []
-        for one in routes(console):
-            if one.changes:
-                headers = [*one.headers, ("Host", HOST), cookie(console), *more]
-                refused(
-                    console.send(one.method, one.target, headers, one.body),
+        site_header = [("Sec-Fetch-Site", site)] if site else []
+        for request in all_requests(console):
+            if request.changes:
+                headers = [*request.headers, ("Host", HOST), cookie(console), *site_header]
+                assert_refused(
+                    console.send(request.method, request.target, headers, request.body),
                     403,
                     "NoOrigin",
                     console,
@@ -251,43 +264,46 @@ def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
 
 @pytest.mark.spec("C3", "C4")
 def test_without_a_good_token() -> None:
-    """401 on every route of the API, the way to /login on every page, and nothing is changed."""
+    """Every API route gives 401, every page redirects to /login, and nothing changes."""
     with ConsoleHarness() as console:
         make_fleet(console)
         before = console.whole()
         for _, headers in _bad_tokens(console):
-            for one in routes(console):
-                if one.target in OPEN:
+            for request in all_requests(console):
+                if request.target in OPEN:
                     continue
                 reply = console.send(
-                    one.method, one.target, [("Host", HOST), *one.headers, *headers], one.body
+                    request.method,
+                    request.target,
+                    [("Host", HOST), *request.headers, *headers],
+                    request.body,
                 )
-                if one.target.startswith("/api"):
-                    assert reply.status == 401, one
+                if request.target.startswith("/api"):
+                    assert reply.status == 401, request
                 else:
-                    assert (reply.status, reply.headers["location"]) == (303, "/login"), one
-                silent(reply, console)
+                    assert (reply.status, reply.headers["location"]) == (303, "/login"), request
+                assert_no_secrets(reply, console)
         assert console.whole() == before
 
 
 @pytest.mark.spec("C3", "C4")
 def test_a_reader_reads_and_changes_nothing() -> None:
-    """403 on whatever is not a GET; by token, and by cookie on the page."""
+    """Everything but GET gives 403, by token and by cookie."""
     with ConsoleHarness() as console:
         make_fleet(console)
         token = console.token_of(Role.READER)
         before = console.whole()
-        for one in routes(console):
-            if one.target in OPEN or not one.changes:
+        for request in all_requests(console):
+            if request.target in OPEN or not request.changes:
                 continue
             for headers in (
                 [bearer(token)],
                 [("Cookie", f"{COOKIE}={token}"), ("Origin", f"http://{HOST}")],
             ):
-                sent = [("Host", HOST), *one.headers, *headers]
-                reply = console.send(one.method, one.target, sent, one.body)
-                assert reply.status == 403, one
-                silent(reply, console)
+                sent = [("Host", HOST), *request.headers, *headers]
+                reply = console.send(request.method, request.target, sent, request.body)
+                assert reply.status == 403, request
+                assert_no_secrets(reply, console)
         for path in ("/api/machines", "/api/journal", "/api/timeline", "/api/openapi.json", "/"):
             assert console.api("GET", path, token=token).status == 200
         assert console.whole() == before
@@ -297,37 +313,37 @@ def test_a_reader_reads_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("role", "group"), [(Role.TENANT, ""), (Role.TENANT, "g"), (Role.READER, "g")]
 )
-def test_others_get_nothing(role: Role, group: str) -> None:
-    """A tenant, and whoever is bound to a group: the console shows the whole fleet."""
+def test_other_roles_get_nothing(role: Role, group: str) -> None:
+    """Tenants and readers bound to a group get 403: the console shows the whole fleet."""
     with ConsoleHarness() as console:
         make_fleet(console)
         before = console.whole()
         token = console.token_of(role, group=group)
-        for one in routes(console):
-            if one.target not in OPEN:
-                headers = [("Host", HOST), *one.headers, bearer(token)]
-                reply = console.send(one.method, one.target, headers, one.body)
-                assert reply.status == 403, one
-                silent(reply, console)
+        for request in all_requests(console):
+            if request.target not in OPEN:
+                headers = [("Host", HOST), *request.headers, bearer(token)]
+                reply = console.send(request.method, request.target, headers, request.body)
+                assert reply.status == 403, request
+                assert_no_secrets(reply, console)
         assert console.whole() == before
 
 
 @pytest.mark.spec("O10")
 def test_health_and_metrics_need_no_token() -> None:
-    """And tell no secret."""
+    """They leak no secret."""
     with ConsoleHarness() as console:
         make_fleet(console)
         for path, word in (("/healthz", b"ok"), ("/readyz", b"ok"), ("/metrics", b"fairwarning_")):
             reply = console.send("GET", path, [("Host", HOST)])
             assert reply.status == 200
             assert word in reply.body
-            silent(reply, console)
+            assert_no_secrets(reply, console)
 
 
 @pytest.mark.spec("O10")
-def test_readyz_tells_when_writes_have_stopped() -> None:
-    """503, without where the data is; health goes on, and a command is refused."""
-    from fairwarning.core.errors import InvariantViolated  # noqa: PLC0415  (of this test alone)
+def test_readyz_when_writes_have_stopped() -> None:
+    """It gives 503; /healthz stays 200, reads go on, and commands are refused."""
+    from fairwarning.core.errors import InvariantViolated  # noqa: PLC0415  (for this test only)
 
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
@@ -340,15 +356,15 @@ def test_readyz_tells_when_writes_have_stopped() -> None:
         console.fleet._committer.broken = None
 
 
-def test_logging_in_by_the_link() -> None:
-    """The key leads in once and for a while; a wrong one does not, and says so."""
+def test_login_by_link() -> None:
+    """The right key gives a session cookie; a wrong key gives 401."""
     with ConsoleHarness() as console:
         reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
         assert (reply.status, reply.headers["location"]) == (303, "/")
-        given = reply.headers["set-cookie"]
-        assert "HttpOnly" in given
-        assert "samesite=strict" in given.lower()
-        pair = given.partition(";")[0]
+        session = reply.headers["set-cookie"]
+        assert "HttpOnly" in session
+        assert "samesite=strict" in session.lower()
+        pair = session.partition(";")[0]
         headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
         assert console.send("GET", "/api/clock", headers).status == 200
         assert console.send("POST", "/api/clock", headers, b'{"advance": 1}').status == 200
@@ -356,11 +372,11 @@ def test_logging_in_by_the_link() -> None:
             reply = console.send("GET", f"/login?key={wrong}", [("Host", HOST)])
             assert reply.status == 401
             assert "set-cookie" not in reply.headers
-            silent(reply, console)
+            assert_no_secrets(reply, console)
 
 
-def test_logging_in_with_a_token() -> None:
-    """Whoever has one is who it says, and no more; a bad one is refused beside the form."""
+def test_login_with_a_token() -> None:
+    """The session has the role of the token; a bad token is refused."""
     with ConsoleHarness() as console:
         form = ("Content-Type", "application/x-www-form-urlencoded")
         reader = console.token_of(Role.READER)
@@ -379,8 +395,8 @@ def test_logging_in_with_a_token() -> None:
 
 
 @pytest.mark.spec("C3")
-def test_the_program_guards_its_door(tmp_path: Path) -> None:
-    """Through the real server: Host and Origin, and a path that leads out of the static files."""
+def test_checks_in_the_real_server(tmp_path: Path) -> None:
+    """It checks Host and Origin, and static paths cannot leave their folder."""
     with ServiceProcess(tmp_path / "data", "--memory", "--clock", "virtual") as service:
         for headers, status in (
             ({"Host": "evil.example"}, 421),

@@ -1,4 +1,4 @@
-"""Scenarios, which run beside the fleet, and webhooks, which leave it."""
+"""Scenarios, which run apart from the fleet, and webhooks."""
 
 import json
 
@@ -10,25 +10,25 @@ from tests.fixtures.receiver import Receiver, ReceiverResponse
 
 
 @pytest.mark.spec("O6", "C4")
-def test_scenarios_run_beside_the_fleet() -> None:
-    """They are listed with their text; one that runs changes nothing here."""
+def test_scenarios_do_not_change_the_fleet() -> None:
+    """They are listed with their source; a run changes nothing in this fleet."""
     with ConsoleHarness(scenarios=BundledScenarios()) as console:
         console.created("machines", name="vm")
-        shipped = console.ok("GET", "/api/scenarios")["scenarios"]
-        assert len(shipped) > 5
-        assert all(set(one) == {"name", "about", "text"} for one in shipped)
+        scenarios = console.ok("GET", "/api/scenarios")["scenarios"]
+        assert len(scenarios) > 5
+        assert all(set(scenario) == {"name", "about", "text"} for scenario in scenarios)
         before = console.whole()
-        name = shipped[0]["name"]
-        verdict = console.ok("POST", f"/api/scenarios/{name}/run")
-        assert (verdict["name"], verdict["passed"], verdict["difference"]) == (name, True, "")
+        name = scenarios[0]["name"]
+        result = console.ok("POST", f"/api/scenarios/{name}/run")
+        assert (result["name"], result["passed"], result["difference"]) == (name, True, "")
         assert console.whole() == before
         reply = console.api("POST", "/api/scenarios/none/run")
         assert (reply.status, reply.error_code) == (404, "UnknownScenario")
         assert name in reply.error_message
 
 
-def test_a_service_without_a_scenarios() -> None:
-    """It says so."""
+def test_a_service_without_scenarios() -> None:
+    """Scenario requests get 503."""
     with ConsoleHarness() as console:
         for method, path in (("GET", "/api/scenarios"), ("POST", "/api/scenarios/x/run")):
             reply = console.api(method, path)
@@ -36,17 +36,17 @@ def test_a_service_without_a_scenarios() -> None:
 
 
 @pytest.mark.spec("C4")
-def test_a_webhook_comes_and_goes() -> None:
-    """Its secret is shown once; it can be tried, gets what happens, and is removed."""
+def test_a_webhook_from_creation_to_deletion() -> None:
+    """Its secret is shown once; it can be tested, receives events, and is deleted."""
     with ConsoleHarness() as console, Receiver(lambda _: ReceiverResponse(204)) as receiver:
         url = receiver.url
-        made = console.api(
+        created = console.api(
             "POST",
             "/api/webhooks",
             {"name": "hook", "url": url, "secret": "s" * 32, "handshake": False},
         )
-        assert made.status == 201, made.body
-        assert (made.json["name"], made.json["url"]) == ("hook", url)
+        assert created.status == 201, created.body
+        assert (created.json["name"], created.json["url"]) == ("hook", url)
         (listed,) = console.ok("GET", "/api/webhooks")["webhooks"]
         assert (listed["name"], listed["url"]) == ("hook", url)
         assert "s" * 32 not in json.dumps(listed)
@@ -78,7 +78,7 @@ def test_a_webhook_comes_and_goes() -> None:
     ],
 )
 def test_refusals(method: str, path: str, body: object, status: int) -> None:
-    """Nothing is sent and nothing is kept."""
+    """A refused request sends nothing and stores nothing."""
     with ConsoleHarness() as console:
         before = console.whole()
         reply = console.api(method, path, body)

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the same key again has no further effect, and is answered alike (IC2)."""
+"""`Idempotency-Key`: a repeated key has no further effect and gets the same response (IC2)."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from tests.fixtures.console import ConsoleHarness, bare
 
 Repeat = tuple[str, str, dict[str, object]]
 
-LASTING: list[Repeat] = [
+REQUESTS: list[Repeat] = [
     ("POST", "/api/machines", {"name": "new"}),
     ("POST", "/api/machines", {"name": "new", "count": 3, "group": "g"}),
     ("POST", "/api/sets", {"name": "new", "capacity": 2}),
@@ -23,7 +23,7 @@ LASTING: list[Repeat] = [
 
 
 def make_fleet(console: ConsoleHarness) -> None:
-    """What the requests are about."""
+    """Create the machines that the requests act on."""
     console.created("machines", name="vm", priority="Spot")
     console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
     console.poll("vm", "web_0")
@@ -32,10 +32,10 @@ def make_fleet(console: ConsoleHarness) -> None:
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize(
     ("method", "target", "body"),
-    LASTING,
+    REQUESTS,
 )
-def test_a_repeat_at_once(method: str, target: str, body: dict[str, object]) -> None:
-    """Of whatever makes or changes something; another key is another wish."""
+def test_an_immediate_repeat(method: str, target: str, body: dict[str, object]) -> None:
+    """A repeat of any request that creates or changes something has no effect."""
     with ConsoleHarness() as console:
         make_fleet(console)
         first = console.api(method, target, body, key="key")
@@ -56,12 +56,12 @@ def _delete_set(console: ConsoleHarness) -> tuple[str, str]:
 
 
 @pytest.mark.spec("C4")
-@pytest.mark.parametrize("wish", [_delete_machine, _delete_set])
-def test_a_repeat_when_it_is_gone(wish: Callable[[ConsoleHarness], tuple[str, str]]) -> None:
-    """Who did not hear the answer asks again: it was done, and is not unknown."""
+@pytest.mark.parametrize("request_of", [_delete_machine, _delete_set])
+def test_a_repeat_after_deletion(request_of: Callable[[ConsoleHarness], tuple[str, str]]) -> None:
+    """A client that lost the response repeats the request and gets the operation, not a 404."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        method, target = wish(console)
+        method, target = request_of(console)
         assert console.api(method, target, key="key").status == 202
         console.advance(3600)
         again = console.api(method, target, key="key")
@@ -71,7 +71,7 @@ def test_a_repeat_when_it_is_gone(wish: Callable[[ConsoleHarness], tuple[str, st
 
 @pytest.mark.spec("C4")
 def test_a_repeat_of_a_cancellation() -> None:
-    """It is cancelled: so it was, and so it is."""
+    """A repeated cancellation gets the same response."""
     with ConsoleHarness() as console:
         make_fleet(console)
         event = console.act("vm", "freeze", key="op")["events"][0]["id"]
@@ -82,8 +82,8 @@ def test_a_repeat_of_a_cancellation() -> None:
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("key", ["a/b", " ", "x" * 201, "é\x7f"])
-def test_keys_that_cannot_be(key: str) -> None:
-    """A key names the operation; one that cannot is refused, and nothing is done."""
+def test_invalid_keys(key: str) -> None:
+    """A key is the id of the operation; an invalid id is refused and changes nothing."""
     with ConsoleHarness() as console:
         make_fleet(console)
         before = console.whole()
@@ -93,7 +93,7 @@ def test_keys_that_cannot_be(key: str) -> None:
 
 @pytest.mark.spec("C4", "E9")
 def test_a_repeat_after_a_restart() -> None:
-    """Keys are kept as long as operations are."""
+    """Keys are stored with their operations."""
     with ConsoleHarness() as console:
         make_fleet(console)
         first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")

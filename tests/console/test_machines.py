@@ -19,16 +19,16 @@ STORES = ("memory", "sqlite")
 
 
 def store_of(kind: str, folder: Path) -> Store:
-    """A fresh one."""
+    """Return a new, empty store."""
     if kind == "memory":
         return MemoryStore()
-    return SQLiteStore(folder / "fleet.db", ballast_bytes=4096)
+    return SQLiteStore(folder / "fleet.db", reserved_bytes=4096)
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("kind", STORES)
-def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
-    """Created by an entry of the fleet file, and shown with everything it was given."""
+def test_a_standalone_machine(kind: str, tmp_path: Path) -> None:
+    """A machine is created from a fleet-file entry and returned with all its settings."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         entry = {
             "name": "vm", "host_name": "h", "host": "rack", "address": "10.0.0.7",
@@ -37,13 +37,13 @@ def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
         }  # fmt: skip
         reply = console.api("POST", "/api/machines", entry)
         assert reply.status == 201
-        (made,) = reply.json["machines"]
+        (created,) = reply.json["machines"]
         assert (
-            made
+            created
             == console.ok("GET", "/api/machines/vm")
             == console.ok("GET", "/api/machines/vm/vm")
         )
-        assert made == {
+        assert created == {
             **entry, "scope": "vm", "set": "", "instance": -1, "number": 1, "kind": "Standalone",
             "power": "running", "update_domain": 0, "fault_domain": 0, "terminate_notice": None,
             "polled": False, "doing": None, "events": [],
@@ -56,13 +56,15 @@ def test_a_machine_by_itself(kind: str, tmp_path: Path) -> None:
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("kind", STORES)
 def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
-    """Each machine, scope and set once, in order, whatever the page's length."""
+    """Every page size lists each machine, scope and set once, in order."""
     with ConsoleHarness(store=store_of(kind, tmp_path)) as console:
         console.created("machines", name="vm", count=23)
         for number in range(5):
             console.created("sets", name=f"set{number}", capacity=number)
         every = console.ok("GET", "/api/machines?limit=1000")["machines"]
-        assert [one["number"] for one in every] == sorted(one["number"] for one in every)
+        assert [machine["number"] for machine in every] == sorted(
+            machine["number"] for machine in every
+        )
         assert len(every) == 23 + 10
         for limit in (1, 7, 33, 100):
             for target, what, count in (
@@ -71,10 +73,10 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
                 ("/api/sets", "sets", 5),
             ):
                 pages = console.pages(target, what, limit)
-                found = [one for page in pages for one in page]
-                assert len(found) == count, (target, limit)
+                entries = [entry for page in pages for entry in page]
+                assert len(entries) == count, (target, limit)
                 assert all(len(page) == limit for page in pages[:-1])
-                ids = [one.get("id") or one["name"] for one in found]
+                ids = [entry.get("id") or entry["name"] for entry in entries]
                 assert len(set(ids)) == count
                 if what != "machines":
                     assert ids == sorted(ids)
@@ -83,14 +85,14 @@ def test_lists_come_in_pages(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.spec("C4")
 def test_filters() -> None:
-    """The machines of a scope or of a set; what is unknown is said to be."""
+    """Machines are listed by scope or by set; an unknown scope or set is an error."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=3)
         console.created("machines", name="vm")
         for query in ("scope=web/0", "set=web"):
-            found = console.ok("GET", f"/api/machines?{query}")
-            assert [one["name"] for one in found["machines"]] == ["web_0", "web_1", "web_2"]
-            assert found["next"] is None
+            page = console.ok("GET", f"/api/machines?{query}")
+            assert [machine["name"] for machine in page["machines"]] == ["web_0", "web_1", "web_2"]
+            assert page["next"] is None
         assert console.ok("GET", "/api/scopes/web/0")["set"] == "web"
         for query, code in (("scope=x", "UnknownScope"), ("set=x", "UnknownSet")):
             reply = console.api("GET", f"/api/machines?{query}")
@@ -101,14 +103,14 @@ def test_filters() -> None:
     "query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "after=x", "limit=1.0"]
 )
 def test_bad_queries(query: str) -> None:
-    """Refused with what is allowed."""
+    """The error names the allowed range."""
     with ConsoleHarness() as console:
         reply = console.api("GET", f"/api/machines?{query}")
         assert (reply.status, reply.error_code) == (400, "BadQuery")
         assert "must be a whole number from" in reply.error_message
 
 
-ODD = [
+ODD_NAMES = [
     "ü?#%&+ x",
     "..",
     ".",
@@ -125,9 +127,9 @@ ODD = [
 
 
 @pytest.mark.spec("C4")
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names(name: str) -> None:
-    """Whatever a machine may be called, it can be asked for, explained and restarted."""
+    """A machine with any valid name can be read, explained and restarted."""
     with ConsoleHarness() as console:
         console.created("machines", name=name)
         console.poll(name)
@@ -142,8 +144,8 @@ def test_odd_names(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " x", "a/b", "a,b", "x" * 201, "a\nb", "\ud800", None, 3, ["x"]]
 )
-def test_names_that_cannot_be(name: object) -> None:
-    """Refused with what is allowed, and nothing is made."""
+def test_invalid_names(name: object) -> None:
+    """An invalid name is refused, and nothing is created."""
     with ConsoleHarness() as console:
         before = console.whole()
         reply = console.api("POST", "/api/machines", {"name": name})
@@ -152,8 +154,8 @@ def test_names_that_cannot_be(name: object) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_two_machines_of_one_name() -> None:
-    """Each is found by its scope and name; the name alone says which there are."""
+def test_two_machines_with_the_same_name() -> None:
+    """Scope and name identify each; the error for the name alone lists both."""
     with ConsoleHarness() as console:
         for scope in ("one", "two"):
             machines = (Machine(name="twin"),)
@@ -178,7 +180,7 @@ def test_two_machines_of_one_name() -> None:
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("action", ACTIONS)
 def test_every_action(action: str) -> None:
-    """Accepted with its operation; to its end it comes, and a repeat has no effect."""
+    """Each action is accepted with an operation, which succeeds; a repeat has no effect."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm", priority="Spot")
         console.poll("vm")
@@ -198,13 +200,13 @@ def test_every_action(action: str) -> None:
 
 
 @pytest.mark.spec("C4")
-def test_actions_on_an_instance_are_the_sets_business() -> None:
-    """A deleted instance leaves its set, with the set's notice."""
+def test_actions_on_an_instance_go_through_its_set() -> None:
+    """A deleted instance leaves its set, with the notice of the set."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.poll("web_0")
         accepted = console.act("web_1", "delete", key="op")
-        assert [one["type"] for one in accepted["events"]] == ["Terminate"]
+        assert [event["type"] for event in accepted["events"]] == ["Terminate"]
         console.advance(3600)
         assert console.ok("GET", "/api/sets/web")["capacity"] == 1
 
@@ -227,7 +229,7 @@ def test_actions_on_an_instance_are_the_sets_business() -> None:
     ],
 )
 def test_bad_settings(action: str, settings: dict[str, object], status: int) -> None:
-    """Refused with what is allowed; nothing is changed."""
+    """Invalid settings are refused and change nothing."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
@@ -239,8 +241,8 @@ def test_bad_settings(action: str, settings: dict[str, object], status: int) -> 
 
 
 @pytest.mark.parametrize("days", [1e308, 1e305])
-def test_days_without_an_end(days: float) -> None:
-    """So many that seconds have no number for them: refused as any other."""
+def test_days_that_overflow(days: float) -> None:
+    """Days whose seconds overflow a float are refused."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         assert console.api("POST", "/api/machines/vm/degrade", {"days": days}).status == 400
@@ -250,15 +252,15 @@ def test_days_without_an_end(days: float) -> None:
     "body",
     [b"[]", b"null", b'"x"', b"{", b"\xff", b'{"name":}', b"[" * 60_000, b'{"a":1} x', b"{}" * 2],
 )
-def test_bodies_that_are_no_object(body: bytes) -> None:
-    """Refused."""
+def test_bodies_that_are_not_objects(body: bytes) -> None:
+    """A body that is not a JSON object is refused."""
     with ConsoleHarness() as console:
         for target in ("/api/machines", "/api/clock", "/api/faults", "/api/rollouts"):
             assert console.api("POST", target, body).error_code == "BadBody"
 
 
-def test_a_body_has_a_limit() -> None:
-    """Also if it comes in pieces."""
+def test_the_size_of_a_body_is_limited() -> None:
+    """A body above the limit is refused."""
     with ConsoleHarness() as console:
         assert (
             console.api("POST", "/api/machines", b'{"name":"' + b"a" * 66_000).error_code
@@ -266,14 +268,14 @@ def test_a_body_has_a_limit() -> None:
         )
 
 
-def test_a_body_that_does_not_come_whole() -> None:
-    """Whoever hangs up in the middle has asked for nothing."""
+def test_an_incomplete_body() -> None:
+    """A client that disconnects within the body changes nothing."""
     with ConsoleHarness() as console:
         before = console.whole()
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
-        told = []
+        sent = []
 
-        async def cut() -> None:
+        async def disconnect() -> None:
             parts: list[Message] = [
                 {"type": "http.disconnect"},
                 {"type": "http.request", "body": b'{"name":"x"', "more_body": True},
@@ -283,17 +285,17 @@ def test_a_body_that_does_not_come_whole() -> None:
                 return parts.pop()
 
             async def send_(message: object) -> None:
-                told.append(message)
+                sent.append(message)
 
             await console.app(asgi_scope("POST", "/api/machines", headers), receive, send_)
 
-        console.run(cut())
+        console.run(disconnect())
         assert console.whole() == before
 
 
 @pytest.mark.spec("E5", "C4")
-def test_conflicts_name_what_is_in_the_way() -> None:
-    """409, and nothing is changed."""
+def test_conflicts_name_the_other_operation() -> None:
+    """A conflict gets 409 and changes nothing."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
@@ -307,8 +309,8 @@ def test_conflicts_name_what_is_in_the_way() -> None:
 
 
 @pytest.mark.spec("C4")
-def test_some_of_many_are_there_already() -> None:
-    """All of them, or none."""
+def test_creating_several_machines_is_atomic() -> None:
+    """If one name is taken, no machine is created."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm_1")
         before = console.whole()
@@ -318,7 +320,7 @@ def test_some_of_many_are_there_already() -> None:
 
 @pytest.mark.spec("C4")
 def test_a_refused_creation_leaves_nothing() -> None:
-    """No resource group either."""
+    """It creates no resource group either."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         before = console.whole()
@@ -327,8 +329,8 @@ def test_a_refused_creation_leaves_nothing() -> None:
 
 
 @pytest.mark.spec("C4")
-def test_what_is_not_there_is_said_in_json() -> None:
-    """Unknown paths and methods as well; a method that is known elsewhere is named."""
+def test_unknown_paths_and_methods_are_json_errors() -> None:
+    """A 405 names the allowed methods."""
     with ConsoleHarness() as console:
         for method, target, status in (
             ("GET", "/api/nothing", 404),
@@ -345,20 +347,20 @@ def test_what_is_not_there_is_said_in_json() -> None:
         )
 
 
-def test_a_list_while_machines_go(tmp_path: Path) -> None:
-    """Nobody's list fails because a machine went while it was made."""
+def test_lists_during_deletions(tmp_path: Path) -> None:
+    """A list does not fail because a machine is deleted meanwhile."""
     with ConsoleHarness(store=store_of("sqlite", tmp_path)) as console:
         console.created("machines", name="vm", count=60)
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
 
-        async def both() -> list[int]:
+        async def run_all() -> list[int]:
             targets = ["/api/machines", "/api/scopes"] * 10
             lists = [send(console.app, asgi_scope("GET", target, headers)) for target in targets]
             deletes = [
                 send(console.app, asgi_scope("POST", f"/api/machines/vm_{n}/delete", headers))
                 for n in range(60)
             ]
-            done = await asyncio.gather(*deletes, console.fleet.advance(60), *lists)
-            return [reply.status for reply in done if reply is not None]
+            replies = await asyncio.gather(*deletes, console.fleet.advance(60), *lists)
+            return [reply.status for reply in replies if reply is not None]
 
-        assert set(console.run(both())) <= {200, 202}
+        assert set(console.run(run_all())) <= {200, 202}

@@ -1,4 +1,4 @@
-"""The document of the API is what the API does: by table, by file, and by trying it out."""
+"""The OpenAPI document matches the API: its routes, its file in docs/, and its responses."""
 
 import json
 import re
@@ -30,23 +30,21 @@ FILE = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
 @pytest.mark.spec("C4")
-def test_the_file_in_the_documentation_is_this_document() -> None:
-    """Made anew with `python -m fairwarning.console.api.openapi > docs/openapi.json`."""
-    assert FILE.read_text("utf-8") == openapi.text(), (
-        test_the_file_in_the_documentation_is_this_document.__doc__
-    )
+def test_the_file_in_docs_is_current() -> None:
+    """Regenerate it with `python -m fairwarning.console.api.openapi > docs/openapi.json`."""
+    assert FILE.read_text("utf-8") == openapi.text(), test_the_file_in_docs_is_current.__doc__
 
 
 @pytest.mark.spec("C4")
-def test_the_service_gives_its_document() -> None:
-    """To whoever may read."""
+def test_the_service_serves_its_document() -> None:
+    """It is the generated document."""
     with ConsoleHarness() as console:
         assert console.ok("GET", "/api/openapi.json") == json.loads(openapi.text())
 
 
 @pytest.mark.spec("C4")
 def test_every_route_is_documented_and_nothing_else() -> None:
-    """The document itself is the one route that is not in it."""
+    """Only the route of the document itself is left out."""
     with ConsoleHarness() as console:
         routes = {
             (method.lower(), re.sub(r":path}", "}", route.path))
@@ -62,17 +60,17 @@ def test_every_route_is_documented_and_nothing_else() -> None:
 
 @pytest.mark.spec("C4")
 def test_the_document_is_well_formed() -> None:
-    """As OpenAPI 3.1 has it; every operation has its own name, every reference a target."""
+    """It is valid OpenAPI 3.1; operation ids are unique, and all references resolve."""
     document = openapi.document()
     schemathesis.openapi.from_dict(document).validate()
     text = json.dumps(document)
     operations = re.findall(r'"operationId": "(\w+)"', text)
     assert len(operations) == len(set(operations))
     for reference in re.findall(r'"\$ref": "#/([^"]+)"', text):
-        found: Any = document
+        target: Any = document
         for part in reference.split("/"):
-            found = found[part]
-        assert found
+            target = target[part]
+        assert target
 
 
 CHECKS = [
@@ -81,8 +79,8 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-LEFT_OUT = {"get_stream", "post_webhooks", "post_webhooks_by_name_test"}
-"""It has no end; they would leave the machine."""
+EXCLUDED = {"get_stream", "post_webhooks", "post_webhooks_by_name_test"}
+"""The stream has no end; the webhook endpoints would send requests to other hosts."""
 
 
 def _operations() -> Iterator[Any]:
@@ -90,14 +88,14 @@ def _operations() -> Iterator[Any]:
         assert isinstance(result, Ok)
         operation = result.ok()
         name = operation.definition.raw["operationId"]
-        if name not in LEFT_OUT:
+        if name not in EXCLUDED:
             yield pytest.param(operation, id=name)
 
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize("operation", [*_operations()])
-def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa: ANN401  (not typed)
-    """Drawn from the document, and against it: no error of ours, every answer in its shape."""
+def test_generated_requests_get_documented_responses(operation: Any) -> None:  # noqa: ANN401  (not typed)
+    """Valid and invalid requests get no server error, and every response matches its schema."""
     with ConsoleHarness(scenarios=BundledScenarios()) as console:
         console.created("machines", name="vm")
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
@@ -105,38 +103,42 @@ def test_any_request_is_answered_as_documented(operation: Any) -> None:  # noqa:
         console.act("vm", "freeze", key="op")
         console.ok("POST", "/api/rollouts", {"id": "r", "sets": ["web"]})
         for mode in GenerationMode.POSITIVE, GenerationMode.NEGATIVE:
-            _draw(console, operation, mode)
+            _send_generated(console, operation, mode)
 
 
-def _draw(console: ConsoleHarness, operation: Any, mode: GenerationMode) -> None:  # noqa: ANN401
-    if mode is GenerationMode.NEGATIVE and not _can_be_wrong(operation):
+def _send_generated(
+    console: ConsoleHarness,
+    operation: Any,  # noqa: ANN401
+    mode: GenerationMode,
+) -> None:
+    if mode is GenerationMode.NEGATIVE and not _can_be_invalid(operation):
         return
 
     @settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(operation.as_strategy(mode))
     def attempt(case: Any) -> None:  # noqa: ANN401
-        case.validate_response(_answer(console, case), checks=CHECKS)
+        case.validate_response(_respond(console, case), checks=CHECKS)
 
     attempt()
 
 
-def _can_be_wrong(operation: Any) -> bool:  # noqa: ANN401
+def _can_be_invalid(operation: Any) -> bool:  # noqa: ANN401
     return bool(list(operation.iter_parameters()) or operation.body)
 
 
-def _answer(console: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
+def _respond(console: ConsoleHarness, case: Any) -> Response:  # noqa: ANN401
     kwargs = case.as_transport_kwargs(base_url=f"http://{HOST}")
     kwargs.pop("cookies", None)
-    asked = requests.Request(**kwargs).prepare()
-    asked.headers["Authorization"] = f"Bearer {console.token}"
-    headers = [("Host", HOST), *((k, _text(v)) for k, v in asked.headers.items())]
-    where = urlsplit(asked.url or "")
-    target = f"{where.path}?{where.query}" if where.query else where.path
-    body = asked.body.encode() if isinstance(asked.body, str) else asked.body or b""
+    prepared = requests.Request(**kwargs).prepare()
+    prepared.headers["Authorization"] = f"Bearer {console.token}"
+    headers = [("Host", HOST), *((k, _text(v)) for k, v in prepared.headers.items())]
+    url = urlsplit(prepared.url or "")
+    target = f"{url.path}?{url.query}" if url.query else url.path
+    body = prepared.body.encode() if isinstance(prepared.body, str) else prepared.body or b""
     assert isinstance(body, bytes)
-    reply = console.send(asked.method or "GET", target, headers, body)
-    told = {name: [value] for name, value in reply.headers.items()}
-    return Response(reply.status, told, reply.body, asked, 0.0, verify=False)
+    reply = console.send(prepared.method or "GET", target, headers, body)
+    response_headers = {name: [value] for name, value in reply.headers.items()}
+    return Response(reply.status, response_headers, reply.body, prepared, 0.0, verify=False)
 
 
 def _text(value: str | bytes) -> str:

@@ -1,4 +1,4 @@
-"""The page as the server makes it; tests/real/test_page.py looks at it in a browser."""
+"""The page as the server renders it; tests/real/test_page.py tests it in a browser."""
 
 import re
 from collections.abc import Iterator
@@ -25,37 +25,39 @@ NOTICE = re.compile(r'aria-live="polite">(?:<p>(.*?)</p>)?</div>', re.DOTALL)
 
 
 class Browser:
-    """Somebody who looks at the page of a console, without a script unless it says so."""
+    """A browser without JavaScript; an X-Page header makes a request look like page.js."""
 
     def __init__(self, console: ConsoleHarness, role: Role = Role.OPERATOR) -> None:
         self._console = console
         self.cookies = {COOKIE: console.token_of(role)}
 
-    def get(self, target: str, *more: tuple[str, str]) -> Response:
-        """A page."""
-        return self._ask("GET", target, b"", *more)
+    def get(self, target: str, *headers: tuple[str, str]) -> Response:
+        """Request a page."""
+        return self._send("GET", target, b"", *headers)
 
     def text(self, target: str) -> str:
-        """A page that must be there."""
+        """Return the text of a page that must exist."""
         reply = self.get(target)
         assert reply.status == 200, reply.body
         return reply.body.decode()
 
-    def post(self, target: str, *more: tuple[str, str], **fields: str) -> Response:
-        """A form."""
-        return self.post_raw(target, urlencode(fields).encode(), *more)
+    def post(self, target: str, *headers: tuple[str, str], **fields: str) -> Response:
+        """Submit a form."""
+        return self.post_raw(target, urlencode(fields).encode(), *headers)
 
-    def post_raw(self, target: str, body: bytes, *more: tuple[str, str]) -> Response:
-        """The same, to the byte."""
-        kind = () if any(name == "Content-Type" for name, _ in more) else (("Content-Type", FORM),)
-        reply = self._ask("POST", target, body, ("Origin", f"http://{HOST}"), *kind, *more)
+    def post_raw(self, target: str, body: bytes, *headers: tuple[str, str]) -> Response:
+        """Submit a form with this exact body."""
+        kind = (
+            () if any(name == "Content-Type" for name, _ in headers) else (("Content-Type", FORM),)
+        )
+        reply = self._send("POST", target, body, ("Origin", f"http://{HOST}"), *kind, *headers)
         self._console.settle()
         return reply
 
-    def _ask(self, method: str, target: str, body: bytes, *more: tuple[str, str]) -> Response:
+    def _send(self, method: str, target: str, body: bytes, *headers: tuple[str, str]) -> Response:
         cookies = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         reply = self._console.send(
-            method, target, [("Host", HOST), ("Cookie", cookies), *more], body
+            method, target, [("Host", HOST), ("Cookie", cookies), *headers], body
         )
         for name, value in re.findall(r"^(\w+)=([^;]*)", reply.headers.get("set-cookie", "")):
             self.cookies[name] = value.strip('"')
@@ -64,7 +66,7 @@ class Browser:
 
 @pytest.fixture
 def console() -> Iterator[ConsoleHarness]:
-    """A small fleet: a set that is polled, a machine that nobody polls."""
+    """A small fleet: a scale set that polls, and a machine that does not."""
     with ConsoleHarness() as harness:
         harness.created("sets", name="web", capacity=3, terminate_notice="PT5M")
         harness.created("machines", name="vm", priority="Spot", tags={"note": EVIL})
@@ -90,10 +92,10 @@ PATHS = (
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_is_inline_and_nothing_comes_from_elsewhere(
+def test_pages_have_no_inline_code_and_no_external_resources(
     console: ConsoleHarness, path: str
 ) -> None:
-    """The policy forbids it, and no page tries; what somebody wrote is shown as it was written."""
+    """The content security policy forbids both; user input is escaped."""
     reply = Browser(console).get(path)
     policy = reply.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -108,38 +110,38 @@ def test_nothing_is_inline_and_nothing_comes_from_elsewhere(
 
 
 @pytest.mark.spec("O8")
-def test_a_notice_is_shown_as_text_and_once(console: ConsoleHarness) -> None:
-    """Whatever a cookie says; and a script that only looks for what is new leaves it there."""
+def test_a_notice_is_escaped_and_shown_once(console: ConsoleHarness) -> None:
+    """A refresh by page.js does not consume it."""
     browser = Browser(console)
     browser.cookies["fairwarning_notice"] = quote(EVIL)
     assert "<script>alert" not in browser.get("/", ("X-Page", "/")).body.decode()
-    found = NOTICE.search(browser.text("/"))
-    assert found is not None
-    assert unescape(found[1]) == EVIL
-    found = NOTICE.search(browser.text("/"))
-    assert found is not None
-    assert not found[1]
+    match = NOTICE.search(browser.text("/"))
+    assert match is not None
+    assert unescape(match[1]) == EVIL
+    match = NOTICE.search(browser.text("/"))
+    assert match is not None
+    assert not match[1]
 
 
 @pytest.mark.spec("O8")
-def test_a_big_fleet_is_shown_page_by_page(console: ConsoleHarness) -> None:
-    """Twenty scopes at a time, whatever there are; a filter finds one by a part of its name."""
+def test_a_large_fleet_is_paged(console: ConsoleHarness) -> None:
+    """A page has 20 scopes; a filter matches parts of names."""
     console.created("machines", name="many", count=130)
     browser = Browser(console)
-    seen: list[str] = []
+    names_seen: list[str] = []
     target: str | None = "/"
     while target:
         text = browser.text(target)
         names = re.findall(r'<span class="name">(.*?)</span>', text)
-        assert len(names) <= 20 + 2  # the set's three are one scope
-        seen += names
+        assert len(names) <= 20 + 2  # the three instances of the set are one scope
+        names_seen += names
         following = re.search(r'href="([^"]*after=[^"]*)">Next machines', text)
         target = unescape(following[1]) if following else None
-    assert sorted(seen) == sorted([*(f"many_{n}" for n in range(130)), "vm", *WEB])
+    assert sorted(names_seen) == sorted([*(f"many_{n}" for n in range(130)), "vm", *WEB])
     assert re.findall(r'<span class="name">(.*?)</span>', browser.text("/?q=NY_12")) == [
         "many_12", *(f"many_{n}" for n in range(120, 130)),
     ]  # fmt: skip
-    assert "No machine, set or scope has" in browser.text(f"/?q={quote(EVIL)}")
+    assert "No machine, scale set or scope matches" in browser.text(f"/?q={quote(EVIL)}")
 
 
 WEB = ("web_0", "web_1", "web_2")
@@ -147,40 +149,41 @@ WEB = ("web_0", "web_1", "web_2")
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("name", ["a?b #c", "100%2F", "d'e\"<f>", "ü & ö", "x;y=z"])
-def test_whatever_a_thing_is_called_its_page_and_forms_work(name: str) -> None:
-    """Names may hold anything printable: links lead there, forms act on it, errors come back."""
+def test_pages_and_forms_work_for_any_name(name: str) -> None:
+    """Names may contain any printable character: links, forms and errors still work."""
     with ConsoleHarness() as console:
         console.created("sets", name=name, capacity=1)
         console.created("machines", name=f"{name}!")
         browser = Browser(console)
         links = {
-            unescape(one)
-            for one in re.findall(r'href="(/(?:sets|machines)/[^"]+)"', browser.text("/"))
+            unescape(href)
+            for href in re.findall(r'href="(/(?:sets|machines)/[^"]+)"', browser.text("/"))
         }
         links -= {"/sets/new", "/machines/new"}
         assert len(links) == 3
         for link in links:
             text = browser.text(link)
             assert name in unescape(text)
-            actions = {unescape(one) for one in re.findall(r'action="([^"]+)"', text)}
-            wanted = [one for one in actions if one.endswith(("/scale", "/freeze"))]
-            for action in wanted:
-                said = browser.post(action, capacity="many", duration_seconds="many")
-                assert said.status == 400
-                beside = re.search(r'role="alert">[^<]*must be a number', said.body.decode())
-                assert beside is not None
-        (at,) = (one for one in links if one.startswith("/sets/"))
+            actions = {unescape(action) for action in re.findall(r'action="([^"]+)"', text)}
+            for action in actions:
+                if not action.endswith(("/scale", "/freeze")):
+                    continue
+                reply = browser.post(action, capacity="many", duration_seconds="many")
+                assert reply.status == 400
+                error = re.search(r'role="alert">[^<]*must be a number', reply.body.decode())
+                assert error is not None
+        (at,) = (link for link in links if link.startswith("/sets/"))
         done = browser.post(f"{at}/scale", ("X-Page", at), capacity="2")
         assert done.json["to"] == at
-        assert "fairwarning_notice" not in browser.cookies  # it is said where it was asked
+        assert "fairwarning_notice" not in browser.cookies  # page.js shows the notice
 
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("machine", ["vm", "web_1"])
 @pytest.mark.parametrize("before", ["", "restart", "stop"])
 @pytest.mark.parametrize("action", sorted(ACTIONS))
-def test_what_is_said_first_is_what_happens(machine: str, before: str, action: str) -> None:
-    """Each operation, on a polled machine and on another, in each state, does what was foreseen."""
+def test_a_preview_is_what_happens(machine: str, before: str, action: str) -> None:
+    """Each action has the previewed effect, on a polled and an unpolled machine, in each state."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.created("machines", name="vm", priority="Spot")
@@ -189,60 +192,62 @@ def test_what_is_said_first_is_what_happens(machine: str, before: str, action: s
             console.act(machine, before)
         browser = Browser(console)
         text = browser.text(f"/machines/{machine}")
-        at = next(one for one in re.findall(r'action="([^"]+)"', text) if one.endswith(action))
-        deed = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
-        assert deed is not None
+        at = next(path for path in re.findall(r'action="([^"]+)"', text) if path.endswith(action))
+        form = re.search(rf'action="{at}".*?</form>', text, re.DOTALL)
+        assert form is not None
         reply = browser.post(at, ("X-Page", "/"), key="once")
-        if "disabled" in deed[0]:
-            assert "Not now:" in deed[0]
+        if "disabled" in form[0]:
+            assert "Unavailable:" in form[0]
             assert reply.status in {400, 409}
-            assert reply.json["error"] in unescape(deed[0])
+            assert reply.json["error"] in unescape(form[0])
             return
         assert reply.status == 200, reply.body
         events = [
-            one for one in console.ok("GET", "/api/events")["events"] if one["operation"] == "once"
+            event
+            for event in console.ok("GET", "/api/events")["events"]
+            if event["operation"] == "once"
         ]
         for event in events:
-            assert f"{event['type']} with" in deed[0] or "without notice" in deed[0]
-        assert bool(events) == (" notice: " in deed[0])
+            assert f"{event['type']} event with" in form[0]
+        assert bool(events) == (" notice. " in form[0])
         if not events:
-            assert "At once" in deed[0] or "Nothing: nobody polls" in deed[0]
+            assert "immediately" in form[0] or "No effect: no machine in its scope" in form[0]
 
 
 @pytest.mark.spec("O8")
-def test_a_form_sent_twice_has_one_effect(console: ConsoleHarness) -> None:
-    """It has a key of its own; the page after it says what was done."""
+def test_a_form_submitted_twice_has_one_effect(console: ConsoleHarness) -> None:
+    """Each form has an idempotency key; the next page shows a notice."""
     browser = Browser(console)
     for _ in range(2):
         reply = browser.post("/machines/web_1/restart", key="once")
         assert reply.status == 303
         assert reply.headers["location"] == "/machines/web/0/web_1"
-    assert "Reboot is announced for web_1" in browser.text("/machines/web_1")
+    assert "Reboot scheduled for web_1" in browser.text("/machines/web_1")
     assert len(console.ok("GET", "/api/events")["events"]) == 1
 
 
 @pytest.mark.spec("O8", "T8")
-def test_a_refused_form_comes_back_with_what_stood_in_it(console: ConsoleHarness) -> None:
-    """Beside it stands why; a script is told the same."""
+def test_a_refused_form_keeps_its_fields(console: ConsoleHarness) -> None:
+    """The error is shown beside the form; page.js gets the same error as JSON."""
     browser = Browser(console)
-    given = {"name": "shop", "capacity": "2", "notify": "on", "delay": "4"}
-    reply = browser.post("/sets/new", **given)
+    fields = {"name": "shop", "capacity": "2", "notify": "on", "delay": "4"}
+    reply = browser.post("/sets/new", **fields)
     text = unescape(reply.body.decode())
     assert reply.status == 400
     assert "must be a duration from 'PT5M' to 'PT15M'" in text
     assert 'name="name" required autocomplete="off" value="shop"' in text
     assert 'value="on" checked' in text
-    told = browser.post("/sets/new", ("X-Page", "/sets/new"), **given)
-    assert told.status == 400
-    assert told.json["error"] in text
+    refused = browser.post("/sets/new", ("X-Page", "/sets/new"), **fields)
+    assert refused.status == 400
+    assert refused.json["error"] in text
     assert console.api("GET", "/api/sets/shop").status == 404
-    done = browser.post("/sets/new", ("X-Page", "/sets/new"), **given | {"delay": "15"})
+    done = browser.post("/sets/new", ("X-Page", "/sets/new"), **fields | {"delay": "15"})
     assert done.json["to"] == "/sets/shop"
     assert console.ok("GET", "/api/sets/shop")["terminate_notice"] == "PT15M"
 
 
 @pytest.mark.parametrize(
-    ("target", "fields", "said"),
+    ("target", "fields", "error"),
     [
         ("/clock", {"minutes": "many"}, "must be a number"),
         ("/clock", {"minutes": "nan"}, "must be a number"),
@@ -252,7 +257,7 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(console: ConsoleHarness
         ("/sets/web/scale", {"capacity": "2.5"}, "whole number"),
         ("/sets/web/scale", {"capacity": ""}, "how many instances"),
         ("/sets/web/notice", {"notify": "on", "delay": "16"}, "'PT5M' to 'PT15M'"),
-        ("/sets/web/instances", {"action": "restart"}, "tick the instances"),
+        ("/sets/web/instances", {"action": "restart"}, "select at least one instance"),
         ("/sets/web/instances", {"action": "dance", "instance": "0"}, "there is no action"),
         ("/sets/web/instances", {"action": "restart", "instance": "x"}, "whole number"),
         ("/machines/vm/dance", {}, "there is no action"),
@@ -263,16 +268,16 @@ def test_a_refused_form_comes_back_with_what_stood_in_it(console: ConsoleHarness
         ("/rollouts/none/pause", {}, "no rollout"),
     ],
 )
-def test_bad_input_is_told_and_changes_nothing(
-    console: ConsoleHarness, target: str, fields: dict[str, str], said: str
+def test_bad_input_is_refused_and_changes_nothing(
+    console: ConsoleHarness, target: str, fields: dict[str, str], error: str
 ) -> None:
-    """With and without a script, in words that say what is allowed."""
+    """The error says what is allowed, with and without JavaScript."""
     before = console.whole()
     browser = Browser(console)
     plain = browser.post(target, **fields)
     assert 400 <= plain.status < 500
-    assert said in unescape(plain.body.decode())
-    assert said in browser.post(target, ("X-Page", "/"), **fields).json["error"]
+    assert error in unescape(plain.body.decode())
+    assert error in browser.post(target, ("X-Page", "/"), **fields).json["error"]
     assert console.whole() == before
 
 
@@ -287,22 +292,22 @@ def test_bad_input_is_told_and_changes_nothing(
         (b"minutes=" + b"1" * 70_000, FORM),
     ],
 )
-def test_a_body_that_is_no_form_is_refused(console: ConsoleHarness, body: bytes, kind: str) -> None:
-    """Other kinds, other letters, too many fields, too many bytes."""
+def test_malformed_forms_are_refused(console: ConsoleHarness, body: bytes, kind: str) -> None:
+    """Wrong media types, invalid UTF-8, too many fields, too many bytes."""
     assert Browser(console).post_raw("/clock", body, ("Content-Type", kind)).status == 400
 
 
 @pytest.mark.parametrize("back", ["//evil.example/", "/\\evil.example", "https://evil.example", ""])
-def test_a_redirect_never_leads_away(console: ConsoleHarness, back: str) -> None:
-    """Wherever a form says it came from."""
+def test_redirects_stay_on_the_site(console: ConsoleHarness, back: str) -> None:
+    """A foreign `back` path is replaced by the start page."""
     reply = Browser(console).post("/clock", advance="60", back=back)
     assert reply.headers["location"] == "/"
-    assert forms.inside("/sets/web?capacity=2") == "/sets/web?capacity=2"
+    assert forms.local_path("/sets/web?capacity=2") == "/sets/web?capacity=2"
 
 
 @pytest.mark.spec("O8")
-def test_a_reader_may_look_and_nothing_else(console: ConsoleHarness) -> None:
-    """No form but the filter and the way out; what is sent anyhow is refused."""
+def test_a_reader_can_only_read(console: ConsoleHarness) -> None:
+    """Pages have no forms but filter and logout; submitted forms are refused."""
     browser = Browser(console, Role.READER)
     for path in ("/", "/machines/vm", "/sets/web", "/faults", "/rollouts"):
         actions = set(
@@ -315,16 +320,16 @@ def test_a_reader_may_look_and_nothing_else(console: ConsoleHarness) -> None:
     assert console.whole() == before
 
 
-def test_who_is_not_logged_in_is_led_to_the_login(console: ConsoleHarness) -> None:
-    """A script is told so instead."""
+def test_without_a_session_pages_redirect_to_the_login(console: ConsoleHarness) -> None:
+    """page.js gets status 401 instead."""
     browser = Browser(console)
     browser.cookies.clear()
     assert browser.get("/").headers["location"] == "/login"
     assert browser.get("/", ("X-Page", "/")).status == 401
 
 
-def test_the_files_are_ours_and_few() -> None:
-    """Three of them, one script of under two hundred lines; no other file is given out."""
+def test_only_the_known_static_files_are_served() -> None:
+    """There are three, and the script has fewer than 200 lines."""
     with ConsoleHarness() as console:
         browser = Browser(console)
         for name, kind in (("page.css", "css"), ("page.js", "javascript"), ("icon.svg", "svg+xml")):
@@ -337,13 +342,13 @@ def test_the_files_are_ours_and_few() -> None:
 # --- The timeline ---------------------------------------------------------------------------------
 
 
-def moment(created: float, due: float | None, **more: object) -> EventHistoryInfo:
-    """An event, its times in minutes from now."""
+def history(created: float, due: float | None, **more: object) -> EventHistoryInfo:
+    """Return an event; its times are minutes from now."""
     times = {
         name: at(more.pop(name)) if name in more else None
         for name in ("approved_at", "started_at", "ended_at")
     }
-    given = {
+    fields = {
         "id": "E",
         "type": "Reboot",
         "status": "Scheduled",
@@ -360,11 +365,11 @@ def moment(created: float, due: float | None, **more: object) -> EventHistoryInf
         "awaits": [],
         "cancelled": False,
     }
-    return msgspec.convert(given | times | more, EventHistoryInfo)
+    return msgspec.convert(fields | times | more, EventHistoryInfo)
 
 
 def at(minutes: object) -> str:
-    """So many minutes from noon."""
+    """Return the time some minutes from noon."""
     assert isinstance(minutes, int | float)
     return iso(int(NOON + minutes * 60))
 
@@ -373,49 +378,55 @@ NOW = at(0)
 
 
 @pytest.mark.spec("O8")
-def test_a_bar_is_where_its_time_is() -> None:
-    """In an hour's window now is in the middle; notice, approval, start and end stand by time."""
-    (row,) = chart([moment(-15, 15, approved_at=-3, started_at=-3)], NOW, 3600).rows
+def test_bars_are_positioned_by_time() -> None:
+    """Now is the middle of the window; notice, approval, start and end follow from it."""
+    (row,) = chart([history(-15, 15, approved_at=-3, started_at=-3)], NOW, 3600).rows
     assert (row.notice and (row.notice.x, row.notice.width)) == ("25.00%", "20.00%")
     assert (row.impact and (row.impact.x, row.impact.width)) == ("45.00%", "5.00%")
     assert row.approved == "45.00%"
-    assert row.state == "under way"
-    (row,) = chart([moment(-15, 15)], NOW, 3600).rows
+    assert row.state == "in progress"
+    (row,) = chart([history(-15, 15)], NOW, 3600).rows
     assert (row.notice and (row.notice.x, row.notice.width)) == ("25.00%", "50.00%")
-    assert (row.not_before, row.impact, row.state) == ("75.00%", None, "coming")
-    (row,) = chart([moment(-60, 7 * 24 * 60)], NOW, 3600).rows  # runs off on both sides
+    assert (row.not_before, row.impact, row.state) == ("75.00%", None, "scheduled")
+    (row,) = chart([history(-60, 7 * 24 * 60)], NOW, 3600).rows  # exceeds the window on both sides
     assert (row.notice and (row.notice.x, row.notice.width)) == ("0.00%", "100.00%")
     assert row.not_before is None
 
 
 @pytest.mark.spec("O8")
-def test_rows_come_in_order_and_what_is_out_of_sight_has_none() -> None:
-    """What comes first is first, then what is over; a cancelled one is seen, however short."""
-    seen = chart(
+def test_rows_are_sorted_and_only_in_the_window() -> None:
+    """Live events come first, then ended ones; a cancelled event always has a bar."""
+    timeline = chart(
         [
-            moment(-20, -5, id="over", started_at=-10, ended_at=-9),
-            moment(0, 15, id="cancelled", ended_at=0, cancelled=True),
-            moment(-5, 10, id="later"),
-            moment(-1, 4, id="sooner"),
-            moment(-1, None, id="sudden", started_at=-1, status="Started"),
-            moment(-300, -285, id="long ago", started_at=-285, ended_at=-280),
+            history(-20, -5, id="over", started_at=-10, ended_at=-9),
+            history(0, 15, id="cancelled", ended_at=0, cancelled=True),
+            history(-5, 10, id="later"),
+            history(-1, 4, id="sooner"),
+            history(-1, None, id="sudden", started_at=-1, status="Started"),
+            history(-300, -285, id="long ago", started_at=-285, ended_at=-280),
         ],
         NOW,
         3600,
     )
-    assert [row.event.id for row in seen.rows] == ["sudden", "sooner", "later", "cancelled", "over"]
-    assert [row.state for row in seen.rows][-2:] == ["cancelled", "over"]
-    assert seen.rows[0].notice is None
-    assert "cancelled 12:00:00" in seen.rows[3].title
+    assert [row.event.id for row in timeline.rows] == [
+        "sudden",
+        "sooner",
+        "later",
+        "cancelled",
+        "over",
+    ]
+    assert [row.state for row in timeline.rows][-2:] == ["cancelled", "ended"]
+    assert timeline.rows[0].notice is None
+    assert "cancelled 12:00:00" in timeline.rows[3].title
 
 
 @pytest.mark.parametrize("seconds", WINDOWS)
-def test_the_axis_has_few_marks_in_every_window(seconds: int) -> None:
-    """Enough to read the time by, few enough for a phone; rows are bounded."""
-    seen = chart([moment(-1, 4, id=str(n)) for n in range(100)], NOW, seconds)
-    assert 4 <= len(seen.ticks) <= 7
-    assert (len(seen.rows), seen.more) == (ROWS, 100 - ROWS)
-    assert seen.now_x == "50.00%"
+def test_the_axis_has_few_ticks_in_every_window(seconds: int) -> None:
+    """The ticks fit a phone; the number of rows is bounded."""
+    timeline = chart([history(-1, 4, id=str(n)) for n in range(100)], NOW, seconds)
+    assert 4 <= len(timeline.ticks) <= 7
+    assert (len(timeline.rows), timeline.more) == (ROWS, 100 - ROWS)
+    assert timeline.now_x == "50.00%"
 
 
 @pytest.mark.parametrize(
@@ -428,7 +439,7 @@ def test_the_axis_has_few_marks_in_every_window(seconds: int) -> None:
         (7 * 86400 - 3600, "6 d 23 h", "6 d 23 h"),
     ],
 )
-def test_times_are_said_shortly(seconds: int, left: str, long: str) -> None:
-    """A countdown as a clock has it, a span in at most two units."""
+def test_times_are_formatted_briefly(seconds: int, left: str, long: str) -> None:
+    """A countdown looks like a clock, a duration has at most two units."""
     assert words.countdown(iso(int(NOON) + seconds), NOW) == left
-    assert words.span(seconds) == long
+    assert words.duration(seconds) == long

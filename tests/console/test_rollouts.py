@@ -4,14 +4,14 @@ from tests.fixtures.console import ConsoleHarness
 
 
 def fleet(console: ConsoleHarness, machines: int = 4) -> None:
-    """Machines, each by itself on a host of its own."""
+    """Create standalone machines, each on its own host."""
     for number in range(machines):
         console.created("machines", name=f"vm{number}", host=f"host{number}")
 
 
 @pytest.mark.spec("C4", "E7")
 def test_a_rollout_from_start_to_end() -> None:
-    """Over the whole fleet, in pages, with its progress."""
+    """A rollout over the whole fleet reports its progress; rollouts are listed in pages."""
     with ConsoleHarness() as console:
         fleet(console)
         reply = console.api("POST", "/api/rollouts", {"id": "r", "batch": 2, "kind": "reboot"})
@@ -33,17 +33,17 @@ def test_a_rollout_from_start_to_end() -> None:
             console.advance(60)
         for limit in (1, 3, 100):
             pages = console.pages("/api/rollouts", "rollouts", limit)
-            assert [one["id"] for page in pages for one in page] == [*"abcdefg", "r"]
+            assert [rollout["id"] for page in pages for rollout in page] == [*"abcdefg", "r"]
 
 
 @pytest.mark.spec("C4", "E7")
-def test_it_stops_by_itself_and_goes_on_when_told() -> None:
-    """When more than so many percent of its machines have failed; it says why."""
+def test_a_rollout_pauses_at_its_failure_threshold() -> None:
+    """It says why, and continues when resumed."""
     with ConsoleHarness() as console:
         fleet(console)
         console.driver.failing |= {"vm0": "no power", "vm1": "no power"}
-        wish = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
-        console.ok("POST", "/api/rollouts", wish)
+        settings = {"id": "r", "batch": 1, "kind": "reboot", "halt_percent": 25}
+        console.ok("POST", "/api/rollouts", settings)
         console.advance(60)
         first = console.ok("GET", "/api/rollouts/r")
         assert (first["status"], first["failed"], first["why"]) == ("Running", 1, "")
@@ -60,8 +60,8 @@ def test_it_stops_by_itself_and_goes_on_when_told() -> None:
 
 
 @pytest.mark.spec("C4", "E7")
-def test_steering() -> None:
-    """Pause, resume, abort; what cannot be is a conflict and changes nothing."""
+def test_pause_resume_and_abort() -> None:
+    """A transition that the state does not allow is a conflict and changes nothing."""
     with ConsoleHarness() as console:
         fleet(console)
         console.poll("vm0", "vm1", "vm2", "vm3")
@@ -82,7 +82,7 @@ def test_steering() -> None:
 
 @pytest.mark.spec("C4")
 @pytest.mark.parametrize(
-    ("wish", "status"),
+    ("settings", "status"),
     [
         ({"id": "a/b"}, 400),
         ({"kind": "delete"}, 400),
@@ -103,21 +103,21 @@ def test_steering() -> None:
         ({"id": "there"}, 409),
     ],
 )
-def test_refusals(wish: dict[str, object], status: int) -> None:
-    """Each says what is allowed, and changes nothing."""
+def test_refusals(settings: dict[str, object], status: int) -> None:
+    """A refused rollout gets an error code and changes nothing."""
     with ConsoleHarness() as console:
         fleet(console, 2)
         console.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
         before = console.whole()
-        reply = console.api("POST", "/api/rollouts", {"scopes": ["vm0"], **wish})
+        reply = console.api("POST", "/api/rollouts", {"scopes": ["vm0"], **settings})
         assert reply.status == status
         assert reply.error_code
         assert console.whole() == before
 
 
 @pytest.mark.spec("C4")
-def test_nothing_to_work_on() -> None:
-    """An empty fleet has no rollout; a name of another kind of thing is no scope."""
+def test_an_empty_fleet() -> None:
+    """An empty fleet has no rollouts, and none can start."""
     with ConsoleHarness() as console:
         assert console.api("POST", "/api/rollouts", {}).error_code == "NothingToDo"
         assert console.api("GET", "/api/rollouts/none").error_code == "UnknownRollout"
@@ -126,7 +126,7 @@ def test_nothing_to_work_on() -> None:
 
 @pytest.mark.spec("C4", "E7")
 def test_scopes_sets_and_hosts() -> None:
-    """Those named, each once; those of sets; of these, only machines on some hosts."""
+    """A rollout covers each named scope once, the scopes of sets, or machines of some hosts."""
     with ConsoleHarness() as console:
         fleet(console, 2)
         console.created("sets", name="web", capacity=3)
@@ -135,5 +135,5 @@ def test_scopes_sets_and_hosts() -> None:
         )
         assert both["machines"] == 4
         console.advance(3600)
-        some = console.ok("POST", "/api/rollouts", {"id": "b", "hosts": ["host1"]})
-        assert some["machines"] == 1
+        on_host = console.ok("POST", "/api/rollouts", {"id": "b", "hosts": ["host1"]})
+        assert on_host["machines"] == 1

@@ -5,7 +5,7 @@ from tests.fixtures.console import ConsoleHarness
 
 @pytest.mark.spec("C4", "T8")
 def test_a_set_from_beginning_to_end() -> None:
-    """Created with termination notice, changed, upgraded, scaled, and deleted."""
+    """A set is created with termination notice, changed, upgraded, scaled and deleted."""
     with ConsoleHarness() as console:
         reply = console.api(
             "POST", "/api/sets", {"name": "web", "capacity": 3, "terminate_notice": "PT5M"}
@@ -34,11 +34,11 @@ def test_a_set_from_beginning_to_end() -> None:
             is None
         )
         scaled = console.ok("POST", "/api/sets/web/scale", {"capacity": 2})
-        assert [one["type"] for one in scaled["events"]] == ["Terminate"]
+        assert [event["type"] for event in scaled["events"]] == ["Terminate"]
         console.advance(3600)
         assert console.ok("GET", "/api/sets/web")["capacity"] == 2
-        gone = console.api("DELETE", "/api/sets/web", key="gone")
-        assert gone.status == 202
+        deleted = console.api("DELETE", "/api/sets/web", key="gone")
+        assert deleted.status == 202
         console.settle()
         assert console.ok("GET", "/api/sets/web")["deleting"]
         console.advance(3600)
@@ -51,7 +51,7 @@ def test_a_set_from_beginning_to_end() -> None:
     "action", ["restart", "redeploy", "reimage", "stop", "deallocate", "start", "evict"]
 )
 def test_actions_on_instances(action: str) -> None:
-    """On those named, or on all."""
+    """An action applies to the named instances, or to all."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=3, priority="Spot")
         console.poll("web_0")
@@ -102,7 +102,7 @@ def test_actions_on_instances(action: str) -> None:
     ],
 )
 def test_refusals(method: str, target: str, body: object, status: int) -> None:
-    """Each says what is allowed, and changes nothing."""
+    """A refused request gets an error code and changes nothing."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.poll("web_0")
@@ -115,7 +115,7 @@ def test_refusals(method: str, target: str, body: object, status: int) -> None:
 
 @pytest.mark.spec("T1")
 def test_a_notice_out_of_range_names_the_range() -> None:
-    """Both when it is created and when it is changed."""
+    """On creation and on update."""
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=1)
         bad = {"terminate_notice": "PT20M"}

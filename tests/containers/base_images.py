@@ -1,4 +1,4 @@
-"""Images that stand in for the official ones: no registry is needed, only Debian's packages."""
+"""Replacements for the official base images, built from Debian's packages without a registry."""
 
 import hashlib
 import shutil
@@ -14,21 +14,21 @@ from tests.containers.sandbox import Sandbox
 from tests.deploy.files import COMPOSE, documents, instructions
 
 ENTRYPOINT = Path(__file__).with_name("postgres-entrypoint.sh")
-_COMPLETE = "complete"  # a file in a store that has all its images
+_COMPLETE = "complete"  # a file that marks a store with all images
 
 
 @dataclass(frozen=True)
 class BaseImage:
-    """A Debian with some packages."""
+    """A Debian image with some packages."""
 
     name: str
-    stands_for: str  # its tag ends with the name of a Debian release
+    stands_for: str  # the official image; its tag ends with the name of a Debian release
     packages: str
     hooks: tuple[str, ...]
     change: str
 
     def build(self, podman: Podman, folder: Path) -> None:
-        """Download and unpack its packages, and import the result."""
+        """Download and unpack the packages, and import the result."""
         archive = folder / "root.tar"
         release = self.stands_for.rpartition("-")[2]
         options = ["--variant=minbase", f"--include={self.packages}", *self.hooks]
@@ -39,7 +39,7 @@ class BaseImage:
             timeout=DOWNLOAD_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, f"no image can stand in for {self.stands_for}:\n{done.stderr}"
+        assert done.returncode == 0, f"cannot replace {self.stands_for}:\n{done.stderr}"
         podman.run("podman", "import", "--quiet", "--change", self.change, archive, self.name)
         archive.unlink()
 
@@ -74,7 +74,7 @@ def _digest() -> str:
 
 
 def image_store(sandbox: Sandbox) -> Path:
-    """A store that has both, from the cache where it is there already."""
+    """Return a store with both images, from the cache if it exists."""
     store = CACHE / f"images-{_digest()}"
     if (store / _COMPLETE).exists():
         return store

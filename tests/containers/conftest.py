@@ -20,14 +20,14 @@ _missing = cache(needs.missing)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Skip a test that was not asked for, or that cannot run here."""
+    """Skip a test that was not requested, or that cannot run here."""
     if reason := _missing():
         item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @contextmanager
 def _new_folder() -> Iterator[Path]:
-    """For everything but the cached images. One run at a time; a killed run's folder goes, too."""
+    """Provide a folder for one run at a time, and remove the folder of a killed run."""
     folder = needs.CACHE / "run"
     with (needs.CACHE / "lock").open("w") as lock:
         flock(lock, LOCK_EX)
@@ -41,7 +41,7 @@ def _new_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Podman]:
-    """Podman with the base images. Skip where the system lets it start no container at all."""
+    """Podman with the base images. Skip if the system does not let it start a container."""
     try:
         with _new_folder() as folder, sandbox(folder / "scratch") as inside:
             images = image_store(inside)
@@ -57,7 +57,7 @@ def engine() -> Iterator[Podman]:
 
 @pytest.fixture(scope="session")
 def image(engine: Podman) -> str:
-    """The service, built by the command of the page from the base image, with pip set up."""
+    """Build the service's image with the command of the page, from the base image."""
     (command,) = shell_commands("build")
     program, verb, *words = shlex.split(command)
     base = ("--pull=never", "--build-arg", f"PYTHON={PYTHON.name}")
@@ -70,6 +70,6 @@ def image(engine: Podman) -> str:
 
 @pytest.fixture
 def podman(engine: Podman, image: str) -> Iterator[Podman]:
-    """With the image of the service, and without containers of other tests."""
+    """Provide Podman with the service's image and without containers of other tests."""
     with engine.removing_all():
         yield engine

@@ -1,4 +1,4 @@
-"""A container that is a machine of the fleet: the service knows it by its address."""
+"""A container that acts as a machine of the fleet: the service knows it by its address."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from tests.containers.podman import Podman
 from tests.fixtures.endpoint import POLL_TARGET
 
-# Podman's name server misses queries while it takes note of a container that comes or goes, so the
-# name is looked up until there is an answer. The request itself is made once.
+# Podman's name server drops queries while it registers or removes a container, so the script
+# resolves the name until there is an answer. It sends the request once.
 _REQUEST = """
 import contextlib, http.client, socket, sys
 host, port, path, body = sys.argv[1:]
@@ -33,16 +33,16 @@ class Machine:
         self._container = container
 
     def poll(self, endpoint: str) -> Any:  # noqa: ANN401  (a document)
-        """The document that the machine reads."""
+        """Return the document that the machine reads."""
         return json.loads(self._request(endpoint, ""))
 
     def events(self, endpoint: str) -> list[tuple[str, str]]:
-        """Type and status of its events."""
+        """Return type and status of the machine's events."""
         listed = self.poll(endpoint)["Events"]
         return [(event["EventType"], event["EventStatus"]) for event in listed]
 
     def approve(self, endpoint: str) -> None:
-        """Its only event."""
+        """Approve the machine's only event."""
         (event,) = self.poll(endpoint)["Events"]
         self._request(endpoint, json.dumps({"StartRequests": [{"EventId": event["EventId"]}]}))
 

@@ -1,4 +1,4 @@
-"""What the container tests need of the system, and what to install where it is missing."""
+"""The requirements of the container tests, and what to install if they are missing."""
 
 import os
 import shutil
@@ -7,10 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "containers"
 COMPOSE = CACHE / "compose" / "bin" / "podman-compose"  # `make test-containers` installs it
-ASKED = "FAIRWARNING_CONTAINERS"  # these tests take minutes, so they run only on request
+REQUESTED = "FAIRWARNING_CONTAINERS"  # these tests take minutes, so they only run on request
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
-_PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/lib/podman", "/usr/sbin"))
+_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/lib/podman", "/usr/sbin"))
 _PACKAGES = {  # Debian's, by program
     "podman": "podman",
     "crun": "crun",
@@ -27,10 +27,10 @@ _PACKAGES = {  # Debian's, by program
 
 
 def missing() -> str:
-    """Why no container can be started here; empty if nothing is missing."""
-    if not os.environ.get(ASKED):
+    """Return why no container can be started here; empty if nothing is missing."""
+    if not os.environ.get(REQUESTED):
         return "building and running images takes minutes; `make test-containers` does it"
-    installed = {package: shutil.which(name, path=_PLACES) for name, package in _PACKAGES.items()}
+    installed = {package: shutil.which(name, path=_PATH) for name, package in _PACKAGES.items()}
     installed["debian-archive-keyring"] = str(KEYRING) if KEYRING.exists() else None
     lacking = " ".join(package for package, path in installed.items() if path is None)
     if lacking:

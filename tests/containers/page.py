@@ -10,7 +10,7 @@ IMAGE: str = services()["one"]["image"]
 
 
 def shell_commands(word: str) -> list[str]:
-    """Those of the block that has this word, one a command."""
+    """Return the commands of the block that contains this word."""
     texts = [block.text for block in blocks(PAGE) if block.language == "sh"]
     (text,) = [text for text in texts if re.search(rf"\b{word}\b", text)]
     return text.replace("\\\n", " ").splitlines()

@@ -1,4 +1,4 @@
-"""Where the pip of this system gets its packages from, for the pip inside a build."""
+"""The package sources of this system's pip, for the pip inside a build."""
 
 import ast
 import os
@@ -12,7 +12,7 @@ _INDEX = "simple"  # the usual name of an index's folder; its files are beside i
 
 
 def volumes(folder: Path) -> list[str]:
-    """Options for `podman build`: one file with all settings, and what they name on this disk."""
+    """Return options for `podman build`: a file with all settings, and the paths they name."""
     values = settings()
     path = folder / "pip.conf"
     path.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in values.items()))
@@ -21,7 +21,7 @@ def volumes(folder: Path) -> list[str]:
 
 
 def settings() -> dict[str, str]:
-    """Those for every command of pip; the environment comes before the files."""
+    """Return the settings for all pip commands; the environment overrides the files."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     sections: dict[str, dict[str, str]] = {"global": {}, ":env:": {}}
@@ -34,7 +34,7 @@ def settings() -> dict[str, str]:
 
 
 def named_paths(values: dict[str, str]) -> list[str]:
-    """The files and folders of this system that settings name, each once."""
+    """Return the files and folders of this system that the settings name, each once."""
     words = [word.removeprefix("file://") for value in values.values() for word in value.split()]
     paths = [Path(word) for word in words if word.startswith("/")]
     whole = [path.parent if path.name == _INDEX else path for path in paths]

@@ -11,17 +11,17 @@ from tests.containers.sandbox import Sandbox
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 DOWNLOAD_SECONDS = 1200.0  # for a command that downloads packages
-# Podman has systemd run the health checks of an image. The sandbox has no systemd.
+# Podman relies on systemd to run the health checks of an image. The sandbox has no systemd.
 _HEALTH_CHECKS = """
 while sleep 1; do
     for id in $(podman ps --quiet); do podman healthcheck run "$id"; done
 done
 """
-_DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL")
+_DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
 
 
 class Podman:
-    """Runs commands inside the sandbox, with settings of its own."""
+    """Runs commands inside the sandbox, with separate settings."""
 
     def __init__(self, sandbox: Sandbox, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
@@ -35,7 +35,7 @@ class Podman:
         outside: bool = False,
         seconds: float = LIMIT_SECONDS,
     ) -> "subprocess.CompletedProcess[str]":
-        """A command to its end; it may fail. `outside`: on the network of the system."""
+        """Run a command, which may fail; with `outside`, on the network of the system."""
         command = self._sandbox.command(map(str, words), folder or self.folder, outside=outside)
         return subprocess.run(
             command,
@@ -48,24 +48,24 @@ class Podman:
         )
 
     def run(self, *words: str | Path, **options: Any) -> str:  # noqa: ANN401  (those of `attempt`)
-        """What a command that succeeds says on stdout."""
+        """Run a command that must succeed and return its stdout."""
         done = self.attempt(*words, **options)
         assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
     def inspect(self, container: str) -> Any:  # noqa: ANN401  (JSON)
-        """What Podman knows of a container."""
+        """Return Podman's description of a container."""
         (description,) = json.loads(self.run("podman", "container", "inspect", container))
         return description
 
     def logs(self, container: str) -> str:
-        """Both outputs of a container."""
+        """Return stdout and stderr of a container."""
         done = self.attempt("podman", "logs", container)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
     def wait_until_healthy(self, container: str) -> None:
-        """Run the health check of its image until it succeeds."""
+        """Run the image's health check until it succeeds."""
 
         def is_healthy() -> bool:
             self.attempt("podman", "healthcheck", "run", container)
@@ -75,9 +75,9 @@ class Podman:
 
     @contextmanager
     def health_checks(self) -> Iterator[None]:
-        """Meanwhile the health checks of all containers are run, as systemd does it elsewhere."""
+        """Run the health checks of all containers in the background, as systemd would."""
         process = subprocess.Popen(
-            self._sandbox.command((*_DIES_WITH_US, "sh", "-c", _HEALTH_CHECKS), self.folder),
+            self._sandbox.command((*_DIE_WITH_PARENT, "sh", "-c", _HEALTH_CHECKS), self.folder),
             env=self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -91,7 +91,7 @@ class Podman:
 
     @contextmanager
     def removing_all(self) -> Iterator[None]:
-        """Afterwards no container, volume or network is left."""
+        """Remove all containers, volumes and networks afterwards."""
         try:
             yield
         finally:

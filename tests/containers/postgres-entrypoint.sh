@@ -1,6 +1,6 @@
 #!/bin/sh
-# The entrypoint of the image that stands in for the official `postgres` image: it makes the database
-# that POSTGRES_USER, POSTGRES_DB and POSTGRES_PASSWORD ask for, and starts the server.
+# The entrypoint of the image that replaces the official `postgres` image: it creates the database
+# for POSTGRES_USER, POSTGRES_DB and POSTGRES_PASSWORD, and starts the server.
 set -eu
 data=/var/lib/postgresql/data
 if [ "$(id -u)" = 0 ]; then

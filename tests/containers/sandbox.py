@@ -1,6 +1,6 @@
-"""Namespaces for the container engine: processes, mounts and a network that has only loopback.
+"""Namespaces for the container engine: pids, mounts and a network with only loopback.
 
-Everything that runs inside ends with the sandbox, and so do its mounts, bridges and firewall rules.
+All processes, mounts, bridges and firewall rules inside end with the sandbox.
 """
 
 import os
@@ -23,7 +23,7 @@ class Sandbox:
     """A process that holds the namespaces."""
 
     def __init__(self, scratch: Path) -> None:
-        # If the tests are killed, the kernel ends the sandbox.
+        # If the tests are killed, the kernel kills the sandbox.
         command = ["setpriv", "--pdeathsig", "KILL", *_NEW, "sh", str(SCRIPT), str(scratch)]
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -34,7 +34,7 @@ class Sandbox:
             raise SandboxRefused(errors.strip())
 
     def command(self, words: Iterable[str], folder: Path, *, outside: bool = False) -> list[str]:
-        """The command that runs these words inside, or inside but on the system's network."""
+        """Return a command that runs inside the sandbox, optionally on the system's network."""
         namespaces = [name for name in _NAMESPACES if not (outside and name == "--net")]
         inside = ["nsenter", f"--target={self._first_process()}", *namespaces]
         return [*inside, "--", "env", f"--chdir={folder}", *words]
@@ -44,17 +44,17 @@ class Sandbox:
         return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
     def close(self) -> None:
-        """End whatever runs inside."""
-        # Its parent returns only when every process of the namespace has ended.
+        """Kill all processes inside."""
+        # The parent only exits when every process of the namespace has ended.
         os.kill(self._first_process(), signal.SIGKILL)
         self._process.communicate()
 
 
 @contextmanager
 def sandbox(scratch: Path) -> Iterator[Sandbox]:
-    """A new one, with an empty folder that it may mount memory on."""
-    made = Sandbox(scratch)
+    """Provide a new sandbox with an empty folder on which it may mount a tmpfs."""
+    inside = Sandbox(scratch)
     try:
-        yield made
+        yield inside
     finally:
-        made.close()
+        inside.close()

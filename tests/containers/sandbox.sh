@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first process of the sandbox (sandbox.py). It hides the folders in which Podman keeps what is
-# not configurable behind copies in memory, so that nothing of the system's own Podman is touched.
+# The first process of the sandbox (sandbox.py). It covers the folders that Podman always uses with
+# copies in memory, so that nothing of the system's own Podman is changed.
 # $1 is an empty folder for those copies.
 set -eu
 mount -t tmpfs tmpfs "$1"
@@ -10,9 +10,9 @@ for folder in run var/lib; do
         overlay "/$folder"
 done
 mount -t tmpfs tmpfs /dev/shm
-# crun refuses to start on a system that has version 1 and version 2 side by side.
+# crun refuses to start on a system that mounts cgroup versions 1 and 2 side by side.
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 echo ready
-# Waits for the processes whose parents have ended.
+# Reaps orphaned processes.
 exec catatonit -P

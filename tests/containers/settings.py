@@ -1,4 +1,4 @@
-"""Settings of Podman that belong to the tests alone, in files of their own."""
+"""Settings of Podman for the tests alone, in separate files."""
 
 import os
 import resource
@@ -8,8 +8,8 @@ from tests.containers.needs import COMPOSE
 
 _KEPT = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
-# Containers without cgroups leave nothing behind in those of the system. Podman's own defaults for
-# the limits are higher than a process without CAP_SYS_RESOURCE may set.
+# Containers without cgroups leave nothing behind in those of the system. Podman's default limits
+# are higher than a process without CAP_SYS_RESOURCE may set.
 _CONTAINERS = """
 [containers]
 cgroups = "disabled"
@@ -37,12 +37,12 @@ runroot = "/run/containers/storage"
 additionalimagestores = [{images}]
 """
 _REGISTRIES = "unqualified-search-registries = []\n"
-# The page says `docker compose`; podman-compose takes the same words.
+# The page says `docker compose`; podman-compose takes the same arguments.
 _DOCKER = '#!/bin/sh\nshift\nexec "{compose}" "$@"\n'
 
 
 def write(folder: Path, *, storage: Path, images: Path | None = None) -> dict[str, str]:
-    """The environment of Podman: images and containers in `storage`, more images in `images`."""
+    """Return Podman's environment, with containers in `storage` and more images in `images`."""
     for name in ("bin", "networks", "temporary"):
         (folder / name).mkdir()
     texts = {
@@ -66,6 +66,6 @@ def write(folder: Path, *, storage: Path, images: Path | None = None) -> dict[st
         "CONTAINERS_CONF": str(folder / "containers.conf"),
         "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
         "CONTAINERS_REGISTRIES_CONF": str(folder / "registries.conf"),
-        "BUILDAH_ISOLATION": "chroot",  # the kind that needs least of the system
+        "BUILDAH_ISOLATION": "chroot",  # the kind with the fewest requirements
         "DISABLE_HC_SYSTEMD": "true",  # systemd would run health checks outside the sandbox
     }

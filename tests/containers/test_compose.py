@@ -19,13 +19,13 @@ ONE, TWO, DATABASE = (f"fairwarning_{name}_1" for name in ("one", "two", "databa
 THROUGH_ONE, THROUGH_TWO = "http://one:8169", "http://two:8169"
 DATA = "/var/lib/fairwarning"
 FREEZE = ("fairwarning", "machine", "freeze", "--data", DATA, "--seconds", "1")
-SEEN = [("Freeze", "Scheduled")]
-_UP = 3  # so many commands of the page until everything is up
+NOTICE = [("Freeze", "Scheduled")]
+_UP = 3  # number of the page's commands that start everything
 
 
 @pytest.fixture
 def folder(podman: Podman) -> Iterator[Path]:
-    """A copy of deploy/container whose database and two processes are up, and a machine."""
+    """Start the database and two processes from a copy of deploy/container, and a machine."""
     clone = podman.folder / "clone"
     copy = clone / "deploy" / "container"
     shutil.copytree(COMPOSE.parent, copy)
@@ -43,8 +43,8 @@ def folder(podman: Podman) -> Iterator[Path]:
         shutil.rmtree(clone)
 
 
-def test_one_process_is_killed_and_the_other_goes_on(podman: Podman, folder: Path) -> None:
-    """A change through one is seen through the other, which finishes it after a SIGKILL."""
+def test_one_process_is_killed_and_the_other_continues(podman: Podman, folder: Path) -> None:
+    """A change through one is visible through the other, which finishes it after a SIGKILL."""
     list_machines, kill_one = shell_commands("compose")[_UP:]
     listed = podman.run("sh", "-c", list_machines, folder=folder)
     assert "web" in listed
@@ -52,34 +52,32 @@ def test_one_process_is_killed_and_the_other_goes_on(podman: Podman, folder: Pat
     web = Machine(podman, "fairwarning_web_1")
     assert web.poll(THROUGH_ONE) == web.poll(THROUGH_TWO)
     podman.run("podman", "exec", ONE, *FREEZE, "web")
-    wait_until(
-        lambda: web.events(THROUGH_TWO) == SEEN, "the event is seen through the other process"
-    )
+    wait_until(lambda: web.events(THROUGH_TWO) == NOTICE, "the other process shows the event")
     assert web.poll(THROUGH_ONE) == web.poll(THROUGH_TWO)
 
     podman.run("sh", "-c", kill_one, folder=folder)
     assert podman.inspect(ONE)["State"]["ExitCode"] == 137
-    assert web.events(THROUGH_TWO) == SEEN
+    assert web.events(THROUGH_TWO) == NOTICE
     web.approve(THROUGH_TWO)
     wait_until(lambda: web.events(THROUGH_TWO) == [], "the event is over")
 
 
-def test_a_process_that_crashes_is_started_again(podman: Podman, folder: Path) -> None:
-    """Meanwhile the other answers; afterwards both know the same."""
+def test_a_process_that_crashes_is_restarted(podman: Podman, folder: Path) -> None:
+    """Meanwhile the other one answers; afterwards both answer the same."""
     web = Machine(podman, "fairwarning_web_1")
     assert web.events(THROUGH_TWO) == []  # a machine that never polls gets no notice
     pid = podman.inspect(ONE)["State"]["Pid"]
     podman.run("sh", "-c", f"kill -KILL {pid}")
     podman.run("podman", "exec", TWO, *FREEZE, "web")
-    wait_until(lambda: web.events(THROUGH_TWO) == SEEN, "the event is seen")
+    wait_until(lambda: web.events(THROUGH_TWO) == NOTICE, "the event is visible")
 
-    wait_until(lambda: podman.inspect(ONE)["State"]["Pid"] not in {0, pid}, "it is started again")
+    wait_until(lambda: podman.inspect(ONE)["State"]["Pid"] not in {0, pid}, "it is restarted")
     podman.wait_until_healthy(ONE)
-    wait_until(lambda: web.poll(THROUGH_ONE) == web.poll(THROUGH_TWO), "both answer alike")
+    wait_until(lambda: web.poll(THROUGH_ONE) == web.poll(THROUGH_TWO), "both answer the same")
 
 
 def test_processes_are_confined(podman: Podman, folder: Path) -> None:
-    """Not root, nothing to write to but a folder in memory, and no secret in a log."""
+    """They are not root, can only write to a folder in memory, and log no secret."""
     (password,) = (folder / ".env").read_text().splitlines()
     secrets = [password.partition("=")[2]]
     for name in (ONE, TWO):

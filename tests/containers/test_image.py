@@ -1,4 +1,4 @@
-"""The image of docs/run-containers.md, built by its command: what it has, and how it runs alone."""
+"""The image of docs/run-containers.md, built by its command: its content, and how it runs."""
 
 import json
 import re
@@ -12,18 +12,18 @@ SHELL = ("podman", "run", "--rm", "--read-only", "--entrypoint", "sh")
 
 
 def test_the_base_images_are_like_the_official_ones(podman: Podman) -> None:
-    """The same Python and the same PostgreSQL as the tags name that they stand in for."""
+    """They have the Python and the PostgreSQL of the tags that they replace."""
     python = podman.run("podman", "run", "--rm", PYTHON.name, "python", "--version")
-    (wanted,) = re.findall(r":([\d.]+)-", PYTHON.stands_for)
-    assert python.startswith(f"Python {wanted}.")
+    (expected,) = re.findall(r":([\d.]+)-", PYTHON.stands_for)
+    assert python.startswith(f"Python {expected}.")
     words = ("--entrypoint", "pg_config", POSTGRES.name, "--version")
     postgres = podman.run("podman", "run", "--rm", *words)
-    (wanted,) = re.findall(r":([\d.]+)-", POSTGRES.stands_for)
-    assert postgres.startswith(f"PostgreSQL {wanted}.")
+    (expected,) = re.findall(r":([\d.]+)-", POSTGRES.stands_for)
+    assert postgres.startswith(f"PostgreSQL {expected}.")
 
 
-def test_it_has_what_the_page_says(podman: Podman, image: str) -> None:
-    """A user that is not root, the ports, a health check, and SIGTERM as its end."""
+def test_its_configuration_is_as_documented(podman: Podman, image: str) -> None:
+    """An unprivileged user, the ports, a health check, and SIGTERM as stop signal."""
     (description,) = json.loads(podman.run("podman", "image", "inspect", image))
     config = description["Config"]
     assert config["User"] == "10001:10001"
@@ -33,20 +33,20 @@ def test_it_has_what_the_page_says(podman: Podman, image: str) -> None:
     assert config["StopSignal"] == "SIGTERM"
 
 
-def test_nothing_of_the_build_is_in_it(podman: Podman, image: str) -> None:
-    """No pip beside the service, no source, no settings of the system that built it."""
+def test_the_build_leaves_nothing_behind(podman: Podman, image: str) -> None:
+    """No pip, no source, and no settings of the system that built it."""
     script = "ls /build; ls /opt/fairwarning/bin/pip; cat /etc/pip.conf; echo end"
     assert podman.run(*SHELL, image, "-c", script) == "end\n"
 
 
-def test_other_commands_are_heard(podman: Podman, image: str) -> None:
-    """Only `up` has its stdout dropped, so a log shows what any other command says."""
+def test_other_commands_are_logged(podman: Podman, image: str) -> None:
+    """Only the stdout of `up` is discarded, so the log shows the output of other commands."""
     podman.run("podman", "run", "--name", "version", image, "--version")
     assert version("fairwarning") in podman.logs("version")
 
 
-def test_it_runs_without_any_words(podman: Podman, image: str) -> None:
-    """Read-only and as nobody it turns healthy; SIGTERM ends it with 0; no secret is in its log."""
+def test_it_runs_without_arguments(podman: Podman, image: str) -> None:
+    """Read-only and unprivileged it becomes healthy; SIGTERM ends it with 0; it logs no secret."""
     volume = ("--volume", f"data:{DATA}")
     podman.run(
         *("podman", "run", "--detach", "--name", "service", "--read-only", "--cap-drop", "all"),

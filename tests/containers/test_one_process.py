@@ -8,7 +8,7 @@ from tests.containers.page import shell_commands
 from tests.containers.podman import Podman
 from tests.fixtures.waiting import wait_until
 
-ADDRESS = "10.88.0.11"  # on the network that Podman puts a container on by itself
+ADDRESS = "10.88.0.11"  # on the network that Podman uses by default
 FLEET = f"""
 [[machine]]
 name = "web"
@@ -18,7 +18,7 @@ _GET = "import sys, urllib.request as u; sys.stdout.write(u.urlopen(sys.argv[1])
 
 
 def test_a_container_is_a_machine(podman: Podman) -> None:
-    """It polls, is told of a freeze, approves it, and the event goes."""
+    """It polls, sees a freeze, approves it, and the event ends."""
     folder = podman.folder / "one"
     folder.mkdir()
     (folder / "fleet.toml").write_text(FLEET)

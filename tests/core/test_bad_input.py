@@ -172,9 +172,9 @@ def _check_refused(harness: FleetHarness, error: FairwarningError, before: objec
 def _check_storable(harness: FleetHarness) -> None:
     for (kind, _), entity in harness._runner.run(_entities(harness)).items():
         assert entity is not None
-        text = codec.text(entity)
+        text = codec.encode(entity)
         text.encode()
-        decoded = codec.entity(kind.__name__, text)
+        decoded = codec.decode_entity(kind.__name__, text)
         if isinstance(entity, Scope):
             entity = replace(entity, machines={})  # noqa: PLW2901  (stores keep machines separately)
         assert decoded == entity

@@ -53,7 +53,7 @@ def _with(status: EventStatus) -> tuple[ScopeDraft, Event]:
     if status is SCHEDULED:
         draft.announce(_event())
     else:
-        draft.strike(_event(STARTED))
+        draft.announce_started(_event(STARTED))
     return draft, draft.events["E"]
 
 
@@ -66,7 +66,7 @@ def test_the_table_has_the_transitions_of_the_contract() -> None:
     }
     assert allowed == {
         (None, EventTransition.ANNOUNCE): SCHEDULED,
-        (None, EventTransition.STRIKE): STARTED,
+        (None, EventTransition.APPEAR_STARTED): STARTED,
         (SCHEDULED, EventTransition.START): STARTED,
         (SCHEDULED, EventTransition.CANCEL): None,
         (SCHEDULED, EventTransition.LAPSE): None,
@@ -95,9 +95,13 @@ def _start_again(draft: ScopeDraft, event: Event) -> None:
 
 MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[ScopeDraft, Event], None]]] = {
     "announce as Started": (None, "BadTransition", lambda d, _: d.announce(_event(STARTED))),
-    "strike as Scheduled": (None, "BadTransition", lambda d, _: d.strike(_event())),
+    "strike as Scheduled": (None, "BadTransition", lambda d, _: d.announce_started(_event())),
     "announce twice": (SCHEDULED, "EventTwice", lambda d, _: d.announce(_event())),
-    "strike what is there": (STARTED, "EventTwice", lambda d, _: d.strike(_event(STARTED))),
+    "strike what is there": (
+        STARTED,
+        "EventTwice",
+        lambda d, _: d.announce_started(_event(STARTED)),
+    ),
     "start too early": (SCHEDULED, "StartedEarly", lambda d, e: d.start(e, "why")),
     "time out too early": (SCHEDULED, "StartedEarly", lambda d, e: d.time_out(e)),
     "start again": (STARTED, "BadTransition", _start_again),
@@ -105,12 +109,12 @@ MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[ScopeDraft, Event], 
     "leave by starting": (
         SCHEDULED,
         "BadTransition",
-        lambda d, e: d._leave(e, EventTransition.START, ""),
+        lambda d, e: d._remove_event(e, EventTransition.START, ""),
     ),
     "a second impact": (
         SCHEDULED,
         "ImpactTwice",
-        lambda d, _: d.plan("a", ImpactKind.STOP, "other", None),
+        lambda d, _: d.add_impact("a", ImpactKind.STOP, "other", None),
     ),
 }
 
@@ -132,7 +136,7 @@ def test_a_draft_does_not_change_the_scope() -> None:
     before = (dict(scope.events), dict(scope.impacts), scope.incarnation)
     second = ScopeDraft(scope, NOON)
     second.approve(event, "m")
-    second.finish(second.impacts["a"], "")
+    second.finish_impact(second.impacts["a"], "")
     after = second.decision().scope
     assert after is not None
     assert (dict(scope.events), dict(scope.impacts), scope.incarnation) == before

@@ -1,1 +1,1 @@
-"""Real processes, really killed."""
+"""Tests that kill real processes."""

@@ -1,4 +1,4 @@
-"""The real `fairwarning up`, asked over TLS as Azure's tools ask it, and killed."""
+"""The real `fairwarning up`, called over TLS as Azure's tools do, and killed."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from tests.crash.killing import Dead
+from tests.crash.killing import ProcessEnded
 from tests.fixtures.http import LOOPBACK, Response, send
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
@@ -22,7 +22,7 @@ VERSION = "api-version=2024-11-01"
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a client was given when the service first came up, and goes on using."""
+    """The credentials of a client from the first start of the service, used after restarts too."""
 
     base: str
     token: str
@@ -30,76 +30,81 @@ class Credentials:
 
 
 def operation_url(response: Response) -> str:
-    """Where to ask how an accepted operation goes on; empty if there is none."""
+    """Return the URL of an accepted operation's status; empty if there is none."""
     return response.headers.get("azure-asyncoperation", "")
 
 
 class KilledService(ServiceProcess):
-    """One run of the service on a folder, from its start to its death."""
+    """One process of the service on a folder, from its start to its end."""
 
     program: ClassVar[Sequence[str]] = (sys.executable, "-m", "tests.crash.program")
 
-    def __init__(self, data: Path, port: int, *words: str, failpoint: str = "") -> None:
+    def __init__(self, data: Path, port: int, *options: str, failpoint: str = "") -> None:
         env = {**os.environ, "FAIRWARNING_FAILPOINT": failpoint}
-        super().__init__(data, *words, "--clock", "virtual", arm=f"{LOOPBACK}:{port}", env=env)
+        super().__init__(data, *options, "--clock", "virtual", arm=f"{LOOPBACK}:{port}", env=env)
         self._connections: dict[str, HTTPConnection] = {}
 
     def credentials(self) -> Credentials:
-        """What a client needs to know."""
+        """Return the credentials that a client needs."""
         tls = ssl.create_default_context(cafile=self.ready["ca"])
         return Credentials(self.ready["arm"], self.ready["token"], tls)
 
     # --- Requests ---
 
-    def arm(self, known: Credentials, method: str, url: str, body: object = None) -> Response:
-        """A request to the control plane; `Dead` if no response comes."""
-        return self._ask(known, url if "://" in url else known.base + url, method, body)
+    def arm(self, credentials: Credentials, method: str, url: str, body: object = None) -> Response:
+        """Send a request to the control plane; raises `ProcessEnded` if no response comes."""
+        return self._request(
+            credentials, url if "://" in url else credentials.base + url, method, body
+        )
 
-    def advance_with(self, known: Credentials, seconds: int) -> None:
-        """Let virtual time pass; `Dead` if no response comes."""
+    def advance_with(self, credentials: Credentials, seconds: int) -> None:
+        """Advance the virtual clock; raises `ProcessEnded` if no response comes."""
         url = f"{self.ready['console']}/api/clock"
-        assert self._ask(known, url, "POST", {"advance": seconds}).status == 200
+        assert self._request(credentials, url, "POST", {"advance": seconds}).status == 200
 
-    def machines(self, known: Credentials) -> dict[str, Any]:
-        """All machines as the rules know them, by name."""
-        page = self._ask(known, f"{self.ready['console']}/api/machines").json
+    def machines(self, credentials: Credentials) -> dict[str, Any]:
+        """Return all machines of the console API, by name."""
+        page = self._request(credentials, f"{self.ready['console']}/api/machines").json
         assert page["next"] is None
         return {machine["name"]: machine for machine in page["machines"]}
 
-    def _ask(
-        self, known: Credentials, url: str, method: str = "GET", body: object = None
+    def _request(
+        self, credentials: Credentials, url: str, method: str = "GET", body: object = None
     ) -> Response:
         split = urlsplit(url)
-        connection = self._connection(known, f"{split.scheme}://{split.netloc}")
-        headers = {"Authorization": f"Bearer {known.token}", "Content-Type": "application/json"}
+        connection = self._connection(credentials, f"{split.scheme}://{split.netloc}")
+        headers = {
+            "Authorization": f"Bearer {credentials.token}",
+            "Content-Type": "application/json",
+        }
         text = b"" if body is None else json.dumps(body).encode()
         try:
             return send(connection, method, f"{split.path}?{split.query}", headers, text)
         except (OSError, HTTPException) as error:
-            raise Dead from error
+            raise ProcessEnded from error
 
-    def _connection(self, known: Credentials, base: str) -> HTTPConnection:
+    def _connection(self, credentials: Credentials, base: str) -> HTTPConnection:
         if base not in self._connections:
             split = urlsplit(base)
             host, port = split.hostname or "", split.port
             self._connections[base] = (
-                HTTPSConnection(host, port, timeout=LIMIT_SECONDS, context=known.tls)
+                HTTPSConnection(host, port, timeout=LIMIT_SECONDS, context=credentials.tls)
                 if split.scheme == "https"
                 else HTTPConnection(host, port, timeout=LIMIT_SECONDS)
             )
         return self._connections[base]
 
-    # --- The end ---
+    # --- Ending ---
 
     def arm_failpoint(self) -> None:
-        """From now on it dies where it was told to die at the start."""
+        """Make the process die at the failpoint given at its start."""
         self.process.send_signal(signal.SIGUSR1)
         assert self.process.stdout
         assert self.process.stdout.readline() == "armed\n"
 
     def end(self, number: int = 0) -> int:
-        """Send a signal, if any, and wait for the end; the exit code."""
-        if number == signal.SIGINT:  # a connection that is kept would hold it up
+        """Send a signal, if any, wait for the end and return the exit code."""
+        if number == signal.SIGINT:  # an open connection would delay the end
             self._close()
         if number:
             self.process.send_signal(number)

@@ -1,4 +1,4 @@
-"""Kills a real service at named places or at random, and holds what is left against its promises.
+"""Kills a real service at failpoints or at random, and checks that it kept its promises.
 
 `python -m tests.crash.killing --kills 200` kills at random under load.
 """
@@ -23,12 +23,12 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 SCOPES = tuple(f"scope{n}" for n in range(6))
 
 
-class Dead(Exception):
+class ProcessEnded(Exception):
     """The process has ended."""
 
 
 class Process:
-    """One life of the service."""
+    """One process of the service."""
 
     def __init__(self, data: Path, failpoint: str = "") -> None:
         environment = {**os.environ, "FAIRWARNING_FAILPOINT": failpoint}
@@ -51,33 +51,33 @@ class Process:
         self.lines.put(None)
 
     def answer(self) -> dict[str, Any]:
-        """The next line; `Dead` at the end."""
+        """Return the next answer; raises `ProcessEnded` at the end."""
         line = self.lines.get(timeout=LIMIT_SECONDS)
         if line is None:
-            raise Dead
+            raise ProcessEnded
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def send(self, request: dict[str, Any]) -> None:
-        """Ask; the answer may come later, or never."""
+        """Send a request; the answer may come later, or never."""
         assert self.process.stdin
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise Dead from None
+            raise ProcessEnded from None
 
     def ask(self, **request: str) -> dict[str, Any]:
-        """Ask and wait."""
+        """Send a request and wait for the answer."""
         self.send({"n": -1, **request})
         return self.answer()
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
 
     def end(self) -> int:
-        """Wait for the end and take everything down."""
+        """Wait for the end, clean up and return the exit code."""
         code = self.process.wait(timeout=LIMIT_SECONDS)
         self.reader.join(timeout=LIMIT_SECONDS)
         assert self.process.stdin
@@ -88,8 +88,8 @@ class Process:
         return code
 
 
-class Story:
-    """What callers were told, over all lives of the service."""
+class KillTest:
+    """Runs a service several times and records what its clients were told."""
 
     def __init__(self, data: Path, seed: int) -> None:
         self.data = data
@@ -105,7 +105,7 @@ class Story:
     # --- Load ---
 
     def request(self) -> dict[str, Any]:
-        """Something to ask."""
+        """Return the next random request."""
         self.count += 1
         scope = self.random.choice(SCOPES)
         events = self.events.get(scope)
@@ -124,8 +124,8 @@ class Story:
         self.sent[self.count] = request
         return request
 
-    def told(self, answer: dict[str, Any]) -> None:
-        """An answer came: from now on callers rely on it."""
+    def record(self, answer: dict[str, Any]) -> None:
+        """Record an answer, on which clients rely from now on."""
         request = self.sent.get(answer["n"])
         if request is None or "refused" in answer:
             return
@@ -134,10 +134,10 @@ class Story:
         elif request["do"] == "approve":
             self.approvals += request["events"]
         elif request["do"] == "poll" and answer["incarnation"]:
-            self.saw(request["scope"], answer)
+            self.record_document(request["scope"], answer)
 
-    def saw(self, scope: str, answer: dict[str, Any]) -> None:
-        """ID1, ID2: one content an incarnation, whatever crashed in between; never backwards."""
+    def record_document(self, scope: str, answer: dict[str, Any]) -> None:
+        """ID1, ID2: one content per incarnation, even across crashes, and never backwards."""
         incarnation = answer["incarnation"]
         known = self.documents.setdefault((scope, incarnation), answer["digest"])
         assert known == answer["digest"], f"{scope} shows two documents at {incarnation}"
@@ -145,8 +145,8 @@ class Story:
         self.newest[scope] = incarnation
         self.events[scope] = answer["events"]
 
-    def live(self, failpoint: str = "", requests: int = 150, kill_after: int | None = None) -> int:
-        """One life: load until it dies (or is told to stop); its exit code."""
+    def run(self, failpoint: str = "", requests: int = 150, kill_after: int | None = None) -> int:
+        """Run a process under load until it dies or stops; return its exit code."""
         process = Process(self.data, failpoint)
         try:
             process.answer()
@@ -157,32 +157,32 @@ class Story:
                 if number == kill_after:
                     process.kill()
                 if open_requests >= 8:
-                    self.told(process.answer())
+                    self.record(process.answer())
                     open_requests -= 1
             process.send({"n": -2, "do": "stop"})
             while True:
-                self.told(process.answer())
-        except Dead:
+                self.record(process.answer())
+        except ProcessEnded:
             return process.end()
 
-    # --- Judgement ---
+    # --- Checks ---
 
-    def judge(self) -> None:
-        """Start once more, let everything end, and compare."""
+    def check(self) -> None:
+        """Restart the service, let everything finish, and compare."""
         process = Process(self.data)
         try:
             process.answer()
             for operation in self.operations:
-                self._ended(process, operation)
+                self._check_finished(process, operation)
             for event in self.approvals:
                 lines = process.ask(do="approved", event=event)["lines"]
-                # It may have started by itself just before; an approval is then welcome, and void.
+                # The event may have started by itself just before; the approval is then void.
                 assert lines.count("Approved") <= 1, f"{event} was approved twice: {lines}"
                 assert lines.count("Started") == 1, f"approval of {event} is lost: {lines}"
             for scope in SCOPES:
                 answer = process.ask(do="poll", scope=scope)
                 if answer["incarnation"]:
-                    self.saw(scope, answer)
+                    self.record_document(scope, answer)
             process.send({"n": -2, "do": "stop"})
         except BaseException:
             process.kill()
@@ -192,10 +192,10 @@ class Story:
         assert code == 0, f"a clean stop ended with {code}"
         done = Counter(self.data.with_suffix(".done").read_text().split())
         twice = [impact for impact, times in done.items() if times > 1]
-        assert not twice, f"carried out twice: {twice}"
+        assert not twice, f"executed twice: {twice}"
 
-    def _ended(self, process: Process, operation: str) -> None:
-        """E9, IC1: what was accepted is found again and comes to its end."""
+    def _check_finished(self, process: Process, operation: str) -> None:
+        """E9, IC1: an accepted operation still exists and finishes."""
         for _ in range(2000):
             status = process.ask(do="operation", operation=operation)["status"]
             assert status is not None, f"the accepted operation {operation} is lost"
@@ -203,33 +203,33 @@ class Story:
                 assert status == "Succeeded", f"{operation} ended as {status}"
                 return
             process.ask(do="poll", scope=SCOPES[0])
-            threading.Event().wait(0.01)  # its notice runs in real time
+            threading.Event().wait(0.01)  # the notice runs in real time
         raise AssertionError(f"{operation} does not end")
 
 
-def kill_at_random(kills: int, seed: int, folder: Path) -> Story:
-    """So many lives on one file, each killed somewhere under load."""
-    story = Story(folder / "fleet.db", seed)
+def kill_at_random(kills: int, seed: int, folder: Path) -> KillTest:
+    """Run processes on one file, each killed at a random time under load."""
+    test = KillTest(folder / "fleet.db", seed)
     for number in range(kills):
-        story.live(requests=200, kill_after=story.random.randrange(5, 195))
+        test.run(requests=200, kill_after=test.random.randrange(5, 195))
         if number % 20 == 19:
-            story.judge()
-            print(f"{number + 1} kills, {len(story.operations)} operations kept", flush=True)
-    story.judge()
-    return story
+            test.check()
+            print(f"{number + 1} kills, {len(test.operations)} operations kept", flush=True)
+    test.check()
+    return test
 
 
 def main() -> None:
-    """Kill at random, as often as asked."""
+    """Kill at random, as often as requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        story = kill_at_random(options.kills, options.seed, Path(folder))
+        test = kill_at_random(options.kills, options.seed, Path(folder))
     print(
-        f"seed {options.seed}: {options.kills} kills, {len(story.operations)} operations and "
-        f"{len(story.approvals)} approvals acknowledged, none lost, none repeated"
+        f"seed {options.seed}: {options.kills} kills, {len(test.operations)} operations and "
+        f"{len(test.approvals)} approvals acknowledged, none lost, none repeated"
     )
 
 

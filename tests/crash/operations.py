@@ -1,4 +1,4 @@
-"""Kills the real `fairwarning up` while it is told what to do over TLS, and judges what is left.
+"""Kills the real `fairwarning up` while clients send it operations over TLS, and checks the result.
 
 `python -m tests.crash.operations --kills 100` kills at random under load.
 """
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Self
 
 from tests.crash.killed_service import VERSION, Credentials, KilledService, operation_url
-from tests.crash.killing import Dead
+from tests.crash.killing import ProcessEnded
 from tests.fixtures.http import Response, free_port
 
 FLEET = """
@@ -30,36 +30,36 @@ GROUP = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/fair
 COMPUTE = f"{GROUP}/providers/Microsoft.Compute"
 SET = f"{COMPUTE}/virtualMachineScaleSets/set"
 DEPLOYMENT = f"{GROUP}/providers/Microsoft.Resources/deployments/whole"
-_LONG_SECONDS = 2 * 3600  # of virtual time: every notice and every impact is over by then
+_LONG_SECONDS = 2 * 3600  # of virtual time: longer than every notice and every impact
 _SIZES = range(2, 9)  # of the scale set
 
 
 @dataclass(frozen=True)
-class Asked:
+class OperationRequest:
     """A request that changes something."""
 
-    what: str  # restart, redeploy, delete, create or scale
+    kind: str  # restart, redeploy, delete, create or scale
     name: str = ""
     capacity: int = 0
 
 
 @dataclass
-class Story:
-    """What a client was told, over all lives of the service; it keeps its token and its URLs.
+class OperationKillTest:
+    """Runs a service several times; its client keeps its token and its URLs.
 
-    A life that is not over at the end of the `with` block is ended.
+    A process that still runs at the end of the `with` block is killed.
     """
 
     folder: Path
     seed: int
     names: set[str] = field(default_factory=lambda: {f"vm_{n}" for n in range(12)})
     capacity: int = 6
-    promises: dict[str, Asked] = field(default_factory=dict)  # by the URL of their operation
-    kept: int = 0  # promises that were judged
-    open: Asked | None = None  # asked, and not answered when the service died
-    known: Credentials | None = None
-    life: KilledService | None = None
-    lives: int = 0
+    accepted: dict[str, OperationRequest] = field(default_factory=dict)  # by operation URL
+    finished: int = 0  # accepted operations that were checked
+    unanswered: OperationRequest | None = None  # sent when the service died
+    credentials: Credentials | None = None
+    service: KilledService | None = None
+    starts: int = 0
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -71,134 +71,144 @@ class Story:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.life and self.life.process.poll() is None:
-            self.life.end(signal.SIGKILL)
+        if self.service and self.service.process.poll() is None:
+            self.service.end(signal.SIGKILL)
 
-    def begin(
-        self, failpoint: str = "", *, judge: bool = True
+    def start(
+        self, failpoint: str = "", *, check: bool = True
     ) -> tuple[KilledService, Credentials]:
-        """The next life of the service; every promise made in those before is judged first."""
-        words = [] if self.lives else [str(self.fleet)]  # later it would bring back what is deleted
-        service = KilledService(self.folder / "data", self.port, *words, failpoint=failpoint)
-        life = self.life = service.start()
-        known = self.known = self.known or life.credentials()
-        self.lives += 1
-        if judge:
-            self._judge(life, known)
-        for name in sorted(life.ready["machines"])[::2]:
-            life.get(name)  # the others are not given notice, and some are gone
-        return life, known
+        """Start the service again, and check all operations accepted before."""
+        # Only once: the fleet file would create deleted machines again.
+        options = [] if self.starts else [str(self.fleet)]
+        killed = KilledService(self.folder / "data", self.port, *options, failpoint=failpoint)
+        service = self.service = killed.start()
+        credentials = self.credentials = self.credentials or service.credentials()
+        self.starts += 1
+        if check:
+            self._check(service, credentials)
+        for name in sorted(service.ready["machines"])[::2]:
+            service.get(name)  # machines that never poll get no notice
+        return service, credentials
 
     # --- Load ---
 
-    def load(self, life: KilledService, known: Credentials, requests: int = 8) -> None:
-        """Requests, until it dies or all are made; time passes in between."""
-        idle = sorted(self.names - {asked.name for asked in self.promises.values()})
+    def load(self, service: KilledService, credentials: Credentials, requests: int = 8) -> None:
+        """Send requests, and advance the clock in between, until all are sent or it dies."""
+        idle = sorted(self.names - {request.name for request in self.accepted.values()})
         self.random.shuffle(idle)
         try:
             for number in range(requests):
-                self.ask(life, known, self._some(idle))
+                self.send(service, credentials, self._draw(idle))
                 if number % 3 == 2:
-                    life.advance_with(known, 90)
-        except Dead:
+                    service.advance_with(credentials, 90)
+        except ProcessEnded:
             return
 
-    def _some(self, idle: list[str]) -> Asked:
-        what = self.random.choice(("restart", "redeploy", "delete", "create", "scale"))
-        if what == "scale":
-            return Asked(what, capacity=self.random.choice(_SIZES))
-        if what == "create" or len(idle) < 6:
-            return Asked("create", f"new{self.lives}-{self.random.getrandbits(32):08x}")
-        return Asked(what, idle.pop())
+    def _draw(self, idle: list[str]) -> OperationRequest:
+        kind = self.random.choice(("restart", "redeploy", "delete", "create", "scale"))
+        if kind == "scale":
+            return OperationRequest(kind, capacity=self.random.choice(_SIZES))
+        if kind == "create" or len(idle) < 6:
+            name = f"new{self.starts}-{self.random.getrandbits(32):08x}"
+            return OperationRequest("create", name)
+        return OperationRequest(kind, idle.pop())
 
-    def ask(self, life: KilledService, known: Credentials, asked: Asked) -> Response:
-        """Ask for something; what is acknowledged is expected from then on."""
-        self.open = asked
-        reply = _send(life, known, asked)
-        self.open = None
-        assert reply.status in {200, 201, 202}, (asked, reply.body)
-        self._expect(asked)
+    def send(
+        self, service: KilledService, credentials: Credentials, request: OperationRequest
+    ) -> Response:
+        """Send a request; once it is acknowledged, expect its effect."""
+        self.unanswered = request
+        reply = _send(service, credentials, request)
+        self.unanswered = None
+        assert reply.status in {200, 201, 202}, (request, reply.body)
+        self._expect(request)
         if url := operation_url(reply):
-            self.promises[url] = asked
+            self.accepted[url] = request
         return reply
 
-    def _expect(self, asked: Asked) -> None:
-        if asked.what == "create":
-            self.names.add(asked.name)
-        elif asked.what == "delete":
-            self.names.discard(asked.name)
-        elif asked.what == "scale":
-            self.capacity = asked.capacity
+    def _expect(self, request: OperationRequest) -> None:
+        if request.kind == "create":
+            self.names.add(request.name)
+        elif request.kind == "delete":
+            self.names.discard(request.name)
+        elif request.kind == "scale":
+            self.capacity = request.capacity
 
-    # --- Judgement ---
+    # --- Checks ---
 
-    def _judge(self, life: KilledService, known: Credentials) -> None:
-        """E9: every URL is still good, every operation ends, and nothing is half there."""
-        for url, asked in self.promises.items():
-            told = life.arm(known, "GET", url)
-            assert told.status == 200, f"the accepted {asked} is lost: {told.body!r}"
-            assert told.json["status"] in {"InProgress", "Succeeded"}, (asked, told.json)
-        _compare(life, known)
-        life.advance_with(known, _LONG_SECONDS)
-        for url, asked in self.promises.items():
-            told = life.arm(known, "GET", url)
-            assert told.json["status"] == "Succeeded", (asked, told.json)
-        self.kept += len(self.promises)
-        self.promises.clear()
-        names, capacity = _compare(life, known, busy=False)
-        if self.open and (names, capacity) != (self.names, self.capacity):
-            self._expect(self.open)  # it was not acknowledged, but it was taken
-        again, self.open = self.open, None
+    def _check(self, service: KilledService, credentials: Credentials) -> None:
+        """E9: every URL still works, every operation finishes, and nothing is half done."""
+        for url, request in self.accepted.items():
+            reply = service.arm(credentials, "GET", url)
+            assert reply.status == 200, f"the accepted {request} is lost: {reply.body!r}"
+            assert reply.json["status"] in {"InProgress", "Succeeded"}, (request, reply.json)
+        _compare(service, credentials)
+        service.advance_with(credentials, _LONG_SECONDS)
+        for url, request in self.accepted.items():
+            reply = service.arm(credentials, "GET", url)
+            assert reply.json["status"] == "Succeeded", (request, reply.json)
+        self.finished += len(self.accepted)
+        self.accepted.clear()
+        names, capacity = _compare(service, credentials, busy=False)
+        if self.unanswered and (names, capacity) != (self.names, self.capacity):
+            self._expect(self.unanswered)  # it took effect without an acknowledgement
+        repeat, self.unanswered = self.unanswered, None
         assert not names ^ self.names
         assert capacity == self.capacity
-        if again and again.what in {"restart", "redeploy"}:
-            self.ask(life, known, again)  # whichever it was, it may be asked for again
+        if repeat and repeat.kind in {"restart", "redeploy"}:
+            self.send(service, credentials, repeat)  # it can be sent again in either case
 
 
-def _send(life: KilledService, known: Credentials, asked: Asked) -> Response:
-    machine = f"{COMPUTE}/virtualMachines/{asked.name}"
-    if asked.what == "scale":
-        size = {"sku": {"capacity": asked.capacity}}
-        return life.arm(known, "PATCH", f"{SET}?{VERSION}", size)
-    if asked.what == "create":
-        return life.arm(known, "PUT", f"{machine}?{VERSION}", {"location": "local"})
-    if asked.what == "delete":
-        return life.arm(known, "DELETE", f"{machine}?{VERSION}")
-    return life.arm(known, "POST", f"{machine}/{asked.what}?{VERSION}")
+def _send(service: KilledService, credentials: Credentials, request: OperationRequest) -> Response:
+    machine = f"{COMPUTE}/virtualMachines/{request.name}"
+    if request.kind == "scale":
+        size = {"sku": {"capacity": request.capacity}}
+        return service.arm(credentials, "PATCH", f"{SET}?{VERSION}", size)
+    if request.kind == "create":
+        return service.arm(credentials, "PUT", f"{machine}?{VERSION}", {"location": "local"})
+    if request.kind == "delete":
+        return service.arm(credentials, "DELETE", f"{machine}?{VERSION}")
+    return service.arm(credentials, "POST", f"{machine}/{request.kind}?{VERSION}")
 
 
-def _compare(life: KilledService, known: Credentials, *, busy: bool = True) -> tuple[set[str], int]:
-    """What the control plane shows is what there is: the machines that stand alone, and a size."""
-    there = life.machines(known)
-    alone = _listed(life, known, f"{COMPUTE}/virtualMachines")
-    instances = _listed(life, known, f"{SET}/virtualMachines")
-    shown = {one["name"]: one for one in (*alone, *instances)}
-    assert shown.keys() == there.keys(), shown.keys() ^ there.keys()
-    for name, one in shown.items():
-        state = one["properties"]["provisioningState"]
-        assert busy or (state == "Succeeded" and not there[name]["events"]), (name, state)
-    size = life.arm(known, "GET", f"{SET}?{VERSION}").json["sku"]["capacity"]
-    leaving = [one for one in instances if one["properties"]["provisioningState"] == "Deleting"]
-    assert size == len(instances) - len(leaving)
-    return {one["name"] for one in alone}, size
+def _compare(
+    service: KilledService, credentials: Credentials, *, busy: bool = True
+) -> tuple[set[str], int]:
+    """Check that both APIs show the same; return the standalone machines and the set's size."""
+    machines = service.machines(credentials)
+    standalone = _listed(service, credentials, f"{COMPUTE}/virtualMachines")
+    instances = _listed(service, credentials, f"{SET}/virtualMachines")
+    shown = {resource["name"]: resource for resource in (*standalone, *instances)}
+    assert shown.keys() == machines.keys(), shown.keys() ^ machines.keys()
+    for name, resource in shown.items():
+        state = resource["properties"]["provisioningState"]
+        assert busy or (state == "Succeeded" and not machines[name]["events"]), (name, state)
+    size = service.arm(credentials, "GET", f"{SET}?{VERSION}").json["sku"]["capacity"]
+    deleting = [
+        instance
+        for instance in instances
+        if instance["properties"]["provisioningState"] == "Deleting"
+    ]
+    assert size == len(instances) - len(deleting)
+    return {resource["name"] for resource in standalone}, size
 
 
-def _listed(life: KilledService, known: Credentials, path: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _listed(service: KilledService, credentials: Credentials, path: str) -> list[dict[str, Any]]:
+    resources: list[dict[str, Any]] = []
     url = f"{path}?{VERSION}"
     while url:
-        page = life.arm(known, "GET", url).json
-        found += page["value"]
+        page = service.arm(credentials, "GET", url).json
+        resources += page["value"]
         url = page.get("nextLink", "")
-    return found
+    return resources
 
 
 # --- Deployments ----------------------------------------------------------------------------------
 
 
 def template(number: int) -> dict[str, Any]:
-    """An availability set with two machines, and a scale set of three."""
-    place = f"[resourceId('Microsoft.Compute/availabilitySets', 'as{number}')]"
+    """Return a template with an availability set of two machines and a scale set of three."""
+    availability_set = f"[resourceId('Microsoft.Compute/availabilitySets', 'as{number}')]"
     compute = {"apiVersion": "2024-11-01", "location": "local"}
     return {
         "properties": {
@@ -220,8 +230,8 @@ def template(number: int) -> dict[str, Any]:
                             **compute,
                             "type": "Microsoft.Compute/virtualMachines",
                             "name": f"as{number}-{at}",
-                            "dependsOn": [place],
-                            "properties": {"availabilitySet": {"id": place}},
+                            "dependsOn": [availability_set],
+                            "properties": {"availabilitySet": {"id": availability_set}},
                         }
                         for at in range(2)
                     ),
@@ -238,73 +248,76 @@ def template(number: int) -> dict[str, Any]:
     }
 
 
-def deploy(life: KilledService, known: Credentials, number: int) -> Response:
+def deploy(service: KilledService, credentials: Credentials, number: int) -> Response:
     """Send the template."""
-    return life.arm(known, "PUT", f"{DEPLOYMENT}{number}?{VERSION}", template(number))
+    return service.arm(credentials, "PUT", f"{DEPLOYMENT}{number}?{VERSION}", template(number))
 
 
-def judge_deployment(
-    life: KilledService, known: Credentials, number: int, told: Response | None
+def check_deployment(
+    service: KilledService, credentials: Credentials, number: int, reply: Response | None
 ) -> bool:
-    """It is there if that was said, else it can be sent again; whether it had to be."""
-    again = told is None and life.arm(known, "GET", f"{DEPLOYMENT}{number}?{VERSION}").status == 404
-    parts = _parts(life, known, number)
-    assert all(size in {0, whole} for size, whole in parts.values()), parts
-    if again:
-        told = deploy(life, known, number)
-        assert told.status == 201, told.body
-    if told:
-        status = life.arm(known, "GET", operation_url(told))
+    """Check that an acknowledged deployment is complete; repeat another; return whether it was."""
+    url = f"{DEPLOYMENT}{number}?{VERSION}"
+    repeat = reply is None and service.arm(credentials, "GET", url).status == 404
+    parts = _parts(service, credentials, number)
+    assert all(size in {0, expected} for size, expected in parts.values()), parts
+    if repeat:
+        reply = deploy(service, credentials, number)
+        assert reply.status == 201, reply.body
+    if reply:
+        status = service.arm(credentials, "GET", operation_url(reply))
         assert status.json == {"status": "Succeeded"}, status.body
-    shown = life.arm(known, "GET", f"{DEPLOYMENT}{number}?{VERSION}").json
+    shown = service.arm(credentials, "GET", url).json
     assert shown["properties"]["provisioningState"] == "Succeeded"
-    parts = _parts(life, known, number)
-    assert all(size == whole for size, whole in parts.values()), parts
-    return again
+    parts = _parts(service, credentials, number)
+    assert all(size == expected for size, expected in parts.values()), parts
+    return repeat
 
 
-def _parts(life: KilledService, known: Credentials, number: int) -> dict[str, tuple[int, int]]:
-    """How many machines there are of each part, and how many there are to be."""
-    rules = life.machines(known)
-    found = {}
-    for name, whole in ((f"as{number}-0", 1), (f"as{number}-1", 1), (f"ss{number}", 3)):
-        kind = "virtualMachines" if whole == 1 else "virtualMachineScaleSets"
-        shown = life.arm(known, "GET", f"{COMPUTE}/{kind}/{name}?{VERSION}")
-        there = sum(one == name or one.startswith(f"{name}_") for one in rules)
-        assert (there > 0) == (shown.status == 200), (name, there, shown.body)
-        found[name] = there, whole
-    return found
+def _parts(
+    service: KilledService, credentials: Credentials, number: int
+) -> dict[str, tuple[int, int]]:
+    """Return how many machines each part has, and how many it should have."""
+    machines = service.machines(credentials)
+    parts = {}
+    for name, expected in ((f"as{number}-0", 1), (f"as{number}-1", 1), (f"ss{number}", 3)):
+        kind = "virtualMachines" if expected == 1 else "virtualMachineScaleSets"
+        shown = service.arm(credentials, "GET", f"{COMPUTE}/{kind}/{name}?{VERSION}")
+        size = sum(machine == name or machine.startswith(f"{name}_") for machine in machines)
+        assert (size > 0) == (shown.status == 200), (name, size, shown.body)
+        parts[name] = size, expected
+    return parts
 
 
 # --- At random ------------------------------------------------------------------------------------
 
 
-def kill_at_random(kills: int, seed: int, folder: Path) -> Story:
-    """So many lives in one folder, each killed some time after its first request."""
-    with Story(folder, seed) as story:
+def kill_at_random(kills: int, seed: int, folder: Path) -> OperationKillTest:
+    """Run processes in one folder, each killed some time after its first request."""
+    with OperationKillTest(folder, seed) as test:
         for number in range(kills):
-            life, known = story.begin()
-            killer = threading.Timer(story.random.uniform(0.0, 0.08), life.process.kill)
+            service, credentials = test.start()
+            killer = threading.Timer(test.random.uniform(0.0, 0.08), service.process.kill)
             killer.start()
-            story.load(life, known)
+            test.load(service, credentials)
             killer.join()
-            assert life.end() == -signal.SIGKILL
+            assert service.end() == -signal.SIGKILL
             if number % 20 == 19:
-                print(f"{number + 1} kills, {story.kept} operations kept", flush=True)
-        life, _ = story.begin()
-        assert life.end(signal.SIGINT) == 0
-    return story
+                print(f"{number + 1} kills, {test.finished} operations kept", flush=True)
+        service, _ = test.start()
+        assert service.end(signal.SIGINT) == 0
+    return test
 
 
 def main() -> None:
-    """Kill at random, as often as asked."""
+    """Kill at random, as often as requested."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        story = kill_at_random(options.kills, options.seed, Path(folder))
-    print(f"seed {options.seed}: {options.kills} kills, {story.kept} operations kept, none lost")
+        test = kill_at_random(options.kills, options.seed, Path(folder))
+    print(f"seed {options.seed}: {options.kills} kills, {test.finished} operations kept, none lost")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The real program, with failpoints: `python -m tests.crash.program up ...`.
 
-What FAIRWARNING_FAILPOINT names is armed at SIGUSR1, so that a test can first look around; a line
-tells when it is.
+SIGUSR1 arms the failpoint in FAIRWARNING_FAILPOINT, so that a test can do something before; the
+program then prints a line.
 """
 
 import signal
@@ -11,7 +11,7 @@ from fairwarning.service import failpoints
 
 
 def arm(*_: object) -> None:
-    """Arm."""
+    """Arm the failpoint."""
     failpoints.arm_from_environment()
     print("armed", flush=True)
 

@@ -1,4 +1,4 @@
-"""kill -9 of a real process (P7): nothing acknowledged is lost, nothing is done twice."""
+"""kill -9 of a real process (P7): nothing acknowledged is lost, nothing is executed twice."""
 
 import signal
 from pathlib import Path
@@ -6,25 +6,25 @@ from pathlib import Path
 import pytest
 
 from fairwarning.service import failpoints
-from tests.crash.killing import Story, kill_at_random
+from tests.crash.killing import KillTest, kill_at_random
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("name", failpoints.NAMES)
-def test_death_at_a_failpoint_loses_nothing(name: str, tmp_path: Path) -> None:
-    """Killed at this place, and started again: what was acknowledged is there, once."""
-    story = Story(tmp_path / "fleet.db", seed=7)
-    assert story.live(requests=60) == 0
+def test_a_kill_at_a_failpoint_loses_nothing(name: str, tmp_path: Path) -> None:
+    """After a kill there and a restart, everything acknowledged took effect once."""
+    test = KillTest(tmp_path / "fleet.db", seed=7)
+    assert test.run(requests=60) == 0
     early = name.startswith(("start.", "stop."))
-    code = story.live(f"{name}:{1 if early else 5}", requests=60)
-    assert code == -signal.SIGKILL, f"the process did not come to {name}"
-    story.judge()
-    assert story.operations
-    assert story.approvals
+    code = test.run(f"{name}:{1 if early else 5}", requests=60)
+    assert code == -signal.SIGKILL, f"the process did not reach {name}"
+    test.check()
+    assert test.operations
+    assert test.approvals
 
 
 @pytest.mark.spec("E9")
-def test_death_at_random_loses_nothing(tmp_path: Path) -> None:
-    """Killed again and again under load: what was acknowledged is there, once."""
-    story = kill_at_random(5, seed=3, folder=tmp_path)
-    assert story.operations
+def test_random_kills_lose_nothing(tmp_path: Path) -> None:
+    """After repeated kills under load, everything acknowledged took effect once."""
+    test = kill_at_random(5, seed=3, folder=tmp_path)
+    assert test.operations

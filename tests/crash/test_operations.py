@@ -1,4 +1,4 @@
-"""kill -9 of `fairwarning up` while Azure's tools tell it what to do (P7)."""
+"""kill -9 of `fairwarning up` while Azure's tools send it operations (P7)."""
 
 import signal
 from contextlib import suppress
@@ -8,68 +8,70 @@ import pytest
 
 from tests.crash import operations
 from tests.crash.killed_service import operation_url
-from tests.crash.killing import Dead
-from tests.crash.operations import Asked, Story
+from tests.crash.killing import ProcessEnded
+from tests.crash.operations import OperationKillTest, OperationRequest
 from tests.fixtures.http import Response
 
-PLACES = ("commit.before:2", "commit.after:2", "impact.after:1", "ack.before:3", "report.before:1")
+FAILPOINTS = (
+    "commit.before:2", "commit.after:2", "impact.after:1", "ack.before:3", "report.before:1",
+)  # fmt: skip
 
 
 @pytest.mark.spec("C1", "E9")
-def test_what_was_acknowledged_right_before_a_kill_is_kept(tmp_path: Path) -> None:
-    """202, then kill -9: the same token, authority and URL are good, and the operation ends."""
-    with Story(tmp_path, seed=1) as story:
-        for asked in (
-            Asked("restart", "vm_0"),
-            Asked("delete", "vm_1"),
-            Asked("scale", capacity=3),
+def test_an_operation_acknowledged_right_before_a_kill_is_kept(tmp_path: Path) -> None:
+    """202, then kill -9: token, authority and URL stay valid, and the operation finishes."""
+    with OperationKillTest(tmp_path, seed=1) as test:
+        for request in (
+            OperationRequest("restart", "vm_0"),
+            OperationRequest("delete", "vm_1"),
+            OperationRequest("scale", capacity=3),
         ):
-            life, known = story.begin()
-            reply = story.ask(life, known, asked)
-            assert life.end(signal.SIGKILL) == -signal.SIGKILL
+            service, credentials = test.start()
+            reply = test.send(service, credentials, request)
+            assert service.end(signal.SIGKILL) == -signal.SIGKILL
             assert operation_url(reply)
-        life, _ = story.begin()
-        assert life.end(signal.SIGINT) == 0
-        assert story.kept == 3
+        service, _ = test.start()
+        assert service.end(signal.SIGINT) == 0
+        assert test.finished == 3
 
 
 @pytest.mark.spec("C1", "E9")
-def test_death_at_a_failpoint_keeps_operations_whole(tmp_path: Path) -> None:
-    """What was acknowledged is there and ends; what was not is there or not, never half."""
-    with Story(tmp_path, seed=2) as story:
-        for place in PLACES:
-            life, known = story.begin(place)
-            life.arm_failpoint()
-            story.load(life, known, requests=40)
-            assert life.end() == -signal.SIGKILL, f"it did not come to {place}"
-        life, _ = story.begin()
-        assert life.end(signal.SIGINT) == 0
-        assert story.kept
+def test_a_kill_at_a_failpoint_keeps_operations_atomic(tmp_path: Path) -> None:
+    """Acknowledged operations finish; others took effect completely or not at all."""
+    with OperationKillTest(tmp_path, seed=2) as test:
+        for failpoint in FAILPOINTS:
+            service, credentials = test.start(failpoint)
+            service.arm_failpoint()
+            test.load(service, credentials, requests=40)
+            assert service.end() == -signal.SIGKILL, f"it did not reach {failpoint}"
+        service, _ = test.start()
+        assert service.end(signal.SIGINT) == 0
+        assert test.finished
 
 
 @pytest.mark.spec("C1", "E9")
-def test_death_at_random_keeps_operations_whole(tmp_path: Path) -> None:
-    """Killed at any time under load: nothing that was acknowledged is lost."""
-    assert operations.kill_at_random(3, seed=3, folder=tmp_path).kept
+def test_random_kills_keep_operations_atomic(tmp_path: Path) -> None:
+    """Killed at any time under load, the service loses no acknowledged operation."""
+    assert operations.kill_at_random(3, seed=3, folder=tmp_path).finished
 
 
 @pytest.mark.spec("C1", "E9")
-def test_a_deployment_is_whole_or_can_be_sent_again(tmp_path: Path) -> None:
-    """Killed in the middle of a template: either it was acknowledged and is there, or a repeat is.
+def test_a_deployment_is_complete_or_can_be_repeated(tmp_path: Path) -> None:
+    """After a kill during a deployment it is complete if acknowledged, else a repetition is.
 
-    It writes five times: four resources, and itself.
+    It commits five times: four resources, and itself.
     """
-    with Story(tmp_path, seed=4) as story:
-        told: Response | None = None
-        for number, place in enumerate(("commit.after:2", "commit.before:5", "")):
-            life, known = story.begin(place, judge=False)
+    with OperationKillTest(tmp_path, seed=4) as test:
+        reply: Response | None = None
+        for number, failpoint in enumerate(("commit.after:2", "commit.before:5", "")):
+            service, credentials = test.start(failpoint, check=False)
             if number:
-                assert operations.judge_deployment(life, known, number - 1, told)
-            life.arm_failpoint()
-            with suppress(Dead):
-                told = operations.deploy(life, known, number)
-            assert bool(told) == (not place)
-            assert life.end(0 if place else signal.SIGKILL) == -signal.SIGKILL
-        life, known = story.begin(judge=False)
-        assert not operations.judge_deployment(life, known, number, told)
-        assert life.end(signal.SIGINT) == 0
+                assert operations.check_deployment(service, credentials, number - 1, reply)
+            service.arm_failpoint()
+            with suppress(ProcessEnded):
+                reply = operations.deploy(service, credentials, number)
+            assert bool(reply) == (not failpoint)
+            assert service.end(0 if failpoint else signal.SIGKILL) == -signal.SIGKILL
+        service, credentials = test.start(check=False)
+        assert not operations.check_deployment(service, credentials, number, reply)
+        assert service.end(signal.SIGINT) == 0

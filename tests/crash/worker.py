@@ -1,7 +1,7 @@
-"""A real service process to be killed: `python -m tests.crash.worker FILE`.
+"""A service process for tests to kill: `python -m tests.crash.worker FILE`.
 
-Takes a request a line on standard input and answers each with a line on standard output, but only
-once the fleet has acknowledged it. Its driver keeps a file of what it did, so that it can tell.
+It reads a request per line from stdin and writes an answer per line to stdout, once the fleet has
+acknowledged the request. Its driver logs its impacts in a file, so that it repeats none.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ QUICK = Rules(reboot_seconds=1, redeploy_seconds=1, impact_limit_seconds=600)
 
 
 class FileDriver:
-    """Notes each impact on disk before it reports, and never does one twice."""
+    """Logs each impact on disk before it reports it, and executes none twice."""
 
     def __init__(self, path: Path) -> None:
         self.done = set(path.read_text().split()) if path.exists() else set()
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Act, unless the file says that it was done."""
+        """Execute the impact, unless the file contains it."""
         if impact.id not in self.done:
             self.done.add(impact.id)
             os.write(self.file, f"{impact.id}\n".encode())
@@ -43,14 +43,16 @@ class FileDriver:
 
 
 def create(request: dict[str, Any]) -> Command:
-    """A scope with short notices, so that they run out while a test waits."""
+    """Return a scope with notices short enough for a test to wait."""
     name = request["scope"]
-    machines = tuple(Machine(name=f"{name}-{n}", update_domain=n % 2) for n in range(MACHINES))
+    machines = tuple(
+        Machine(name=f"{name}-{number}", update_domain=number % 2) for number in range(MACHINES)
+    )
     return CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines, rules=QUICK)
 
 
 def operate(request: dict[str, Any]) -> Command:
-    """A restart or a redeploy."""
+    """Return a restart or a redeploy."""
     kind = {"restart": Restart, "redeploy": Redeploy}[request["do"]]
     return kind(
         scope=request["scope"], machines=tuple(request["machines"]), operation=request["operation"]
@@ -58,7 +60,7 @@ def operate(request: dict[str, Any]) -> Command:
 
 
 def approve(request: dict[str, Any]) -> Command:
-    """A machine approves."""
+    """Return an approval by a machine."""
     return Approve(scope=request["scope"], events=tuple(request["events"]), actor="machine")
 
 
@@ -71,14 +73,14 @@ COMMANDS: dict[str, Callable[[dict[str, Any]], Command]] = {
 
 
 class Worker:
-    """Answers requests; each may take as long as it takes."""
+    """Answers requests concurrently."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.stop = asyncio.Event()
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the caller may rely on from now on."""
+        """Return the answer, on which the caller relies from now on."""
         do = request["do"]
         if do in COMMANDS:
             await self.fleet.submit(COMMANDS[do](request))
@@ -103,12 +105,12 @@ class Worker:
         body = published.body("2020-07-01")
         state = published.scope
         assert isinstance(state, Scope)
-        waiting = [e.id for e in state.events.values() if e.status == "Scheduled"]
+        waiting = [event.id for event in state.events.values() if event.status == "Scheduled"]
         digest = hashlib.sha256(body).hexdigest()
         return {"incarnation": published.incarnation, "digest": digest, "events": waiting}
 
     async def serve(self, line: str) -> None:
-        """One request, one line."""
+        """Answer one request."""
         request = json.loads(line)
         try:
             answer = await self.answer(request)
@@ -118,7 +120,7 @@ class Worker:
 
 
 async def main(path: str) -> None:
-    """Serve until told to stop, or killed."""
+    """Serve until stopped or killed."""
     failpoints.arm_from_environment()
     data = Path(path)
     fleet = Fleet(SQLiteStore(data), RealClock(), FileDriver(data.with_suffix(".done")))

@@ -1,4 +1,4 @@
-"""The database that a copy is made of."""
+"""The database for backup tests."""
 
 from tests.fixtures.postgres.database import database_url
 

@@ -1,4 +1,4 @@
-"""What stands in the files of deploy/, read as those read them who they are for."""
+"""The content of the files in deploy/, as the programs that use them read it."""
 
 import json
 import re
@@ -26,13 +26,13 @@ PROGRAM = "/opt/fairwarning/bin/fairwarning"
 
 @dataclass(frozen=True)
 class Command:
-    """A command line of ours, and where it stands."""
+    """A fairwarning command line, and where it is used."""
 
     where: str
     words: tuple[str, ...]  # without the program
 
     def option(self, name: str) -> str:
-        """What an option is given, as `--name value` or `--name=value`; empty without it."""
+        """Return the value of `--name value` or `--name=value`; empty if it is missing."""
         for word, following in zip(self.words, (*self.words[1:], ""), strict=True):
             if word == name:
                 return following
@@ -41,33 +41,33 @@ class Command:
         return ""
 
     def port(self, name: str) -> int:
-        """That of an option which holds an address."""
+        """Return the port of an option that holds an address."""
         return int(self.option(name).rpartition(":")[2])
 
 
 def lint(tool: str, *words: str | Path) -> None:
-    """Have a linter of this environment look at a file; it must have nothing to say against it."""
+    """Run a linter of this environment on a file; it must report nothing."""
     path = Path(sys.executable).parent / tool
     done = run_program(path, *words, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# --- What each kind of file holds -----------------------------------------------------------------
+# --- The content of each kind of file -------------------------------------------------------------
 
 
 def settings(unit: Path) -> dict[str, list[str]]:
-    """What a unit says, by key; a line that goes on below is one."""
-    found: dict[str, list[str]] = {}
+    """Return the settings of a unit by key, with continued lines joined."""
+    values: dict[str, list[str]] = {}
     for key, value in re.findall(
         r"^(\w+)=(.*)$", unit.read_text().replace("\\\n", " "), re.MULTILINE
     ):
-        found.setdefault(key, []).append(value)
-    return found
+        values.setdefault(key, []).append(value)
+    return values
 
 
 def started(unit: Path) -> Command:
-    """What a unit runs, with what the service's own unit has in its environment."""
-    environment = dict(one.split("=", 1) for one in settings(UNIT)["Environment"][0].split())
+    """Return the command of a unit, with the environment of the service's own unit applied."""
+    environment = dict(item.split("=", 1) for item in settings(UNIT)["Environment"][0].split())
     line = string.Template(settings(unit)["ExecStart"][-1]).substitute(environment)
     program, *words = shlex.split(line)
     assert program == PROGRAM
@@ -75,61 +75,69 @@ def started(unit: Path) -> Command:
 
 
 def instructions(name: str) -> list[str]:
-    """What stands behind an instruction of the Containerfile, each time it is used."""
+    """Return the arguments of each instruction of this name in the Containerfile."""
     text = CONTAINERFILE.read_text().replace("\\\n", " ")
-    return [" ".join(one.split()) for one in re.findall(rf"^{name} (.*)$", text, re.MULTILINE)]
+    return [" ".join(value.split()) for value in re.findall(rf"^{name} (.*)$", text, re.MULTILINE)]
 
 
 def documents(path: Path) -> list[Any]:
-    """Those of a YAML file."""
+    """Return the documents of a YAML file."""
     return list(YAML(typ="safe").load_all(path))
 
 
-def of_kind(kind: str) -> Any:  # noqa: ANN401  (whatever the manifest holds)
-    """The one manifest of this kind."""
+def of_kind(kind: str) -> Any:  # noqa: ANN401  (the content of the manifest)
+    """Return the only manifest of this kind."""
     files = [path for path in sorted(KUBERNETES.glob("*.yaml")) if "example" not in path.name]
-    (found,) = [one for path in files for one in documents(path) if one["kind"] == kind]
-    return found
+    (manifest,) = [
+        manifest for path in files for manifest in documents(path) if manifest["kind"] == kind
+    ]
+    return manifest
 
 
 def container() -> Any:  # noqa: ANN401  (see above)
-    """The one of the Deployment."""
-    (found,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
-    return found
+    """Return the only container of the Deployment."""
+    (only,) = of_kind("Deployment")["spec"]["template"]["spec"]["containers"]
+    return only
 
 
 def services() -> dict[str, Any]:
-    """Those of the compose file that run our image, by name."""
+    """Return the services of the compose file that run our image, by name."""
     (compose,) = documents(COMPOSE)
-    found = compose["services"].items()
-    return {name: one for name, one in found if one["image"].startswith("fairwarning:")}
+    return {
+        name: service
+        for name, service in compose["services"].items()
+        if service["image"].startswith("fairwarning:")
+    }
 
 
 # --- The command lines ----------------------------------------------------------------------------
 
 
 def image() -> Command:
-    """What the image runs unless told otherwise."""
+    """Return the default command of the image."""
     return Command("CMD of the Containerfile", tuple(json.loads(instructions("CMD")[0])))
 
 
 def healthcheck() -> Command:
-    """How the image asks whether all is well."""
+    """Return the health check command of the image."""
     program, *words = json.loads(instructions("HEALTHCHECK")[0].partition(" CMD ")[2])
     assert program == "fairwarning"
     return Command("HEALTHCHECK of the Containerfile", tuple(words))
 
 
 def composed() -> list[Command]:
-    """What compose.yaml runs."""
-    return [Command(f"compose, {name}", tuple(one["command"])) for name, one in services().items()]
+    """Return the commands of compose.yaml."""
+    return [
+        Command(f"compose, {name}", tuple(service["command"]))
+        for name, service in services().items()
+    ]
 
 
 def deployed() -> Command:
-    """What the pods run."""
+    """Return the command of the pods."""
     return Command("the Deployment", tuple(container()["args"]))
 
 
 def command_lines() -> Iterator[Command]:
-    """All of them."""
+    """Yield all command lines."""
     yield from (started(UNIT), started(CLUSTER), image(), healthcheck(), *composed(), deployed())

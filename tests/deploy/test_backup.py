@@ -1,4 +1,4 @@
-"""docs/upgrade-and-backup.md: its copies are made as it says, and what is restored is the fleet."""
+"""docs/upgrade-and-backup.md: its commands make a backup and restore the fleet from it."""
 
 import os
 import sqlite3
@@ -22,49 +22,49 @@ PAGE = DOCS / "upgrade-and-backup.md"
 SAVE, DUMP, RESTORE, LOAD = (
     block.text for block in blocks(PAGE) if block.mark.endswith(Path(__file__).name)
 )
-LIBRARY = "/var/lib/private"  # where systemd keeps the data of users that come and go
+LIBRARY = "/var/lib/private"  # where systemd keeps the data of dynamic users
 FLEET = '[[machine]]\nname = "web"\n'
 
 
 def shell(text: str, folder: Path, **environment: str) -> None:
-    """Do what the page says in this folder; the service is the test's own to stop and start."""
-    programs_of_ours = folder / "bin"
-    programs_of_ours.mkdir(exist_ok=True)
-    systemctl = programs_of_ours / "systemctl"
+    """Run commands of the page in this folder; the test itself stops and starts the service."""
+    stubs = folder / "bin"
+    stubs.mkdir(exist_ok=True)
+    systemctl = stubs / "systemctl"
     systemctl.write_text("#!/bin/sh\n")
     systemctl.chmod(0o755)
-    path = f"{programs_of_ours}:{environment.pop('PATH', '')}:{os.environ['PATH']}"
+    path = f"{stubs}:{environment.pop('PATH', '')}:{os.environ['PATH']}"
     script = text.replace(LIBRARY, str(folder))
     done = run_program("sh", "-eu", "-c", script, cwd=folder, env={"PATH": path, **environment})
     assert done.returncode == 0, done.stderr
 
 
 @needs_tar
-def test_a_folder_is_back_as_it_was(tmp_path: Path) -> None:
-    """With its events, its tokens and its certificates; what came after the copy is gone."""
+def test_a_folder_is_restored(tmp_path: Path) -> None:
+    """With its events, tokens and certificates; later changes are gone."""
     data = tmp_path / "fairwarning"
     with ServiceProcess(data, fleet=FLEET) as service:
         service.poll("web")
         assert service.run("machine", "restart", "web").returncode == 0
-        copied, ca = service.poll("web"), (data / "ca.pem").read_bytes()
+        saved, ca = service.poll("web"), (data / "ca.pem").read_bytes()
         token = service.ready["token"]
         assert service.stop()[0] == 0
     shell(SAVE, tmp_path)
     with ServiceProcess(data, fleet=FLEET) as service:
-        event = copied["Events"][0]["EventId"]
+        event = saved["Events"][0]["EventId"]
         assert service.run("event", "cancel", event).returncode == 0
         assert service.poll("web")["Events"] == []
         assert service.stop()[0] == 0
     shell(RESTORE, tmp_path)
     with ServiceProcess(data, fleet=FLEET) as service:
-        assert service.poll("web") == copied
+        assert service.poll("web") == saved
         assert (data / "ca.pem").read_bytes() == ca
         again = service.api("POST", "/api/machines/web/restart", token=token)
-        assert again.status == 409, again  # it is known who asks, and that web has its event
+        assert again.status == 409, again  # the token is valid, and web has its event
 
 
-def test_a_folder_cannot_be_read_meanwhile(tmp_path: Path) -> None:
-    """So nobody takes what another connection shows for a copy."""
+def test_a_folder_in_use_cannot_be_read(tmp_path: Path) -> None:
+    """So a live copy by another connection cannot be mistaken for a backup."""
     with ServiceProcess(tmp_path / "fairwarning", fleet=FLEET) as service:
         other = sqlite3.connect(service.data / "fleet.db", timeout=0)
         with pytest.raises(sqlite3.OperationalError, match="database is locked"):
@@ -77,22 +77,22 @@ async def _read(store: PostgresStore, name: str) -> Entity | None:
 
 
 @run_async
-async def test_a_database_is_back_as_it_was(database_url: str, tmp_path: Path) -> None:
-    """Scopes, journal and keys, and the service goes on from there."""
-    there = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}
+async def test_a_database_is_restored(database_url: str, tmp_path: Path) -> None:
+    """With scopes, journal and keys; the service continues from there."""
+    environment = {"PATH": str(programs.folder()), "FAIRWARNING_DATA": database_url}
     store = PostgresStore(database_url)
     async with serving(store, Never()) as fleet:
         await store.add_note_if_absent("key", "of the first start")
         await fleet.submit(standalone("vm"))
         await fleet.submit(Poll(scope="vm", actor="vm"))
         await fleet.submit(restart("vm"))
-        copied, lines = await _read(store, "vm"), await store.journal()
-        shell(DUMP, tmp_path, **there)
+        saved, lines = await _read(store, "vm"), await store.journal()
+        shell(DUMP, tmp_path, **environment)
         await fleet.submit(standalone("later"))
-    shell(LOAD, tmp_path, **there)
+    shell(LOAD, tmp_path, **environment)
     store = PostgresStore(database_url)
     async with serving(store, Never()) as fleet:
-        assert await _read(store, "vm") == copied
+        assert await _read(store, "vm") == saved
         assert await store.journal() == lines
         assert await store.add_note_if_absent("key", "of the second") == "of the first start"
         assert await _read(store, "later") is None

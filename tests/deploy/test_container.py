@@ -1,4 +1,4 @@
-"""deploy/container: an image that is built of what is here, and two processes on one database."""
+"""deploy/container: an image built from this repository, and two processes on one database."""
 
 import os
 import re
@@ -26,18 +26,18 @@ from tests.docs.pages import DOCS, blocks
 from tests.fixtures.programs import ROOT, run_program
 
 
-def test_the_linter_takes_it() -> None:
-    """Hadolint has nothing to say, down to matters of style."""
+def test_the_linter_accepts_the_containerfile() -> None:
+    """Hadolint reports nothing, not even style."""
     lint("hadolint", "--failure-threshold", "style", CONTAINERFILE)
 
 
-def test_compose_takes_its_file() -> None:
-    """By the schema of the Compose Specification, and as YAML."""
+def test_the_compose_file_is_valid() -> None:
+    """It is valid YAML and follows the schema of the Compose Specification."""
     lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE)
 
 
-def test_podman_takes_both_files() -> None:
-    """They use nothing that Docker has and Podman or podman-compose refuses or ignores."""
+def test_podman_supports_both_files() -> None:
+    """They use nothing of Docker that Podman or podman-compose refuses or ignores."""
     (compose,) = documents(COMPOSE)
     assert "configs" not in compose
     assert [name for name, service in services().items() if "tmpfs" in service] == []
@@ -45,31 +45,31 @@ def test_podman_takes_both_files() -> None:
 
 
 def copied() -> list[str]:
-    """What the image takes from the clone."""
-    lines = [one.split() for one in instructions("COPY") if not one.startswith("--from")]
+    """Return the paths that the image copies from the repository."""
+    lines = [value.split() for value in instructions("COPY") if not value.startswith("--from")]
     return [source for *sources, _ in lines for source in sources]
 
 
-def test_what_is_copied_is_there() -> None:
-    """In the clone, and not kept away by the list of what to leave out."""
+def test_copied_files_exist() -> None:
+    """They are in the repository and not excluded by .dockerignore."""
     kept = re.findall(r"^!(.+)$", Path(f"{CONTAINERFILE}.dockerignore").read_text(), re.MULTILINE)
     assert sorted(copied()) == sorted(kept)
-    assert [one for one in copied() if not (ROOT / one).exists()] == []
+    assert [path for path in copied() if not (ROOT / path).exists()] == []
 
 
-def test_a_wheel_can_be_made_of_it() -> None:
-    """What pyproject.toml names is among what is copied."""
+def test_a_wheel_can_be_built() -> None:
+    """The files that pyproject.toml names are copied."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     named = {project["project"]["readme"], *project["project"]["license-files"]}
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
     assert named <= set(copied())
-    assert all(one.split("/")[0] in copied() for one in packages)
+    assert all(package.split("/")[0] in copied() for package in packages)
     assert {"server", "postgres"} <= project["project"]["optional-dependencies"].keys()
     assert "[server,postgres]" in CONTAINERFILE.read_text()
 
 
-def test_it_is_nobody_in_particular() -> None:
-    """A user by number that is not root, the same one wherever it is named."""
+def test_it_runs_as_an_unprivileged_user() -> None:
+    """A numeric user id that is not root, the same one in all files."""
     (user,) = instructions("USER")
     number = user.split(":")[0]
     assert user == f"{number}:{number}"
@@ -81,7 +81,7 @@ def test_it_is_nobody_in_particular() -> None:
         assert options["o"] == f"uid={number},gid={number},mode=0700"
 
 
-def test_each_process_has_a_folder_of_its_own() -> None:
+def test_each_process_has_its_own_folder() -> None:
     """In memory, where the health check looks; the fleet file is the only other mount."""
     (compose,) = documents(COMPOSE)
     for name, service in services().items():
@@ -92,53 +92,56 @@ def test_each_process_has_a_folder_of_its_own() -> None:
     assert services().keys() <= compose["volumes"].keys()
 
 
-def test_the_base_is_pinned() -> None:
-    """By a tag that says which Python on which Debian; both stages have the same."""
+def test_the_base_image_is_pinned() -> None:
+    """By a tag with the versions of Python and Debian, the same in both stages."""
     (base,) = instructions("ARG")
     assert re.fullmatch(r"PYTHON=python:3\.\d+-slim-[a-z]+", base)
-    assert [one.split()[0] for one in instructions("FROM")] == ["${PYTHON}", "${PYTHON}"]
+    assert [value.split()[0] for value in instructions("FROM")] == ["${PYTHON}", "${PYTHON}"]
 
 
 def test_both_processes_are_equal() -> None:
-    """But for where the host has them, and for their folders."""
+    """Except for their published ports and their folders."""
     one, two = services().values()
     assert {**one, "ports": None, "volumes": None} == {**two, "ports": None, "volumes": None}
     ports = [port.split(":")[1] for process in (one, two) for port in process["ports"]]
     assert len(set(ports)) == len(ports)
 
 
-def test_what_is_published_is_what_is_listened_on() -> None:
-    """On the host's loopback only: the console has no TLS of its own."""
+def test_published_ports_are_listened_on() -> None:
+    """On the host's loopback only, as the console has no TLS."""
     exposed = set(map(int, instructions("EXPOSE")[0].split()))
-    for command, one in zip(composed(), services().values(), strict=True):
+    for command, service in zip(composed(), services().values(), strict=True):
         listens = {name: command.port(name) for name in ("--metadata", "--console", "--arm")}
         assert set(listens.values()) == exposed
         assert listens == {name: image().port(name) for name in listens}
-        published = [port.split(":") for port in one["ports"]]
+        published = [port.split(":") for port in service["ports"]]
         assert {int(port) for _, _, port in published} == {listens["--console"], listens["--arm"]}
         assert {host for host, _, _ in published} == {"127.0.0.1"}
 
 
-def test_the_healthcheck_looks_where_the_service_says_it_is() -> None:
-    """In the data folder, and in that of `--run` where the data is in a database."""
-    looks = healthcheck().option("--data")
-    assert looks == image().option("--data") == instructions("WORKDIR")[-1]
-    assert {command.option("--run") for command in composed()} == {looks}
+def test_the_healthcheck_looks_in_the_right_folder() -> None:
+    """The data folder, or the folder of `--run` if the data is in a database."""
+    folder = healthcheck().option("--data")
+    assert folder == image().option("--data") == instructions("WORKDIR")[-1]
+    assert {command.option("--run") for command in composed()} == {folder}
 
 
-def test_the_database_is_reached_by_the_name_it_has() -> None:
-    """Its user and database as well."""
+def test_the_database_url_matches_the_database() -> None:
+    """In host, user and database name."""
     (compose,) = documents(COMPOSE)
-    made = compose["services"]["database"]["environment"]
-    user, name = made["POSTGRES_USER"], made["POSTGRES_DB"]
-    for one in services().values():
-        assert one["environment"]["FAIRWARNING_DATA"] == f"postgresql://{user}@database/{name}"
-        assert one["environment"]["PGPASSWORD"] == made["POSTGRES_PASSWORD"]
+    database = compose["services"]["database"]["environment"]
+    user, name = database["POSTGRES_USER"], database["POSTGRES_DB"]
+    for service in services().values():
+        environment = service["environment"]
+        assert environment["FAIRWARNING_DATA"] == f"postgresql://{user}@database/{name}"
+        assert environment["PGPASSWORD"] == database["POSTGRES_PASSWORD"]
 
 
-def test_the_page_shows_one_of_the_machines(tmp_path: Path) -> None:
-    """What run-containers.md adds to the compose file gets an address and an endpoint of it."""
-    (shown,) = [one.text for one in blocks(DOCS / "run-containers.md") if one.language == "yaml"]
+def test_the_page_shows_a_machine_of_the_fleet(tmp_path: Path) -> None:
+    """The service that run-containers.md adds has an address and an endpoint of the fleet."""
+    (shown,) = [
+        block.text for block in blocks(DOCS / "run-containers.md") if block.language == "yaml"
+    ]
     path = tmp_path / "mine.yaml"
     path.write_text(shown)
     lint("check-jsonschema", "--builtin-schema", "vendor.compose-spec", path)
@@ -146,8 +149,8 @@ def test_the_page_shows_one_of_the_machines(tmp_path: Path) -> None:
     fleet = tomllib.loads((COMPOSE.parent / "fleet.toml").read_text())
     (compose,) = documents(COMPOSE)
     (network,) = compose["networks"]["machines"]["ipam"]["config"]
-    addresses = [ip_address(one["address"]) for one in fleet["machine"]]
-    assert all(one in ip_network(network["subnet"]) for one in addresses)
+    addresses = [ip_address(member["address"]) for member in fleet["machine"]]
+    assert all(address in ip_network(network["subnet"]) for address in addresses)
     assert ip_address(machine["networks"]["machines"]["ipv4_address"]) in addresses
     endpoint = urlsplit(machine["environment"]["FAIRWARNING_ENDPOINT"])
     assert endpoint.hostname in fleet["metadata"]["hosts"]
@@ -155,13 +158,13 @@ def test_the_page_shows_one_of_the_machines(tmp_path: Path) -> None:
     assert endpoint.port == image().port("--metadata")
 
 
-@pytest.mark.parametrize(("word", "said"), [("up", ""), ("--version", "a token\n")])
-def test_no_token_gets_into_the_log(word: str, said: str, tmp_path: Path) -> None:
-    """Of what is said on stdout by `up`, nothing goes there; other commands are heard (IS3)."""
+@pytest.mark.parametrize(("word", "output"), [("up", ""), ("--version", "a token\n")])
+def test_no_token_gets_into_the_log(word: str, output: str, tmp_path: Path) -> None:
+    """The stdout of `up` is discarded; that of other commands is not (IS3)."""
     program = tmp_path / "fairwarning"
     program.write_text('#!/bin/sh\necho a token\necho "$@" >&2\n')
     program.chmod(0o755)
     assert os.access(ENTRYPOINT, os.X_OK)
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = run_program(ENTRYPOINT, word, "--json", env=path, check=True)
-    assert (done.stdout, done.stderr) == (said, f"{word} --json\n")
+    assert (done.stdout, done.stderr) == (output, f"{word} --json\n")

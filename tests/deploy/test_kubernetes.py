@@ -1,4 +1,4 @@
-"""deploy/kubernetes: manifests that a cluster takes, and that fit each other."""
+"""deploy/kubernetes: manifests that are valid and consistent with each other."""
 
 import re
 from pathlib import Path
@@ -8,35 +8,35 @@ import pytest
 
 from tests.deploy.files import KUBERNETES, container, deployed, documents, lint, of_kind
 
-KUSTOMIZATION = KUBERNETES / "kustomization.yaml"  # kustomize's own; tests below read it
+KUSTOMIZATION = KUBERNETES / "kustomization.yaml"  # not a manifest; tests below read it
 MANIFESTS = sorted(path for path in KUBERNETES.glob("*.yaml") if path != KUSTOMIZATION)
 LABELS = {"app.kubernetes.io/name": "fairwarning"}
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_it_is_what_kubernetes_takes(path: Path) -> None:
-    """By its own schemas, with no key that is in none of them."""
+def test_the_manifest_is_valid(path: Path) -> None:
+    """It follows the schemas of Kubernetes, without unknown keys."""
     lint("kubernetes-validate", "--strict", "--quiet", path)
 
 
-def test_all_of_them_are_applied() -> None:
-    """Every manifest but the one that has to be filled in first."""
+def test_all_manifests_are_applied() -> None:
+    """Every manifest but the secret, which must be filled in first."""
     (kustomization,) = documents(KUSTOMIZATION)
-    there = {path.name for path in MANIFESTS} - {"secret.example.yaml"}
-    assert set(kustomization["resources"]) == there
-    (made,) = kustomization["configMapGenerator"]
-    assert all((KUBERNETES / name).is_file() for name in made["files"])
+    applied = {path.name for path in MANIFESTS} - {"secret.example.yaml"}
+    assert set(kustomization["resources"]) == applied
+    (config_map,) = kustomization["configMapGenerator"]
+    assert all((KUBERNETES / name).is_file() for name in config_map["files"])
     assert kustomization["namespace"] == of_kind("Namespace")["metadata"]["name"]
-    assert [one["name"] for one in kustomization["images"]] == [container()["image"]]
+    assert [image["name"] for image in kustomization["images"]] == [container()["image"]]
 
 
-def pod() -> Any:  # noqa: ANN401  (what the manifest holds)
-    """That of the Deployment."""
+def pod() -> Any:  # noqa: ANN401  (the content of the manifest)
+    """Return the pod template of the Deployment."""
     return of_kind("Deployment")["spec"]["template"]["spec"]
 
 
-def test_everything_is_about_the_same_pods() -> None:
-    """Deployment, Service, budget and network policy name them alike."""
+def test_all_manifests_select_the_same_pods() -> None:
+    """Deployment, Service, budget and network policy use the same labels."""
     deployment = of_kind("Deployment")["spec"]
     assert deployment["template"]["metadata"]["labels"] == LABELS
     assert deployment["selector"]["matchLabels"] == LABELS
@@ -45,63 +45,64 @@ def test_everything_is_about_the_same_pods() -> None:
     assert of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == LABELS
 
 
-def test_its_ports_are_those_it_listens_on() -> None:
-    """What Service, probes and policy call by name leads to where the program is."""
-    named = {one["name"]: one["containerPort"] for one in container()["ports"]}
+def test_ports_match_the_command() -> None:
+    """The port names in Service, probes and policy lead to the ports of the command."""
+    named = {port["name"]: port["containerPort"] for port in container()["ports"]}
     assert named == {name: deployed().port(f"--{name}") for name in ("console", "arm")}
-    for one in of_kind("Service")["spec"]["ports"]:
-        assert one["port"] == named[one["targetPort"]]
-    probes = [one for key, one in container().items() if key.endswith("Probe")]
-    assert {(one["httpGet"]["path"], one["httpGet"]["port"]) for one in probes} == {
+    for port in of_kind("Service")["spec"]["ports"]:
+        assert port["port"] == named[port["targetPort"]]
+    probes = [probe for key, probe in container().items() if key.endswith("Probe")]
+    assert {(probe["httpGet"]["path"], probe["httpGet"]["port"]) for probe in probes} == {
         ("/healthz", "console")
     }
-    (let_in,) = of_kind("NetworkPolicy")["spec"]["ingress"]
-    assert [one["port"] for one in let_in["ports"]] == list(named)
+    (ingress,) = of_kind("NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for port in ingress["ports"]] == list(named)
 
 
 def test_it_can_be_probed_from_outside_the_pod() -> None:
-    """Nothing that others call listens on loopback."""
+    """No port that others connect to listens on loopback."""
     assert {deployed().option(f"--{name}")[:8] for name in ("console", "arm")} == {"0.0.0.0:"}
 
 
-def test_it_may_as_little_as_it_needs() -> None:
-    """No root, nothing to write to but its folder in memory, no token of the cluster's."""
+def test_it_has_minimal_privileges() -> None:
+    """Not root, can only write to a folder in memory, and has no token of the cluster."""
     assert pod()["securityContext"]["runAsNonRoot"] is True
     assert pod()["automountServiceAccountToken"] is False
     own = container()["securityContext"]
     assert own["readOnlyRootFilesystem"] is True
     assert own["allowPrivilegeEscalation"] is False
     assert own["capabilities"] == {"drop": ["ALL"]}
-    volumes = {one["name"]: one for one in pod()["volumes"]}
-    writable = [one for one in container()["volumeMounts"] if not one.get("readOnly")]
-    assert [one["mountPath"] for one in writable] == [deployed().option("--run")]
-    assert [volumes[one["name"]]["emptyDir"]["medium"] for one in writable] == ["Memory"]
+    volumes = {volume["name"]: volume for volume in pod()["volumes"]}
+    writable = [mount for mount in container()["volumeMounts"] if not mount.get("readOnly")]
+    assert [mount["mountPath"] for mount in writable] == [deployed().option("--run")]
+    assert [volumes[mount["name"]]["emptyDir"]["medium"] for mount in writable] == ["Memory"]
 
 
-def test_its_fleet_file_is_where_it_looks() -> None:
-    """And has the names under which the cluster calls it."""
-    (made,) = documents(KUSTOMIZATION)[0]["configMapGenerator"]
-    (mount,) = [one for one in container()["volumeMounts"] if one.get("readOnly")]
-    assert [f"{mount['mountPath']}/{name}" for name in made["files"]] == [deployed().words[1]]
-    assert {"name": mount["name"], "configMap": {"name": made["name"]}} in pod()["volumes"]
+def test_the_fleet_file_is_mounted() -> None:
+    """At the path in the command, and with the host names of the Service."""
+    (config_map,) = documents(KUSTOMIZATION)[0]["configMapGenerator"]
+    (mount,) = [mount for mount in container()["volumeMounts"] if mount.get("readOnly")]
+    paths = [f"{mount['mountPath']}/{name}" for name in config_map["files"]]
+    assert paths == [deployed().words[1]]
+    assert {"name": mount["name"], "configMap": {"name": config_map["name"]}} in pod()["volumes"]
     text = (KUBERNETES / "fleet.toml").read_text()
     name = of_kind("Service")["metadata"]["name"]
-    space = of_kind("Namespace")["metadata"]["name"]
-    assert len(re.findall(rf'hosts = \["{name}\.{space}\.svc"', text)) == 2
+    namespace = of_kind("Namespace")["metadata"]["name"]
+    assert len(re.findall(rf'hosts = \["{name}\.{namespace}\.svc"', text)) == 2
 
 
-def test_its_secret_has_what_it_asks_for() -> None:
-    """The template names the keys that the pods read, in the namespace that they are in."""
+def test_the_secret_has_the_keys_of_the_pods() -> None:
+    """The template has the keys that the pods read, in their namespace."""
     (template,) = documents(KUBERNETES / "secret.example.yaml")
-    asked = [one["valueFrom"]["secretKeyRef"] for one in container()["env"]]
-    assert {one["name"] for one in asked} == {template["metadata"]["name"]}
-    assert {one["key"] for one in asked} == template["stringData"].keys()
+    references = [variable["valueFrom"]["secretKeyRef"] for variable in container()["env"]]
+    assert {reference["name"] for reference in references} == {template["metadata"]["name"]}
+    assert {reference["key"] for reference in references} == template["stringData"].keys()
     assert template["metadata"]["namespace"] == of_kind("Namespace")["metadata"]["name"]
     assert template["stringData"]["url"].startswith("postgresql://")
 
 
-def test_a_pod_that_goes_is_given_the_time() -> None:
-    """What the Service still sends it, and then what is under way."""
+def test_a_stopping_pod_has_enough_time() -> None:
+    """For requests that the Service still sends it, and then for those in progress."""
     pause = container()["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pod()["terminationGracePeriodSeconds"] >= pause + 30
     assert of_kind("Deployment")["spec"]["replicas"] > 1

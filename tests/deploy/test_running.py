@@ -1,4 +1,4 @@
-"""What the image runs, run: it gets up, is found to be well, and stops when it is told to."""
+"""The command of the image: it starts, its health check succeeds, and it stops on SIGTERM."""
 
 import signal
 import subprocess
@@ -11,19 +11,19 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 _LISTENS = ("metadata", "console", "arm")
 
 
-def test_its_healthcheck_finds_it(tmp_path: Path) -> None:
-    """With the very words of the Containerfile; only ports and the folder are others."""
+def test_the_healthcheck_succeeds(tmp_path: Path) -> None:
+    """With the commands of the Containerfile, except for ports and the folder."""
     folder = image().option("--data")
-    words = [one.replace(folder, str(tmp_path / "data")) for one in image().words]
+    words = [word.replace(folder, str(tmp_path / "data")) for word in image().words]
     for name in _LISTENS:
-        words = [one.replace(f":{image().port(f'--{name}')}", ":0") for one in words]
+        words = [word.replace(f":{image().port(f'--{name}')}", ":0") for word in words]
     process = subprocess.Popen([*PROGRAM, *words], stdout=subprocess.DEVNULL)
     try:
         ready = tmp_path / "data" / "up.json"
         wait_until(lambda: ready.exists() or process.poll() is not None, "the service is up")
         assert process.poll() is None
-        asked = [one.replace(folder, str(tmp_path / "data")) for one in healthcheck().words]
-        done = run_command(*asked)
+        check = [word.replace(folder, str(tmp_path / "data")) for word in healthcheck().words]
+        done = run_command(*check)
         assert (done.returncode, done.stderr) == (0, "")
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_SECONDS) == 0

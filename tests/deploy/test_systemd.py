@@ -1,4 +1,4 @@
-"""deploy/systemd: units that systemd takes, and that lock the service up well."""
+"""deploy/systemd: units that systemd accepts and that confine the service well."""
 
 import shutil
 import sys
@@ -13,40 +13,40 @@ from tests.fixtures.systemd import assert_accepted, assert_confined
 ALONE, TOGETHER = (), (CLUSTER,)
 
 
-def installed(folder: Path, *more: Path) -> Path:
-    """The unit with its drop-ins, as a host has them; this Python is in the program's place."""
+def installed(folder: Path, *drop_ins: Path) -> Path:
+    """Install the unit with its drop-ins; this Python replaces the program."""
     unit = folder / UNIT.name
     beside = folder / f"{UNIT.name}.d"
     beside.mkdir()
-    for source, target in ((UNIT, unit), *((one, beside / one.name) for one in more)):
+    for source, target in ((UNIT, unit), *((path, beside / path.name) for path in drop_ins)):
         shutil.copy(source, target)
         target.write_text(target.read_text().replace(PROGRAM, sys.executable))
     return unit
 
 
 @needs_systemd
-@pytest.mark.parametrize("more", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
-def test_systemd_takes_it(more: tuple[Path, ...], tmp_path: Path) -> None:
-    """No line that it does not know, none that it complains about."""
-    assert_accepted(installed(tmp_path, *more), str(tmp_path))
+@pytest.mark.parametrize("drop_ins", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
+def test_systemd_accepts_the_unit(drop_ins: tuple[Path, ...], tmp_path: Path) -> None:
+    """Without errors or warnings."""
+    assert_accepted(installed(tmp_path, *drop_ins), str(tmp_path))
 
 
 @needs_systemd
-@pytest.mark.parametrize("more", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
-def test_it_is_locked_up_well(more: tuple[Path, ...], tmp_path: Path) -> None:
-    """Systemd's own figure for what is left open: below 2 of 10."""
-    assert_confined(installed(tmp_path, *more))
+@pytest.mark.parametrize("drop_ins", [ALONE, TOGETHER], ids=["alone", "in a cluster"])
+def test_the_unit_is_confined(drop_ins: tuple[Path, ...], tmp_path: Path) -> None:
+    """Systemd's exposure level is below 2 of 10."""
+    assert_confined(installed(tmp_path, *drop_ins))
 
 
-def test_it_writes_where_it_may() -> None:
-    """Its data is systemd's folder for it; in a cluster what belongs to the host is there."""
+def test_it_uses_its_state_directory() -> None:
+    """For its data; in a cluster, for the files that belong to the host."""
     folder = f"/var/lib/{settings(UNIT)['StateDirectory'][0]}"
     assert started(UNIT).option("--data") == started(CLUSTER).option("--run") == folder
     assert settings(UNIT)["StateDirectoryMode"] == ["0700"]
 
 
-def test_a_cluster_changes_the_command_and_nothing_else_of_it() -> None:
-    """The drop-in takes the old one away first; fleet file and addresses are the unit's."""
+def test_a_cluster_changes_only_the_data_options_of_the_command() -> None:
+    """The drop-in clears the command first; fleet file and addresses are those of the unit."""
     first, second = settings(CLUSTER)["ExecStart"]
     assert (first, bool(second)) == ("", True)
     alone, together = started(UNIT), started(CLUSTER)
@@ -56,7 +56,7 @@ def test_a_cluster_changes_the_command_and_nothing_else_of_it() -> None:
 
 
 def test_no_token_gets_into_the_journal() -> None:
-    """What `up` says on stdout has one in it (IS3). Logs do get there: alone, stderr follows it."""
+    """The stdout of `up` contains one, so it is discarded (IS3). Stderr goes to the journal."""
     assert settings(UNIT)["StandardOutput"] == ["null"]
     assert settings(UNIT)["StandardError"] == ["journal"]
     assert not any(key.startswith("Standard") for key in settings(CLUSTER))

@@ -1,4 +1,4 @@
-"""What holds for all files of deploy/: their commands can be typed, and no secret is in them."""
+"""Checks of all files in deploy/: valid commands, no secrets, existing references."""
 
 import re
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from tests.fixtures.programs import ROOT
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 LINES = list(command_lines())
 COMMANDS = cli.tree()
-# As `yamllint` itself, but for our line length, and comments as the formatter of Python has them.
+# The default of `yamllint`, with our line length, and comments as Python's formatter has them.
 STYLE = (
     "{extends: default, rules: {line-length: {max: 120}, document-start: disable, "
     "comments: {min-spaces-from-content: 1}}}"
@@ -23,35 +23,35 @@ STYLE = (
 
 
 def name(path: Path) -> str:
-    """What a file is called in a report."""
+    """Return the name of a file in a report."""
     return str(path.relative_to(DEPLOY))
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.where)
-def test_its_command_can_be_typed(line: Command) -> None:
-    """By the program's own reading of its words: what is wrong about one is raised here."""
+def test_the_command_is_valid(line: Command) -> None:
+    """The program's own parser raises an error if an argument is wrong."""
     noun, *words = line.words
     context = COMMANDS[noun].make_context(noun, words)
     assert context.params
 
 
-def test_a_command_that_cannot_is_found() -> None:
-    """Or else the test above proves nothing."""
+def test_an_invalid_command_is_found() -> None:
+    """Shows that the test above can fail."""
     with pytest.raises(click.UsageError):
-        test_its_command_can_be_typed(Command("here", ("up", "--dat", "/var/lib/fairwarning")))
+        test_the_command_is_valid(Command("here", ("up", "--dat", "/var/lib/fairwarning")))
     with pytest.raises(click.UsageError):
-        test_its_command_can_be_typed(Command("here", ("up", "--console", "8170")))
+        test_the_command_is_valid(Command("here", ("up", "--console", "8170")))
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.toml")), ids=name)
-def test_its_fleet_file_is_right(path: Path) -> None:
-    """As the service reads it."""
+def test_the_fleet_file_is_valid(path: Path) -> None:
+    """The service can read it."""
     assert fleet_file.read(path.read_text(), path.name).commands
 
 
 @pytest.mark.parametrize("path", sorted(DEPLOY.rglob("*.yaml")), ids=name)
-def test_its_yaml_is_tidy(path: Path) -> None:
-    """Indented, ended and spaced alike; no key twice."""
+def test_the_yaml_is_formatted(path: Path) -> None:
+    """Consistent indentation and spacing, and no duplicate keys."""
     lint("yamllint", "--strict", "--config-data", STYLE, path)
 
 
@@ -64,39 +64,39 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_no_secret_is_in_it(path: Path) -> None:
-    """Nor a way to put one on a command line, where all users of a host can read it."""
+def test_no_secret_is_in_the_file(path: Path) -> None:
+    """Nor one on a command line, where all users of a host can read it."""
     text = path.read_text()
     assert [what for what, pattern in SECRETS.items() if re.search(pattern, text)] == []
 
 
 def test_a_secret_is_found() -> None:
-    """Or else the test above proves nothing."""
+    """Shows that the test above can fail."""
     for text in ("postgresql://me:it@host/db", "POSTGRES_PASSWORD: swordfish", "password=abc"):
         assert any(re.search(pattern, text) for pattern in SECRETS.values()), text
 
 
-def test_no_url_of_a_database_is_on_a_command_line() -> None:
-    """It comes from the environment, whether it has a password in it or not."""
+def test_no_database_url_is_on_a_command_line() -> None:
+    """It comes from the environment, even if it has no password."""
     assert [line.where for line in LINES if "postgresql://" in " ".join(line.words)] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_its_image_is_of_this_version(path: Path) -> None:
-    """Wherever the tag stands."""
+def test_the_image_tag_is_this_version(path: Path) -> None:
+    """In every file that contains the tag."""
     tags = re.findall(r"(?:fairwarning:|newTag: )([\d.]+\d)", path.read_text())
     assert set(tags) <= {version("fairwarning")}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)
-def test_what_it_names_is_there(path: Path) -> None:
-    """Pages and files of the repository, as they are called from its top."""
+def test_referenced_files_exist(path: Path) -> None:
+    """Pages and files of the repository, by their path from its root."""
     named = re.findall(r"(?<![\w/.-])((?:docs|deploy|examples)/[\w/.-]*\w)", path.read_text())
-    assert [one for one in named if not (ROOT / one).exists()] == []
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def test_fleet_files_are_where_commands_look_for_them() -> None:
-    """The same place in a unit, in a container and in a pod."""
+def test_fleet_files_have_the_same_path_everywhere() -> None:
+    """In a unit, in a container and in a pod."""
     files = {line.words[1] for line in LINES if line.words[1].endswith(".toml")}
     assert files == {"/etc/fairwarning/fleet.toml"}
     assert settings(UNIT)["EnvironmentFile"] == ["-/etc/fairwarning/environment"]

@@ -1,4 +1,4 @@
-"""What stands on the pages: blocks of code with the marks before them, headings, links."""
+"""Parse the documentation pages: code blocks with their marks, headings, links."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code on a page, and what the comment right before it says of it."""
+    """A code block of a page, with the mark in the comment right before it."""
 
     page: Path
     line: int
@@ -40,44 +40,44 @@ class Link:
 
 
 def pages() -> list[Path]:
-    """Every page of the documentation, and the one that a stranger reads first."""
+    """Return the README and every page of the documentation."""
     return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 @cache
 def text_of(page: Path) -> str:
-    """As it is written."""
+    """Return the text of a page."""
     return page.read_text("utf-8")
 
 
 def blocks(page: Path) -> Iterator[Block]:
-    """Those of a page, in order."""
+    """Yield the code blocks of a page, in order."""
     text = text_of(page)
-    for found in _FENCE.finditer(text):
-        before = text[: found.start()]
+    for fence in _FENCE.finditer(text):
+        before = text[: fence.start()]
         mark = _MARK.search(before)
         line = before.count("\n") + 1
-        yield Block(page, line, found[1], found[2], mark[1] if mark else "")
+        yield Block(page, line, fence[1], fence[2], mark[1] if mark else "")
 
 
 def prose(page: Path) -> str:
-    """The page without its blocks."""
+    """Return the page without its code blocks."""
     return _FENCE.sub("", text_of(page))
 
 
 def links(page: Path) -> Iterator[Link]:
-    """All that lead somewhere; what stands in `code` is none."""
-    for found in _LINK.finditer(re.sub(r"`[^`\n]*`", "`", prose(page))):
-        yield Link(text=found[2], target=found[3], image=found[1] == "!")
+    """Yield the links and images of a page, except those inside `code`."""
+    for match in _LINK.finditer(re.sub(r"`[^`\n]*`", "`", prose(page))):
+        yield Link(text=match[2], target=match[3], image=match[1] == "!")
 
 
 @cache
 def anchors(page: Path) -> frozenset[str]:
-    """What may stand behind the # of a link to this page: one for each heading."""
+    """Return the anchors of a page, one for each heading."""
     taken: list[str] = []
     for heading in _HEADING.findall(prose(page)):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
-        again = sum(1 for one in taken if re.fullmatch(rf"{re.escape(slug)}(_\d+)?", one))
-        taken.append(f"{slug}_{again}" if again else slug)
+        repeated = sum(1 for name in taken if re.fullmatch(rf"{re.escape(slug)}(_\d+)?", name))
+        taken.append(f"{slug}_{repeated}" if repeated else slug)
     return frozenset(taken)

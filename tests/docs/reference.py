@@ -1,7 +1,7 @@
-"""The reference pages, made from the program: `python -m tests.docs.reference --write`.
+"""Generate the reference pages from the program: `python -m tests.docs.reference --write`.
 
-They are kept in docs/reference, so that they can be read without running anything; a test says when
-they no longer tell what the program does.
+The pages are committed in docs/reference, so that they can be read without running anything. A test
+fails when they are out of date.
 """
 
 import sys
@@ -19,11 +19,11 @@ PAGES = {
     "exit-codes.md": figures.exit_codes,
     "metrics.md": figures.metrics,
 }
-ANEW = "write it anew with `.venv/bin/python -m tests.docs.reference --write`"
+REGENERATE = "regenerate it with `.venv/bin/python -m tests.docs.reference --write`"
 
 
 def main(words: list[str]) -> int:
-    """Write them, or say which are not as they should be."""
+    """Write the pages, or list those that are out of date."""
     stale = 0
     for name, write in PAGES.items():
         path, text = GENERATED / name, write()
@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
             path.write_text(text, "utf-8")
             sys.stdout.write(f"{where} written\n")
         else:
-            sys.stdout.write(f"{where} is out of date: {ANEW}\n")
+            sys.stdout.write(f"{where} is out of date: {REGENERATE}\n")
     return 0 if "--write" in words else min(stale, 1)
 
 

@@ -1,7 +1,7 @@
-"""A terminal in which a page's commands are typed, and what they say is compared with the page.
+"""Run the commands of a page and compare their output with the page.
 
-The commands are run as they stand, in a folder of their own. Only ports are others: a service of a
-page gets free ones, and the usual ones stand for them in commands and in what they say.
+The commands run unchanged, in a directory of their own, except for ports: a service gets free
+ports, and the terminal translates the default ports in commands and output.
 """
 
 import json
@@ -18,9 +18,9 @@ from typing import Self
 from tests.fixtures.programs import BackgroundProgram, run_program
 from tests.fixtures.waiting import wait_until
 
-_USUAL = {"metadata": "8169", "console": "8170", "arm": "8171"}
+_DEFAULT_PORTS = {"metadata": "8169", "console": "8170", "arm": "8171"}
 
-# What differs from run to run, in pages as in what is said.
+# Values that vary between runs.
 _VARIES = re.compile(
     r"(?P<guid>\b[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}\b)"
     r"|(?P<id>\b[0-9a-f]{32}\b)"
@@ -41,11 +41,11 @@ _PATTERNS = {
     "took": r"(\d+\.\d+ ?s)",
     "any": "(.*)",
 }
-_NAMES = ("guid", "id")  # what later commands call things by
+_NAMES = ("guid", "id")  # ids that later commands may use
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:
-    """What is typed in a console block, and what is shown below it."""
+    """Yield each command of a console block with the output shown below it."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         lines = part.split("\n")
         typed = [lines.pop(0)]
@@ -55,36 +55,36 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain(text: str) -> str:
-    """Without what only lays it out."""
+    """Return the text without differences in white space."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return "\n".join(line for line in lines if line) + "\n"
 
 
 def _pattern(shown: str) -> tuple[re.Pattern[str], list[tuple[str, str]]]:
-    """What says the same as the page, and what its groups stand for there."""
+    """Return a pattern for the shown output, and the kind and shown text of each group."""
     pieces, groups = [], []
     for line in _plain(shown).splitlines():
         if line == "...":
             pieces.append(r"(?:.*\n)*?")
             continue
         end = 0
-        for found in _VARIES.finditer(line):
-            pieces += [re.escape(line[end : found.start()]), _PATTERNS[str(found.lastgroup)]]
-            groups.append((str(found.lastgroup), found[0]))
-            end = found.end()
+        for match in _VARIES.finditer(line):
+            pieces += [re.escape(line[end : match.start()]), _PATTERNS[str(match.lastgroup)]]
+            groups.append((str(match.lastgroup), match[0]))
+            end = match.end()
         pieces.append(re.escape(line[end:]) + r"\n")
     return re.compile("".join(pieces)), groups
 
 
 class Terminal:
-    """A folder, what runs there, and what the page's ids are called in this run."""
+    """A directory, its background programs, and the ids of this run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._names: dict[str, str] = {}  # as the page has them -> as they are
+        self._ids: dict[str, str] = {}  # as the page shows them -> in this run
         self._ports: dict[str, str] = {}
         self._running: list[BackgroundProgram] = []
-        self._said = ""
+        self._output = ""
         self._bin = folder / ".bin"
         self._bin.mkdir()
         self._write_programs()
@@ -96,28 +96,28 @@ class Terminal:
         for program in reversed(self._running):
             program.end()
 
-    # --- What a page has us do ------------------------------------------------------------------
+    # --- Commands -------------------------------------------------------------------------------
 
     def type(self, typed: str, shown: str) -> None:
-        """Run a command to its end, or until it has said what is shown if it goes on after that."""
+        """Run a command and compare its output; start a service or a background command."""
         if typed.startswith("fairwarning up") or typed.endswith(" &"):
             self.begin(typed.removesuffix(" &"), shown)
             return
         done = self.run(typed)
-        self._said = self._usual(done.stdout)
+        self._output = self._with_default_ports(done.stdout)
         wrong = shown.startswith("Error") != bool(done.returncode)
-        assert not wrong, f"$ {typed}\nexit code {done.returncode}\n{self._said}"
+        assert not wrong, f"$ {typed}\nexit code {done.returncode}\n{self._output}"
         pattern, groups = _pattern(shown)
         if shown.strip():
-            found = pattern.fullmatch(_plain(self._said))
-            self._compare(found, groups, typed, shown)
+            match = pattern.fullmatch(_plain(self._output))
+            self._compare(match, groups, typed, shown)
 
     def run(self, typed: str) -> subprocess.CompletedProcess[str]:
-        """A command, to its end."""
+        """Run a command to its end."""
         return run_program(
             "bash",
             "-c",
-            self._own(typed),
+            self._translate(typed),
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -125,8 +125,8 @@ class Terminal:
         )
 
     def begin(self, typed: str, shown: str) -> None:
-        """Start what goes on, as in another terminal, and wait until it says what is shown."""
-        script = f"exec {self._own(typed)}" if "=" not in typed else self._own(typed)
+        """Start a background command and wait for the shown output."""
+        script = f"exec {self._translate(typed)}" if "=" not in typed else self._translate(typed)
         env = self._environment()
         program = BackgroundProgram("bash", "-c", script, folder=self.folder, env=env)
         self._running.append(program)
@@ -135,7 +135,7 @@ class Terminal:
         self.expect(shown)
 
     def expect(self, shown: str) -> None:
-        """Wait until what was started last has said this; or what has ended did say it."""
+        """Wait for the shown output of the last background program or finished command."""
         pattern, groups = _pattern(shown)
         if not shown.strip():
             return
@@ -143,43 +143,43 @@ class Terminal:
             program = self._running[-1]
 
             def is_decided() -> bool:
-                ended = program.has_ended  # before the look, so that its last words are in it
-                self._said = self._usual(program.output)
-                return ended or pattern.search(_plain(self._said)) is not None
+                ended = program.has_ended  # read this first, so that the output is complete
+                self._output = self._with_default_ports(program.output)
+                return ended or pattern.search(_plain(self._output)) is not None
 
-            with suppress(AssertionError):  # the comparison says more
+            with suppress(AssertionError):  # the comparison below has a better message
                 wait_until(is_decided)
-        found = pattern.search(_plain(self._said))
-        self._compare(found, groups, "(what runs)", shown)
+        match = pattern.search(_plain(self._output))
+        self._compare(match, groups, "(background program)", shown)
 
-    # --- How ------------------------------------------------------------------------------------
+    # --- Internals ------------------------------------------------------------------------------
 
     def _compare(
-        self, found: re.Match[str] | None, groups: list[tuple[str, str]], typed: str, shown: str
+        self, match: re.Match[str] | None, groups: list[tuple[str, str]], typed: str, shown: str
     ) -> None:
-        assert found, f"$ {typed}\n--- the page shows\n{shown}\n--- but it says\n{self._said}"
-        for (kind, there), here in zip(groups, found.groups(), strict=True):
+        assert match, f"$ {typed}\n--- the page shows\n{shown}\n--- the output is\n{self._output}"
+        for (kind, on_page), actual in zip(groups, match.groups(), strict=True):
             if kind in _NAMES:
-                self._names[there] = here
+                self._ids[on_page] = actual
 
-    def _own(self, typed: str) -> str:
-        """The command with this run's ids and ports."""
-        for usual, port in self._ports.items():
-            typed = re.sub(rf":{usual}\b", f":{port}", typed)
+    def _translate(self, typed: str) -> str:
+        """Return the command with the ids and ports of this run."""
+        for default, port in self._ports.items():
+            typed = re.sub(rf":{default}\b", f":{port}", typed)
 
-        def name(found: re.Match[str]) -> str:
-            for there, here in self._names.items():
-                if there.startswith(found[0]):
-                    return here[: len(found[0])]
-            return found[0]
+        def replace(match: re.Match[str]) -> str:
+            for on_page, actual in self._ids.items():
+                if on_page.startswith(match[0]):
+                    return actual[: len(match[0])]
+            return match[0]
 
-        return re.sub(r"(?<![\w/.-])[0-9A-Fa-f]{4}[0-9A-Fa-f-]*(?![\w/.])", name, typed)
+        return re.sub(r"(?<![\w/.-])[0-9A-Fa-f]{4}[0-9A-Fa-f-]*(?![\w/.])", replace, typed)
 
-    def _usual(self, said: str) -> str:
-        """What was said, with the usual ports."""
-        for usual, port in self._ports.items():
-            said = re.sub(rf":{port}\b", f":{usual}", said)
-        return said
+    def _with_default_ports(self, output: str) -> str:
+        """Return the output with the default ports."""
+        for default, port in self._ports.items():
+            output = re.sub(rf":{port}\b", f":{default}", output)
+        return output
 
     def _learn_ports(self, typed: str, program: BackgroundProgram) -> None:
         words = shlex.split(typed)
@@ -187,27 +187,29 @@ class Terminal:
         ready = self.folder / data / "up.json"
         wait_until(lambda: ready.exists() or program.has_ended, lambda: program.output)
         assert ready.exists(), program.output
-        where = json.loads(ready.read_text())
-        self._ports = {usual: where[key].rpartition(":")[2] for key, usual in _USUAL.items()}
+        addresses = json.loads(ready.read_text())
+        self._ports = {
+            default: addresses[key].rpartition(":")[2] for key, default in _DEFAULT_PORTS.items()
+        }
 
     def _environment(self) -> Mapping[str, str]:
         bins = [str(self._bin), str(Path(sys.executable).parent), os.environ["PATH"]]
-        ours = {
+        own = {
             "PATH": os.pathsep.join(bins),
             "HOME": str(self.folder),
             "NO_COLOR": "1",
             "COLUMNS": "80",
         }
-        not_ours = re.compile("PYTEST_.*|.*_proxy", re.IGNORECASE)  # no proxy leads to a machine
-        kept = {key: one for key, one in os.environ.items() if not not_ours.fullmatch(key)}
-        # A reader's pytest has our plugin, and none of the others that are installed here.
+        dropped = re.compile("PYTEST_.*|.*_proxy", re.IGNORECASE)  # no proxy can reach a machine
+        kept = {key: text for key, text in os.environ.items() if not dropped.fullmatch(key)}
+        # Load only our pytest plugin, as for a reader of the page.
         pytest = {"DISABLE_PLUGIN_AUTOLOAD": "1", "ADDOPTS": "-p fairwarning.pytest_plugin"}
-        return {**kept, **ours, **{f"PYTEST_{key}": one for key, one in pytest.items()}}
+        return {**kept, **own, **{f"PYTEST_{key}": text for key, text in pytest.items()}}
 
     def _write_programs(self) -> None:
-        """The program under its name; what it runs gets free ports."""
+        """Write a `fairwarning` command that passes free ports to `up`."""
         program = f"exec {shlex.quote(sys.executable)} -m fairwarning"
-        free = " ".join(f"--{key} 127.0.0.1:0" for key in _USUAL)
+        free = " ".join(f"--{key} 127.0.0.1:0" for key in _DEFAULT_PORTS)
         text = f'#!/bin/sh\n[ "$1" = up ] && {program} "$@" {free}\n{program} "$@"\n'
         path = self._bin / "fairwarning"
         path.write_text(text)

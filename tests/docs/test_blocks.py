@@ -1,11 +1,11 @@
-"""Every block of code on every page is run, or is what something that is run has said.
+"""Every code block of every page is executed, or is the output of a command that is.
 
-A comment right before a block says what is special about it:
+A comment right before a block marks special cases:
 
-    <!-- file: handler.py -->            it is put into a file, for the commands below it
-    <!-- in another terminal -->         its commands go on while the others are run
-    <!-- tested by tests/x/test_y.py --> that test runs it
-    <!-- not run: the reason -->         it cannot be run here
+    <!-- file: handler.py -->            write it to a file, for the commands below
+    <!-- in another terminal -->         run its commands in the background
+    <!-- tested by tests/x/test_y.py --> another test runs it
+    <!-- not run: the reason -->         it cannot run here
 """
 
 import json
@@ -27,28 +27,30 @@ ELSEWHERE = ("not run: ", "tested by ")
 _INSIDE = re.compile(r"^\$ fairwarning (exec|certify) ", re.MULTILINE)
 _CURL = re.compile(r"^\$ (?:.* )?curl ", re.MULTILINE)
 needs_curl = pytest.mark.skipif(
-    shutil.which("curl") is None, reason="the page shows curl, and curl is not installed"
+    shutil.which("curl") is None, reason="the page uses curl, which is not installed"
 )
-_LEAST_REASON = 10  # characters; a mark without a reason is none
+_LEAST_REASON = 10  # characters
 
 
 def is_run(block: Block) -> bool:
-    """Whether it is for us to run; a mark that says otherwise has to be sound."""
-    kind, _, what = block.mark.partition(": ")
+    """Return whether this module runs the block; check the mark."""
+    kind, _, reason = block.mark.partition(": ")
     if kind == "not run":
-        assert len(what) > _LEAST_REASON, f"{block}: say why it is not run"
+        assert len(reason) > _LEAST_REASON, f"{block}: say why it is not run"
         return False
     if block.mark.startswith("tested by "):
         test = ROOT / block.mark.removeprefix("tested by ")
-        assert block.page.name in test.read_text("utf-8"), f"{block}: {test} knows nothing of it"
+        assert block.page.name in test.read_text("utf-8"), (
+            f"{block}: {test} does not refer to the page"
+        )
         return False
     known = ("", "in another terminal")
-    assert block.mark in known or kind == "file", f"{block}: no mark is called {block.mark!r}"
+    assert block.mark in known or kind == "file", f"{block}: unknown mark {block.mark!r}"
     return True
 
 
 def read_toml(text: str) -> None:
-    """By the reader that it is for."""
+    """Parse a scenario, an agent configuration or a fleet file."""
     if "[[step]]" in text:
         scenarios.read(text)
     elif re.search(r"^\[\[hook\]\]|^\[approve\]|^\[group", text, re.MULTILINE):
@@ -57,23 +59,23 @@ def read_toml(text: str) -> None:
         fleet_file.read(text)
 
 
-class Stage:
-    """A page's terminal, and the tests that stand on the page."""
+class PageRunner:
+    """Runs the blocks of a page in one terminal, and collects its tests."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
         self.folder = terminal.folder
         self.tests: list[str] = []
 
-    def perform(self, block: Block) -> None:
-        """Do what the block is for."""
+    def run(self, block: Block) -> None:
+        """Run or parse a block, by its language."""
         if block.mark.startswith("file: "):
             (self.folder / block.mark.removeprefix("file: ")).write_text(block.text)
         if block.language == "console":
-            assert block.text.startswith("$ "), "it shows what no command said"
+            assert block.text.startswith("$ "), "the block starts with output, not with a command"
             for typed, shown in commands(block.text):
-                begin = block.mark == "in another terminal"
-                (self.terminal.begin if begin else self.terminal.type)(typed, shown)
+                background = block.mark == "in another terminal"
+                (self.terminal.begin if background else self.terminal.type)(typed, shown)
         elif block.language == "sh":
             self.terminal.type(f"set -e\n{block.text}", "")
         elif block.language == "python":
@@ -85,10 +87,10 @@ class Stage:
         elif block.language == "text":
             self.terminal.expect(block.text)
         elif not block.mark:
-            pytest.fail(f"{block}: nothing runs a block of {block.language or 'no language'}")
+            pytest.fail(f"{block}: cannot run a block of {block.language or 'no language'}")
 
     def _python(self, block: Block) -> None:
-        if block.mark:  # it is in its file, and a command below runs it
+        if block.mark:  # written to a file, which a command below runs
             return
         name = f"test_{block.line}.py"
         (self.folder / name).write_text(block.text)
@@ -98,14 +100,14 @@ class Stage:
             self.terminal.type(f"python3 {name}", "")
 
     def run_tests(self) -> None:
-        """All that stand on the page, as they stand there."""
+        """Run the tests of the page with pytest."""
         if not self.tests:
             return
         self.terminal.type(f"pytest -q {' '.join(self.tests)}", "")
 
 
 def _case(page: Path) -> object:
-    """A page; some need more of the system than others."""
+    """Return a page as a parameter, with marks for what it needs."""
     typed = [block.text for block in blocks(page) if not block.mark.startswith(ELSEWHERE)]
     marks = [needs_namespaces] if any(map(_INSIDE.search, typed)) else []
     marks += [needs_curl] if any(map(_CURL.search, typed)) else []
@@ -114,13 +116,13 @@ def _case(page: Path) -> object:
 
 @pytest.mark.parametrize("page", [_case(page) for page in PAGES])
 def test_the_blocks_of_a_page(page: Path, tmp_path: Path) -> None:
-    """In their order, in one folder, with what the page has started."""
-    mine = [block for block in blocks(page) if is_run(block)]
+    """All blocks run in order, in one directory, with the page's background programs."""
+    runnable = [block for block in blocks(page) if is_run(block)]
     with Terminal(tmp_path) as terminal:
-        stage = Stage(terminal)
-        for block in mine:
+        runner = PageRunner(terminal)
+        for block in runnable:
             try:
-                stage.perform(block)
+                runner.run(block)
             except Exception as error:
                 raise AssertionError(f"{block}: {error}") from error
-        stage.run_tests()
+        runner.run_tests()

@@ -1,4 +1,4 @@
-"""Whatever a page names is there: commands with their options, paths of the API, files, rules."""
+"""Commands, options, API paths, files and make targets that a page names exist."""
 
 import re
 import tokenize
@@ -15,17 +15,17 @@ from tests.docs.pages import GENERATED, ROOT, pages, text_of
 PAGES = [page for page in pages() if GENERATED not in page.parents]
 COMMANDS = cli.tree()
 AGENT = cli.agent_help()
-_FREE = {"exec", "certify", "az"}  # what stands behind their own words is another program's
+_FREE = {"exec", "certify", "az"}  # their arguments belong to another program
 _TARGETS = re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def name(page: Path) -> str:
-    """What a page is called in a report."""
+    """Return the name of a page for test reports."""
     return str(page.relative_to(ROOT))
 
 
 def _snippets(page: Path) -> list[str]:
-    """What a page has in `code` and in blocks, a line each."""
+    """Return the inline code of a page and the lines of its blocks."""
     text = text_of(page).replace("\\\n", " ")
     inline = re.findall(r"`([^`\n]+)`", text)
     fenced = re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -33,13 +33,13 @@ def _snippets(page: Path) -> list[str]:
 
 
 def _typed(page: Path) -> list[list[str]]:
-    """The commands of ours that a page names, as words."""
+    """Return the fairwarning commands that a page names, as words."""
     pattern = re.compile(r"(?:^|[$(;&|-] |=)fairwarning ([a-z][^|;&)#>]*)")
-    return [one.split() for line in _snippets(page) for one in pattern.findall(line.strip())]
+    return [text.split() for line in _snippets(page) for text in pattern.findall(line.strip())]
 
 
-def wrong(words: list[str]) -> str:
-    """What is wrong about a command, if anything is."""
+def find_error(words: list[str]) -> str:
+    """Return what is wrong with a command, or an empty string."""
     noun, verb = words[0], next(iter(words[1:]), "")
     if noun == "agent":
         text = AGENT.get(f"agent {verb}", AGENT["agent"] if not verb else "")
@@ -53,44 +53,44 @@ def wrong(words: list[str]) -> str:
             return f"{noun} has no {verb}"
     if noun in _FREE:
         words = words[: words.index("--")] if "--" in words else words[:1]
-    known = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
-    return ", ".join(one for one in _options(words) if one not in known | {"--help"})
+    known = {text for option in command.params for text in (*option.opts, *option.secondary_opts)}
+    return ", ".join(option for option in _options(words) if option not in known | {"--help"})
 
 
 def _options(words: list[str]) -> list[str]:
-    found = [re.match(r"\[?(--[a-z][a-z-]*)", word) for word in words]
-    return [one[1] for one in found if one]
+    matches = [re.match(r"\[?(--[a-z][a-z-]*)", word) for word in words]
+    return [match[1] for match in matches if match]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_its_commands_exist(page: Path) -> None:
-    """Noun, verb and options; a placeholder in capitals may stand for a word."""
+def test_commands_exist(page: Path) -> None:
+    """Noun, verb and options exist; a word in capitals is a placeholder."""
     typed = [words for words in _typed(page) if not words[0].isupper()]
-    assert [(" ".join(words), fault) for words in typed if (fault := wrong(words))] == []
+    assert [(" ".join(words), error) for words in typed if (error := find_error(words))] == []
 
 
-def test_a_command_that_does_not_exist_is_found() -> None:
-    """Or else the test above proves nothing."""
-    assert wrong(["machin", "list"])
-    assert wrong(["machine", "reboot", "web_0"])
-    assert wrong(["machine", "restart", "web_0", "--now"])
-    assert wrong(["agent", "stop"])
-    assert not wrong(["machine", "restart", "web_0", "--wait"])
-    assert not wrong(["exec", "web_0", "--", "./handler", "--now"])
+def test_an_unknown_command_is_detected() -> None:
+    """Otherwise the test above proves nothing."""
+    assert find_error(["machin", "list"])
+    assert find_error(["machine", "reboot", "web_0"])
+    assert find_error(["machine", "restart", "web_0", "--now"])
+    assert find_error(["agent", "stop"])
+    assert not find_error(["machine", "restart", "web_0", "--wait"])
+    assert not find_error(["exec", "web_0", "--", "./handler", "--now"])
 
 
 def _requests(page: Path) -> set[tuple[str, str]]:
-    """Method, if it is said, and path."""
+    """Return the API requests that a page names: method, or an empty string, and path."""
     text = text_of(page)
-    found = re.findall(
+    requests = re.findall(
         r"(?:\b(GET|POST|PATCH|DELETE) )?(?:http://127\.0\.0\.1:8170)?(/api/[\w/{}.-]*\w\}?)", text
     )
-    return {(method, path) for method, path in found if path != "/api/openapi.json"}
+    return {(method, path) for method, path in requests if path != "/api/openapi.json"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_its_requests_exist(page: Path) -> None:
-    """A path of the API as the document has it, with the method if one is named."""
+def test_requests_exist(page: Path) -> None:
+    """Each API path, with its method if given, is in the OpenAPI document."""
     known = {
         (method.upper(), re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
         for path, methods in api.document()["paths"].items()
@@ -99,26 +99,27 @@ def test_its_requests_exist(page: Path) -> None:
     missing = [
         (method, path)
         for method, path in _requests(page)
-        if not any(method in ("", one) and re.fullmatch(shape, path) for one, shape in known)
+        if not any(method in ("", verb) and re.fullmatch(shape, path) for verb, shape in known)
     ]
     assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_its_files_and_rules_exist(page: Path) -> None:
-    """What is called tests/..., examples/..., src/..., and what `make` is asked for."""
+def test_files_and_make_targets_exist(page: Path) -> None:
+    """Files below deploy, docs, examples, src and tests, and the targets of `make`."""
     text = text_of(page)
-    files = re.findall(r"(?<![\w/.-])((?:tests|examples|src)/[\w/.-]*\w)", text)
-    assert [one for one in files if not (ROOT / one).exists()] == []
-    asked = re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)
-    assert [one for one in asked if one not in _TARGETS] == []
+    files = re.findall(r"(?<![\w/.-])((?:deploy|docs|examples|src|tests)/[\w/.-]*\w)", text)
+    assert [file for file in files if not (ROOT / file).exists()] == []
+    targets = re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE)
+    assert [target for target in targets if target not in _TARGETS] == []
 
 
-def test_every_key_of_the_fleet_file_is_told() -> None:
-    """What each is for; what it may hold is in the reference, which is generated."""
+def test_every_key_of_the_fleet_file_is_documented() -> None:
+    """The page explains each key; the generated reference lists its allowed values."""
     page = text_of(ROOT / "docs" / "fleet-file.md")
     tables = (
         *(values.CLOUD, values.ENDPOINT, values.CONTROL_PLANE, values.CONSOLE),
+        *(values.DRIVER, values.CLUSTER, values.JOURNAL),
         *(values._RULES, values.ENTRY, values.MACHINE, values.DOMAINS),
         *(values.SCALE_SET, values.COUNT, {"machines": None, "roles": None}),
     )

@@ -1,4 +1,4 @@
-"""The terminal sees a difference; or else what it says of the pages proves nothing."""
+"""The terminal detects differences; otherwise the tests of the pages prove nothing."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import pytest
 
 from tests.docs.pages import Block
 from tests.docs.terminal import Terminal, commands
-from tests.docs.test_blocks import Stage, is_run
+from tests.docs.test_blocks import PageRunner, is_run
 
-ONE = "45CBE3FE-23CF-8C6F-B955-6FFA836C086C"
-OTHER = "9E823CE1-4373-824C-9E9A-6DC2A19CA921"
+ACTUAL = "45CBE3FE-23CF-8C6F-B955-6FFA836C086C"
+SHOWN = "9E823CE1-4373-824C-9E9A-6DC2A19CA921"
 
 
 def block(language: str, text: str, mark: str = "") -> Block:
-    """On a page that is there."""
+    """Return a block of an existing page."""
     return Block(Path(__file__), 1, language, text, mark)
 
 
@@ -28,8 +28,8 @@ def block(language: str, text: str, mark: str = "") -> Block:
         ("echo Error: no; exit 3", "Error: no"),
     ],
 )
-def test_the_same_is_the_same(tmp_path: Path, typed: str, shown: str) -> None:
-    """Whatever differs from run to run, and however it is laid out."""
+def test_equal_output_passes(tmp_path: Path, typed: str, shown: str) -> None:
+    """Values that vary between runs, and layout, do not matter."""
     with Terminal(tmp_path) as terminal:
         terminal.type(typed, shown)
 
@@ -46,21 +46,21 @@ def test_the_same_is_the_same(tmp_path: Path, typed: str, shown: str) -> None:
         ("echo one &", "two"),
     ],
 )
-def test_a_difference_is_seen(tmp_path: Path, typed: str, shown: str) -> None:
-    """In what is said, in how it ends, and in what goes on."""
+def test_a_difference_fails(tmp_path: Path, typed: str, shown: str) -> None:
+    """In the output, in the exit code, and in the output of a background program."""
     with Terminal(tmp_path) as terminal, pytest.raises(AssertionError):
         terminal.type(typed, shown)
 
 
-def test_ids_are_learnt(tmp_path: Path) -> None:
-    """A later command means the id of this run, also where the page has it shortened."""
+def test_ids_are_replaced_in_later_commands(tmp_path: Path) -> None:
+    """A later command uses the id of this run, also where the page abbreviates it."""
     with Terminal(tmp_path) as terminal:
-        terminal.type(f"echo event {ONE}", f"event {OTHER}")
+        terminal.type(f"echo event {ACTUAL}", f"event {SHOWN}")
         terminal.type("echo 9E82 web_0", "45CB web_0")
 
 
 @pytest.mark.parametrize(
-    "one",
+    "wrong",
     [
         block("rust", "fn main() {}\n"),
         block("console", "no command\n"),
@@ -70,19 +70,19 @@ def test_ids_are_learnt(tmp_path: Path) -> None:
         block("sh", "false\ntrue\n"),
     ],
 )
-def test_a_block_that_is_wrong_is_seen(tmp_path: Path, one: Block) -> None:
-    """By whatever reads or runs it."""
+def test_a_wrong_block_fails(tmp_path: Path, wrong: Block) -> None:
+    """Each language has a parser or an interpreter that detects errors."""
     with Terminal(tmp_path) as terminal, pytest.raises((Exception, pytest.fail.Exception)):
-        Stage(terminal).perform(one)
+        PageRunner(terminal).run(wrong)
 
 
 @pytest.mark.parametrize("mark", ["not run: no", "tested by tests/nothing.py", "todo"])
 def test_a_mark_needs_a_reason(mark: str) -> None:
-    """Or a test that is there, and knows the page."""
+    """Or an existing test that refers to the page."""
     with pytest.raises((AssertionError, OSError)):
         is_run(block("sh", "true\n", mark))
 
 
-def test_a_command_may_go_on_in_the_next_line() -> None:
+def test_a_command_may_span_lines() -> None:
     """With a backslash, as in a shell."""
     assert list(commands("$ a \\\n    b\nsaid\n$ c\n")) == [("a \\\n    b", "said\n"), ("c", "")]

@@ -1,4 +1,4 @@
-"""A copy of an example for a test to run, as the example's README says."""
+"""Copies of examples for tests to run."""
 
 import shutil
 import sys
@@ -11,12 +11,12 @@ AGENT = (sys.executable, "-m", "fairwarning", "agent", "run", "--config", "agent
 
 
 def copy(name: str, folder: Path) -> Path:
-    """The example's folder, for this test alone."""
+    """Copy the folder of an example; return the copy."""
     return Path(shutil.copytree(EXAMPLES / name, folder / name))
 
 
 def fill_in(path: Path, **values: object) -> None:
-    """Replace texts in a file of an example; each has to be there."""
+    """Replace texts in a file of an example; each must exist."""
     text = path.read_text()
     for old, new in values.items():
         assert old in text, f"{path.name} has no {old}"

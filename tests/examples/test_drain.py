@@ -1,4 +1,4 @@
-"""examples/drain: nobody who came through the proxy is dropped, and the machine comes back."""
+"""examples/drain: no request through the proxy is dropped, and the machine returns."""
 
 import threading
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 
 @contextmanager
-def backend(name: str, gate: threading.Event) -> Iterator[int]:
-    """A machine's web server, which says its name; /slow takes until the gate is open."""
+def backend(name: str, release: threading.Event) -> Iterator[int]:
+    """A web server that answers its name; /slow waits for `release`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/slow":
                 waiting.set()
-                assert gate.wait(LIMIT_SECONDS)
+                assert release.wait(LIMIT_SECONDS)
             self.send_response(200)
             self.send_header("Content-Length", str(len(name)))
             self.end_headers()
@@ -40,50 +40,54 @@ def backend(name: str, gate: threading.Event) -> Iterator[int]:
     try:
         yield server.server_address[1]
     finally:
-        gate.set()
+        release.set()
         server.shutdown()
         thread.join()
         server.server_close()
 
 
 def visit(port: int, path: str) -> tuple[int, str]:
-    """The status, and which machine answered."""
+    """Send a request; return the status and the name of the machine."""
     response = fetch(local_url(port, path))
     return response.status, response.text
 
 
 class Visitor(threading.Thread):
-    """Asks again and again, and keeps what it was told."""
+    """Sends requests in a loop, and records the answers."""
 
     def __init__(self, port: int) -> None:
         super().__init__()
         self._port = port
         self._ended = threading.Event()
-        self.told: list[tuple[int, str]] = []
+        self.answers: list[tuple[int, str]] = []
 
     def run(self) -> None:
         while not self._ended.is_set():
-            self.told.append(visit(self._port, "/"))
+            self.answers.append(visit(self._port, "/"))
 
     def stop(self) -> None:
         self._ended.set()
         self.join()
 
     def last(self, count: int) -> set[str]:
-        """Who answered the last so many requests."""
-        return {name for _, name in self.told[-count:]}
+        """Return the machines that answered the last requests."""
+        return {name for _, name in self.answers[-count:]}
 
 
 @pytest.mark.spec("G4")
 @needs_nginx
 @needs_children_in_proc
 def test_no_request_is_dropped(tmp_path: Path) -> None:
-    """It is approved when the last request has its answer; no request has an error."""
-    folder, port, gate = copy("drain", tmp_path), free_port(), threading.Event()
+    """The event is approved after the last request is answered; no request fails."""
+    folder, port, release = copy("drain", tmp_path), free_port(), threading.Event()
     slow: list[tuple[int, str]] = []
-    with Cloud() as cloud, backend("web_0", gate) as one, backend("web_1", gate) as other:
+    with (
+        Cloud() as cloud,
+        backend("web_0", release) as first,
+        backend("web_1", release) as second,
+    ):
         fill_in(folder / "nginx.conf", **{"8080": port})
-        fill_in(folder / "backends.conf", **{"8001": one, "8002": other})
+        fill_in(folder / "backends.conf", **{"8001": first, "8002": second})
         web = cloud.machines("web", 2)[0]
         proxy = ("nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;")
         with (
@@ -99,18 +103,18 @@ def test_no_request_is_dropped(tmp_path: Path) -> None:
                 thread.start()
             visitor = Visitor(port)
             visitor.start()
-            wait_until(lambda: visitor.last(10) == {"web_0", "web_1"}, "both are asked")
+            wait_until(lambda: visitor.last(10) == {"web_0", "web_1"}, "answers from both")
             web.restart()
             wait_until(
-                lambda: len(visitor.told) > 50 and visitor.last(30) == {"web_1"}, "it is down"
+                lambda: len(visitor.answers) > 50 and visitor.last(30) == {"web_1"}, "it is down"
             )
-            assert web.history == []  # requests are still under way, so it was not approved
-            gate.set()
+            assert web.history == []  # not approved while requests are in progress
+            release.set()
             wait_until(lambda: web.history == ["reboot"], "it is approved")
             for thread in waiting:
                 thread.join()
             cloud.settle()
             wait_until(lambda: visitor.last(10) == {"web_0", "web_1"}, "it is back")
             visitor.stop()
-        assert {status for status, _ in visitor.told + slow} == {200}
+        assert {status for status, _ in visitor.answers + slow} == {200}
         assert {name for _, name in slow} == {"web_0", "web_1"}

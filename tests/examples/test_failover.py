@@ -1,4 +1,4 @@
-"""examples/failover: a PostgreSQL pair, a real one, changes roles before the primary's reboot."""
+"""examples/failover: a real PostgreSQL pair switches roles before a reboot of the primary."""
 
 import os
 import subprocess
@@ -37,8 +37,8 @@ class Pair:
         self.data = [folder / "0", folder / "1"]
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """One of PostgreSQL's programs, to its end."""
-        with tempfile.TemporaryFile("w+") as output:  # a pipe would be kept open by the server
+        """Run a program of PostgreSQL to its end."""
+        with tempfile.TemporaryFile("w+") as output:  # the server would keep a pipe open
             done = subprocess.run(
                 [*AS_USER, *command],
                 cwd=self.folder,
@@ -54,29 +54,31 @@ class Pair:
             done.stdout = output.read().strip()
         return done
 
-    def must(self, *command: str) -> str:
+    def run_checked(self, *command: str) -> str:
         done = self.run(*command)
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    def where(self, *servers: int) -> str:
-        """How to connect to one of these."""
+    def conninfo(self, *servers: int) -> str:
+        """Return the connection string for one of these servers."""
         hosts = ",".join("127.0.0.1" for _ in servers)
         ports = ",".join(str(self.ports[server]) for server in servers)
         return f"host={hosts} port={ports} user=postgres dbname=postgres"
 
     def ask(self, server: int, query: str) -> str:
-        return self.must("psql", "-XAtq", "-d", self.where(server), "-c", query)
+        return self.run_checked("psql", "-XAtq", "-d", self.conninfo(server), "-c", query)
 
-    def begin(self) -> None:
-        """A primary, and a standby that streams."""
+    def start(self) -> None:
+        """Start a primary and a streaming standby."""
         first, second = map(str, self.data)
-        self.must("initdb", "-D", first, "-U", "postgres", "-A", "trust", "--no-sync")
-        self._set(0, f"primary_conninfo = '{self.where(1)}'")
-        self.must("pg_ctl", "-w", "-D", first, "-l", "first.log", "start")
-        self.must("pg_basebackup", "-d", self.where(0), "-D", second, "-R", "-c", "fast", "-N")
-        self._set(1, f"primary_conninfo = '{self.where(0)}'")
-        self.must("pg_ctl", "-w", "-D", second, "-l", "second.log", "start")
+        self.run_checked("initdb", "-D", first, "-U", "postgres", "-A", "trust", "--no-sync")
+        self._set(0, f"primary_conninfo = '{self.conninfo(1)}'")
+        self.run_checked("pg_ctl", "-w", "-D", first, "-l", "first.log", "start")
+        self.run_checked(
+            "pg_basebackup", "-d", self.conninfo(0), "-D", second, "-R", "-c", "fast", "-N"
+        )
+        self._set(1, f"primary_conninfo = '{self.conninfo(0)}'")
+        self.run_checked("pg_ctl", "-w", "-D", second, "-l", "second.log", "start")
         wait_until(lambda: self.followers(0) == "1", "the standby streams")
         self.ask(0, "create table written (number int primary key)")
 
@@ -88,13 +90,13 @@ class Pair:
     def followers(self, server: int) -> str:
         return self.ask(server, "select count(*) from pg_stat_replication where state='streaming'")
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for data in self.data:
             self.run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
 
 
 class Writer(threading.Thread):
-    """Writes numbers, each until it is acknowledged, to whichever server takes writes."""
+    """Writes numbers, each until it is acknowledged, to the server that accepts writes."""
 
     def __init__(self, started_pair: Pair) -> None:
         super().__init__()
@@ -103,11 +105,11 @@ class Writer(threading.Thread):
         self.acknowledged = 0
 
     def run(self) -> None:
-        where = self._pair.where(0, 1) + " target_session_attrs=read-write"
+        conninfo = self._pair.conninfo(0, 1) + " target_session_attrs=read-write"
         while not self._ended.is_set():
             query = f"insert into written values ({self.acknowledged + 1}) on conflict do nothing"
-            written = self._pair.run("psql", "-XAtq", "-d", where, "-c", query)
-            self.acknowledged += written.returncode == 0
+            done = self._pair.run("psql", "-XAtq", "-d", conninfo, "-c", query)
+            self.acknowledged += done.returncode == 0
 
     def stop(self) -> None:
         self._ended.set()
@@ -116,18 +118,18 @@ class Writer(threading.Thread):
 
 @contextmanager
 def started_pair(folder: Path) -> Iterator[Pair]:
-    """The pair in a folder, with the example beside it."""
+    """A running pair in a folder, with a copy of the example."""
     copy("failover", folder)
     pair = Pair(folder)
     try:
-        pair.begin()
+        pair.start()
         yield pair
     finally:
-        pair.end()
+        pair.stop()
 
 
 def configure(pair: Pair) -> Path:
-    """The example's configuration on the first machine, with a neighbour instead of ssh."""
+    """Configure the example on the first machine, with a local command instead of ssh."""
     folder = pair.folder / "failover"
     fill_in(
         folder / "agent.toml",
@@ -136,15 +138,15 @@ def configure(pair: Pair) -> Path:
                 f'"pg_ctl", "promote", "-D", "{pair.data[1]}"'
             ),
             "/var/lib/postgresql/data": pair.data[0],
-            "host=other user=postgres": pair.where(1),
+            "host=other user=postgres": pair.conninfo(1),
         },
     )
     return folder
 
 
 @pytest.mark.spec("G4")
-def test_writes_go_on_at_the_promoted_server(tmp_path: Path) -> None:
-    """The other one is the primary before the approval, and no acknowledged write is lost."""
+def test_writes_continue_on_the_promoted_server(tmp_path: Path) -> None:
+    """The standby is promoted before the approval, and no acknowledged write is lost."""
     with started_pair(tmp_path) as pair, Cloud() as cloud:
         folder = configure(pair)
         primary, _ = cloud.machines("db", 2)
@@ -159,14 +161,14 @@ def test_writes_go_on_at_the_promoted_server(tmp_path: Path) -> None:
                 wait_until(lambda: primary.history == ["reboot"], "it is approved")
                 assert pair.ask(1, "select pg_is_in_recovery()") == "f"
                 before = writer.acknowledged
-                wait_until(lambda: writer.acknowledged >= before + 3, "writes go on")
+                wait_until(lambda: writer.acknowledged >= before + 3, "writes on the new primary")
                 cloud.settle()
                 wait_until(lambda: pair.followers(1) == "1", "the old primary follows")
                 wait_until(lambda: agent.output.count("is done after") == 2, "both hooks are done")
             finally:
                 writer.stop()
-        kept = pair.ask(1, "select count(*), min(number), max(number) from written")
-        assert kept == "|".join(map(str, (writer.acknowledged, 1, writer.acknowledged)))
+        written = pair.ask(1, "select count(*), min(number), max(number) from written")
+        assert written == "|".join(map(str, (writer.acknowledged, 1, writer.acknowledged)))
         wait_until(
             lambda: pair.ask(0, "select count(*) from written") == str(writer.acknowledged),
             "the old primary has them all",
@@ -176,16 +178,16 @@ def test_writes_go_on_at_the_promoted_server(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G4")
 def test_without_a_standby_it_stays_the_primary(tmp_path: Path) -> None:
-    """The hook fails, so nothing is approved, and writes go on where they were."""
+    """The hook fails, so the event is not approved, and the primary keeps running."""
     with started_pair(tmp_path) as pair, Cloud() as cloud:
         folder = configure(pair)
-        pair.must("pg_ctl", "-w", "-D", str(pair.data[1]), "-m", "fast", "stop")
-        wait_until(lambda: pair.followers(0) == "0", "nobody follows")
+        pair.run_checked("pg_ctl", "-w", "-D", str(pair.data[1]), "-m", "fast", "stop")
+        wait_until(lambda: pair.followers(0) == "0", "the end of streaming")
         primary, _ = cloud.machines("db", 2)
         env = primary.env | {"PATH": pair.env["PATH"]}
         with start_program(*AS_USER, *AGENT, folder=folder, env=env) as agent:
             agent.wait_for("watching for db_0")
             primary.restart()
-            agent.wait_for("no standby follows, so this server stays the primary")
+            agent.wait_for("no standby is streaming; this server stays the primary")
             assert primary.history == []
             assert pair.ask(0, "select pg_is_in_recovery()") == "f"

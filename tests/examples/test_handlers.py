@@ -15,19 +15,19 @@ from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
 
 def status(port: int) -> int:
-    """What the health check of a handler says."""
+    """Return the status of a handler's health check."""
     return fetch(local_url(port, "/healthz")).status
 
 
 def answer(port: int) -> tuple[int, str]:
-    """What the web server says."""
+    """Send a request to the web server; return status and text."""
     response = fetch(local_url(port))
     return response.status, response.text
 
 
 @pytest.mark.spec("G4")
-def test_the_balancer_knows_before_the_approval(tmp_path: Path) -> None:
-    """Health is 503 from the notice on; two refusals make the approval; 200 when it is over."""
+def test_the_load_balancer_removes_the_machine_before_the_approval(tmp_path: Path) -> None:
+    """Probes fail from the notice on; two failed probes lead to the approval; 200 afterwards."""
     folder, port = copy("load-balancer", tmp_path), free_port()
     with Cloud() as cloud:
         web = cloud.machine("web")
@@ -40,7 +40,7 @@ def test_the_balancer_knows_before_the_approval(tmp_path: Path) -> None:
             wait_until(lambda: status(port) == 503, "it is out")
             assert web.history == []
             assert status(port) == 503
-            program.wait_for("told of Reboot, left")
+            program.wait_for("Reboot is scheduled: out of rotation")
             wait_until(lambda: web.history == ["reboot"], "it is approved")
             assert status(port) == 503
             cloud.settle()
@@ -48,8 +48,8 @@ def test_the_balancer_knows_before_the_approval(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_the_balancer_example_leaves_a_shared_event_alone(tmp_path: Path) -> None:
-    """An event that names others is not approved by a handler that knows nothing of them."""
+def test_the_load_balancer_example_does_not_approve_a_shared_event(tmp_path: Path) -> None:
+    """The handler does not approve an event that also affects other machines."""
     folder, port = copy("load-balancer", tmp_path), free_port()
     with Cloud() as cloud:
         first, second = cloud.machines("db", 2, host="rack", update_domains=1)
@@ -59,28 +59,28 @@ def test_the_balancer_example_leaves_a_shared_event_alone(tmp_path: Path) -> Non
             wait_until(lambda: is_listening(port), "it listens")
             cloud.rollout([first, second], by_host=True)
             wait_until(lambda: [status(port) for _ in range(2)] == [503, 503], "it is out")
-            program.wait_for("told of Freeze, left")
+            program.wait_for("Freeze is scheduled: out of rotation")
             second.approve()
-            wait_until(lambda: first.history == ["freeze"], "the others approve it")
+            wait_until(lambda: first.history == ["freeze"], "the approval of the other machine")
             cloud.settle()
-            program.wait_for("Freeze is over: back")
+            program.wait_for("Freeze is over: in rotation")
         assert "by db_0" not in cloud.journal()
 
 
 @pytest.mark.spec("G4")
 def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
-    """Scheduled, started, over; one JSON object a line; nothing is approved by a log."""
+    """It writes JSON lines for scheduled, started and over, and approves no event."""
     folder = copy("event-log", tmp_path)
     with Cloud() as cloud:
-        one, other = cloud.machines("db", 2)
-        with start_program(sys.executable, "log.py", folder=folder, env=one.env) as program:
-            planned = one.restart().event
-            assert planned is not None
+        own, other = cloud.machines("db", 2)
+        with start_program(sys.executable, "log.py", folder=folder, env=own.env) as program:
+            event = own.restart().event
+            assert event is not None
             program.wait_for('"phase": "scheduled"')
             other.restart()
-            wait_until(lambda: program.output.count("\n") == 2, "the neighbour's is written, too")
-            assert one.history == []
-            one.approve(planned)
+            wait_until(lambda: program.output.count("\n") == 2, "the other machine's event")
+            assert own.history == []
+            own.approve(event)
             program.wait_for('"phase": "started"')
             cloud.cancel(other.events[0])
             cloud.settle()
@@ -89,10 +89,10 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
         mine = [line for line in lines if line["concerns_me"]]
         assert [line["phase"] for line in mine] == ["scheduled", "started", "over"]
         assert {(line["event"], line["machine"], line["type"]) for line in mine} == {
-            (planned.id, "db_0", "Reboot")
+            (event.id, "db_0", "Reboot")
         }
-        assert planned.not_before is not None
-        assert mine[0]["not_before"] == planned.not_before.isoformat()
+        assert event.not_before is not None
+        assert mine[0]["not_before"] == event.not_before.isoformat()
         theirs = [line for line in lines if not line["concerns_me"]]
         assert [(line["phase"], line["cancelled"]) for line in theirs] == [
             ("scheduled", False),
@@ -101,8 +101,8 @@ def test_the_log_has_a_line_for_each_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_the_web_server_finishes_what_it_began(tmp_path: Path) -> None:
-    """Nobody new is let in, who is in gets an answer, and only then is the event approved."""
+def test_the_web_server_drains(tmp_path: Path) -> None:
+    """It refuses new connections, answers its requests, and only then approves the event."""
     folder, port = copy("web-server", tmp_path), free_port()
     with Cloud() as cloud:
         web = cloud.machine("web")
@@ -114,7 +114,7 @@ def test_the_web_server_finishes_what_it_began(tmp_path: Path) -> None:
             with socket.create_connection(("127.0.0.1", port), LIMIT_SECONDS) as slow:
                 slow.sendall(b"POST / HTTP/1.1\r\nHost: web\r\nContent-Length: 5\r\n\r\n12")
                 web.restart()
-                program.wait_for("closed, 1 under way")
+                program.wait_for("closed, 1 in progress")
                 assert not is_listening(port)
                 assert web.history == []
                 slow.sendall(b"345")

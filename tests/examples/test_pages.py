@@ -1,4 +1,4 @@
-"""What docs/first-event.md and docs/clients.md show is what happens, to the letter."""
+"""The examples of docs/first-event.md and docs/clients.md work as shown."""
 
 import re
 import shlex
@@ -18,23 +18,23 @@ DOCS = ROOT / "docs"
 
 
 def block(page: str, language: str, holding: str) -> str:
-    """The block of a page that holds this text."""
+    """Return the block of a page that contains this text."""
     text = (DOCS / page).read_text("utf-8")
-    found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (one,) = [each for each in found if holding in each]
-    return str(one)
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (match,) = [candidate for candidate in blocks if holding in candidate]
+    return str(match)
 
 
 def inside(service: ServiceProcess, machine: str, *command: str) -> list[str]:
-    """The command that runs a program in a machine, which has asked for its events before."""
+    """Poll as a machine; return the command that runs a program in it."""
     service.poll(machine)
     return service.inside(machine, *command)
 
 
 @pytest.mark.spec("G1", "O3", "O4")
 @needs_namespaces
-def test_the_first_handler_is_told_and_rebooted(tmp_path: Path) -> None:
-    """It says what the page says that it says."""
+def test_the_first_handler(tmp_path: Path) -> None:
+    """It prints what the page shows."""
     handler = tmp_path / "handler.py"
     handler.write_text(block("first-event.md", "python", "saving my work"))
     shown = block("first-event.md", "text", "fairwarning: db_0 is rebooted").splitlines()
@@ -48,17 +48,17 @@ def test_the_first_handler_is_told_and_rebooted(tmp_path: Path) -> None:
         assert service.run("machine", "restart", "db_0").stdout.startswith(
             "db_0: accepted, operation "
         )
-        wait_until(lambda: program.output.count("I am db_0") == 2, "it is started again")
-        said = program.output.splitlines()
-    rare = "Reboot is started"  # it may be read in the last moment, or not
-    known = [line for line in said if line in set(shown) - {rare}]
-    assert known == [line for line in shown if line != rare]
+        wait_until(lambda: program.output.count("I am db_0") == 2, "the restart")
+        printed = program.output.splitlines()
+    optional = "Reboot is started"  # the handler may be stopped before it reads this
+    known = [line for line in printed if line in set(shown) - {optional}]
+    assert known == [line for line in shown if line != optional]
 
 
 @pytest.mark.spec("G4", "O3")
 @needs_namespaces
 def test_the_first_hook_runs(tmp_path: Path) -> None:
-    """The agent finds its endpoint, runs the hook, approves, and is there after the reboot."""
+    """The agent finds its endpoint, runs the hook, approves, and runs after the reboot."""
     (tmp_path / "agent.toml").write_text(block("first-event.md", "toml", "[[hook]]"))
     agent = ("fairwarning", "agent", "run", "--config", "agent.toml")
     with (
@@ -67,13 +67,13 @@ def test_the_first_hook_runs(tmp_path: Path) -> None:
     ):
         program.wait_for("watching for db_1")
         assert service.run("machine", "restart", "db_1").returncode == 0
-        wait_until(lambda: program.output.count("watching for db_1") == 2, "it is started again")
+        wait_until(lambda: program.output.count("watching for db_1") == 2, "the restart")
         assert (tmp_path / "prepared.txt").read_text() == "Reboot of db_1\n"
 
 
 @pytest.mark.spec("O9")
 def test_the_first_test_passes(tmp_path: Path) -> None:
-    """As it stands, beside the handler."""
+    """The test of the page passes with the handler of the page."""
     for name, holding in (("handler.py", "saving my work"), ("test_handler.py", "def test_")):
         (tmp_path / name).write_text(block("first-event.md", "python", holding))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"]
@@ -85,17 +85,17 @@ def test_the_first_test_passes(tmp_path: Path) -> None:
 
 
 def _plugins() -> set[str]:
-    return {found.name for found in entry_points(group="pytest11")}
+    return {plugin.name for plugin in entry_points(group="pytest11")}
 
 
 @pytest.mark.spec("G4")
 def test_the_better_python_client(tmp_path: Path) -> None:
-    """It approves what names it alone, and nobody else's."""
+    """It approves events that affect only its own machine."""
     text = block("clients.md", "python", "build_opener")
     with Cloud() as cloud:
-        one, other = cloud.machines("db", 2)
+        own, other = cloud.machines("db", 2)
         client = tmp_path / "client.py"
-        client.write_text(text.replace("http://169.254.169.254", one.url))
+        client.write_text(text.replace("http://169.254.169.254", own.url))
 
         def run() -> str:
             return run_program(sys.executable, client, check=True).stdout
@@ -103,16 +103,16 @@ def test_the_better_python_client(tmp_path: Path) -> None:
         assert run() == ""
         other.restart()
         assert run() == ""
-        one.restart()
+        own.restart()
         assert run() == "preparing for Reboot\n"
-        wait_until(lambda: one.history == ["reboot"], "it was approved")
+        wait_until(lambda: own.history == ["reboot"], "the approval")
         assert other.history == []
 
 
 @pytest.mark.spec("M1", "M12")
 @needs_curl
 def test_the_curl_commands() -> None:
-    """As the page has them: reading, approving, and what is said to one without the header."""
+    """The commands of the page poll and approve; without the header they get the error shown."""
     page = block("clients.md", "console", "curl -H Metadata:true -d").replace("\\\n", " ")
     read, approve = [line[2:] for line in page.splitlines() if line.startswith("$ ")]
     bare = block("clients.md", "console", "curl -d").splitlines()
@@ -124,11 +124,11 @@ def test_the_curl_commands() -> None:
             return run_program(*words, "-sS", "--noproxy", "*", check=True).stdout
 
         assert curl(read) == '{"DocumentIncarnation":1,"Events":[]}'
-        planned = web.restart().event
-        assert planned is not None
-        assert planned.id in curl(read)
+        event = web.restart().event
+        assert event is not None
+        assert event.id in curl(read)
         assert curl(bare[0][2:]) == bare[1]
         known = re.search(r'"EventId":"([^"]+)"', approve)
         assert known is not None
-        assert curl(approve.replace(known[1], planned.id)) == ""
-        wait_until(lambda: web.history == ["reboot"], "it was approved")
+        assert curl(approve.replace(known[1], event.id)) == ""
+        wait_until(lambda: web.history == ["reboot"], "the approval")

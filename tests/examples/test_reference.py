@@ -1,4 +1,4 @@
-"""docs/agent.md tells of every key and every variable, and of none that is not there."""
+"""docs/agent.md lists exactly the keys and variables that exist."""
 
 import re
 from datetime import UTC, datetime
@@ -10,38 +10,38 @@ from fairwarning.guest.agent import config, work
 from fairwarning.guest.agent.config import ApprovalPolicy, HookKind, HookSettings
 from fairwarning.guest.agent.plan import RunHook
 from fairwarning.guest.events import Event
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text("utf-8")
 
 
 def first_column(heading: str) -> set[str]:
-    """What the first table below a heading has in its first column."""
+    """Return the first column of the first table below a heading."""
     below = PAGE.partition(f"\n{heading}\n")[2]
     rows = re.search(r"^\|.*?(?=\n\n)", below, re.MULTILINE | re.DOTALL)
     assert rows is not None, heading
     return set(re.findall(r"^\| `[\[\"]*([\w ]+)[\]\"]*` \|", rows[0], re.MULTILINE))
 
 
-def test_every_key_is_told() -> None:
-    """Of the file and of a hook."""
+def test_every_key_is_listed() -> None:
+    """The page lists the keys of the file and of a hook, and the approval policies."""
     assert first_column("## Configuration") == set(config._CONFIG)
     assert first_column("### Hooks") == set(config._HOOK)
     assert first_column("## When it approves") == set(ApprovalPolicy)
 
 
-def test_every_variable_is_told() -> None:
-    """What a command finds in its environment."""
+def test_every_variable_is_listed() -> None:
+    """The page lists the environment variables of a hook."""
     now = datetime(2026, 11, 15, tzinfo=UTC)
     event = Event("E", "Reboot", "Scheduled", ("db_0",), now)
-    hook = HookSettings("h", EventPhase.SCHEDULED, HookKind.COMMAND, ("true",))
-    given = work.environment(RunHook(hook, EventPhase.SCHEDULED, event, now), "db_0")
-    assert first_column("## What a hook gets") == set(given)
+    hook = HookSettings("h", Phase.SCHEDULED, HookKind.COMMAND, ("true",))
+    variables = work.environment(RunHook(hook, Phase.SCHEDULED, event, now), "db_0")
+    assert first_column("## What a hook gets") == set(variables)
 
 
 @pytest.mark.parametrize(
     "text", re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 )
-def test_what_it_shows_is_right(text: str) -> None:
-    """The agent takes each piece of configuration as it stands."""
+def test_the_examples_are_valid(text: str) -> None:
+    """The agent accepts each example configuration."""
     config.parse(text)

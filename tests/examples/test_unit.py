@@ -1,4 +1,4 @@
-"""examples/systemd: the unit is one that systemd takes, and it locks the agent up well."""
+"""examples/systemd: the unit is valid and sandboxes the agent."""
 
 import re
 import sys
@@ -16,22 +16,22 @@ UNIT = "fairwarning-agent.service"
 
 
 @needs_systemd
-def test_systemd_takes_it(tmp_path: Path) -> None:
-    """No line that it does not know, none that it complains about."""
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    """It reports no unknown line and no warning."""
     unit = copy("systemd", tmp_path) / UNIT
-    here = unit.read_text().replace("/opt/fairwarning/bin/fairwarning", sys.executable)
-    unit.write_text(here)
+    text = unit.read_text().replace("/opt/fairwarning/bin/fairwarning", sys.executable)
+    unit.write_text(text)
     assert_accepted(unit, UNIT)
 
 
 @needs_systemd
-def test_it_is_locked_up_well(tmp_path: Path) -> None:
-    """Systemd's own figure for what is left open: below 2 of 10."""
+def test_the_unit_is_sandboxed(tmp_path: Path) -> None:
+    """The exposure level that systemd computes is below 2 of 10."""
     assert_confined(copy("systemd", tmp_path) / UNIT)
 
 
-def test_its_places_are_the_agents_own() -> None:
-    """What may be written is where the journal goes; what is read is the usual configuration."""
+def test_the_paths_are_those_of_the_agent() -> None:
+    """The unit uses the agent's default journal folder and configuration file."""
     unit = (EXAMPLES / "systemd" / UNIT).read_text()
     settings = dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))
     if sys.platform == "linux":
@@ -43,6 +43,6 @@ def test_its_places_are_the_agents_own() -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.parent.name)
-def test_every_configuration_is_right(path: Path) -> None:
-    """The agent reads it as it stands."""
+def test_every_configuration_is_valid(path: Path) -> None:
+    """The agent accepts it."""
     assert config.read(path).hooks

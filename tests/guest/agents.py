@@ -1,7 +1,6 @@
-"""Real agents as processes, and the endpoint in the test's own process that they run against.
+"""Real agents as processes, and an endpoint in the test's own process.
 
-The endpoint's time is virtual, but begins at the real one: agents compare NotBefore with their
-clock.
+The endpoint's time is virtual but starts at real time: agents compare NotBefore with their clock.
 """
 
 import json
@@ -28,20 +27,20 @@ from tests.fixtures.programs import ROOT
 from tests.fixtures.service import run_command
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 
-EVERY = 0.05  # seconds between an agent's requests, so that tests are quick
+EVERY = 0.05  # seconds between an agent's requests, to keep tests fast
 
 
 class AgentEndpoint(EndpointHarness):
-    """Our endpoint, which records approvals and what a test observes at each."""
+    """Our endpoint; it records approvals and what a test observes at each."""
 
     def __init__(self) -> None:
         super().__init__(start=time.time())
         self.approvals: list[tuple[str, tuple[str, ...]]] = []
-        """Each approval: the machine, and its events."""
+        """Each approval: the machine and the events."""
         self.observe: Callable[[], Any] = lambda: None
         """Called at each approval."""
         self.observed: list[Any] = []
-        """What it returned."""
+        """The values that `observe` returned."""
 
     def _make_fleet(self) -> Fleet:
         fleet = super()._make_fleet()
@@ -56,41 +55,41 @@ class AgentEndpoint(EndpointHarness):
         return await self._submit(command)
 
     def url(self, machine: str) -> str:
-        """Where this machine's agent asks."""
+        """Return the endpoint URL of this machine's agent."""
         host, port = self.address(machine)
         return f"http://{host}:{port}"
 
     def make_enabled(self, scope: str, machines: int = 1) -> None:
-        """An availability set with the feature enabled, which therefore gets notice."""
+        """Create an availability set with the feature enabled, so that it gets events."""
         self.make(scope, machines)
         self.get(f"{scope}_0")
 
     def put_fault(self, kind: FaultKind, **more: Any) -> None:  # noqa: ANN401  (of a fault)
-        """Every request meets this fault."""
+        """Inject this fault into every request."""
         self.call(lambda: self.fleet.faults.put(FaultRule(kind=kind, **more)))
 
     def refuse_connections(self) -> None:
-        """Reset every connection, also those of requests that are held."""
+        """Reset every connection, including those of held requests."""
         self.put_fault(FaultKind.RESET)
         for connection in tuple(self.server.connections):
             self.call(connection.abort)
 
     def clear_faults(self) -> None:
-        """No faults any more."""
+        """Remove all faults."""
         self.call(self.fleet.faults.clear)
 
     def finish(self, scope: str) -> None:
-        """Let time pass until nothing is planned in a scope any more."""
+        """Advance time until a scope has no more events."""
         for _ in range(100):
             if not self.scope(scope).events:
                 return
             self.advance(30)
-        raise AssertionError("it is never over")
+        raise AssertionError("the events are never over")
 
 
 @dataclass
 class AgentFolder:
-    """What one machine has on its disk: configuration, journal, and what its hooks wrote."""
+    """The files of one machine: configuration, journal, and the output of its hooks."""
 
     folder: Path
     endpoint: str
@@ -108,33 +107,33 @@ class AgentFolder:
         return self.folder / "state"
 
     def hook(self, name: str, phase: str, script: str = "", more: str = "") -> None:
-        """A hook that notes its begin and its end, and does something between them."""
+        """Return a hook that logs its start and end, and runs a script in between."""
         log = shlex.quote(str(self.folder / "log"))
-        said = f'{name} $FAIRWARNING_PHASE $FAIRWARNING_EVENT_ID $FAIRWARNING_CANCELLED"'
-        command = f'echo "+ {said} >> {log}; {script or "true"}; echo "- {said} >> {log}'
+        output = f'{name} $FAIRWARNING_PHASE $FAIRWARNING_EVENT_ID $FAIRWARNING_CANCELLED"'
+        command = f'echo "+ {output} >> {log}; {script or "true"}; echo "- {output} >> {log}'
         words = json.dumps(["/bin/sh", "-c", command])
         self.hooks.append(
             f'[[hook]]\nname = "{name}"\nphase = "{phase}"\ncommand = {words}\n{more}\n'
         )
 
     def usual_hooks(self, drain: str = "") -> None:
-        """One for each phase, and one that is not required."""
+        """Return one hook per phase, and one that is not required."""
         self.hook("drain", "scheduled", drain)
         self.hook("note", "scheduled", "", "required = false")
         self.hook("flush", "started")
         self.hook("back", "over")
 
     def wait_script(self) -> str:
-        """What a hook runs to wait for `release_hooks`."""
+        """Return a script that waits for `release_hooks`."""
         gate = shlex.quote(str(self.folder / "gate"))
         return f"while [ ! -e {gate} ]; do sleep 0.02; done"
 
     def release_hooks(self) -> None:
-        """Let hooks that wait go on."""
+        """Release waiting hooks."""
         (self.folder / "gate").touch()
 
     def config(self) -> Path:
-        """The file."""
+        """Write the configuration file."""
         head = [f'endpoint = "{self.endpoint}"', f"state = {json.dumps(str(self.state))}"]
         if self.name:
             head.append(f'name = "{self.name}"')
@@ -143,31 +142,31 @@ class AgentFolder:
         return path
 
     def log(self) -> list[str]:
-        """What the hooks noted: `+ drain scheduled ID 0` at the begin, `-` at the end."""
+        """Return the log of the hooks: `+ drain scheduled ID 0` at the start, `-` at the end."""
         return (self.folder / "log").read_text("utf-8").splitlines()
 
     def ran(self, sign: str = "-") -> list[str]:
-        """The hooks that ended (or began), by their names."""
+        """Return the names of the hooks that ended (or started)."""
         return [line.split()[1] for line in self.log() if line.startswith(sign)]
 
     def journal(self) -> list[AgentJournalEntry]:
-        """What stands in the journal of events that are not forgotten."""
-        from fairwarning.guest.agent.journal import _living  # noqa: PLC0415  (only looked at here)
+        """Return the journal entries of events not yet forgotten."""
+        from fairwarning.guest.agent.journal import _current  # noqa: PLC0415  (only looked at here)
 
-        return _living(AgentJournal(self.state)._read())
+        return _current(AgentJournal(self.state)._read())
 
     def steps(self) -> list[str]:
-        """The steps of it."""
+        """Return the steps in the journal."""
         return [entry.step for entry in self.journal()]
 
 
 class AgentProcess:
-    """An agent that runs; killed at the end of the `with` block if it still does."""
+    """A running agent; killed at the end of the `with` block."""
 
     def __init__(self, home: AgentFolder, *words: str, **how: object) -> None:
-        """`how` is what `runner` takes."""
+        """Start an agent; `how` is passed to `runner`."""
         self.home = home
-        self._said = (home.folder / "said").open("a+b")
+        self._output = (home.folder / "output").open("a+b")
         words = words or ("run", "--config", str(home.config()))
         self.process = subprocess.Popen(
             [
@@ -178,33 +177,33 @@ class AgentProcess:
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=self._said,
+            stdout=self._output,
+            stderr=self._output,
         )
 
-    def said(self) -> str:
-        """What it told so far, with those before it."""
-        return (self.home.folder / "said").read_text("utf-8", "replace")
+    def output(self) -> str:
+        """Return the output so far, including that of earlier agents."""
+        return (self.home.folder / "output").read_text("utf-8", "replace")
 
     def wait_until(self, condition: Callable[[], object]) -> None:
-        """Wait for something, while it lives."""
+        """Wait for a condition while the agent runs."""
         wait_until(
             lambda: condition() or self.process.poll() is not None,
-            lambda: f"{self.home.log()} {self.home.steps()}\n{self.said()}",
+            lambda: f"{self.home.log()} {self.home.steps()}\n{self.output()}",
         )
-        assert condition(), f"it ended with {self.process.returncode}: {self.said()}"
+        assert condition(), f"the agent exited with {self.process.returncode}: {self.output()}"
 
     def exit_code(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for the agent to exit; return its exit code."""
         return self.process.wait(LIMIT_SECONDS)
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """Kill the agent with SIGKILL."""
         self.process.kill()
         self.process.wait(LIMIT_SECONDS)
 
     def stop(self) -> float:
-        """Ask it to end; how long that took."""
+        """Stop the agent; return how long that took."""
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(LIMIT_SECONDS)
@@ -216,22 +215,22 @@ class AgentProcess:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
-        self._said.close()
+        self._output.close()
 
 
 def environment() -> dict[str, str]:
-    """Ours, without what would send an agent elsewhere."""
+    """Return our environment without variables that configure an agent."""
     return {name: value for name, value in os.environ.items() if "FAIRWARNING" not in name}
 
 
 def run_agent_command(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """`fairwarning ...` to its end, with none of the caller's settings but these."""
+    """Run `fairwarning ...` to its end, with only these settings."""
     return run_command(*words, cwd=ROOT, env={**environment(), **more})
 
 
 @contextmanager
 def one_machine(folder: Path, machines: int = 1) -> Iterator[tuple[AgentEndpoint, "AgentFolder"]]:
-    """An enabled availability set `db` of so many machines, and the folder of its first one."""
+    """Create an enabled availability set `db`; yield the folder of its first machine."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db", machines)
         with agent_folders(endpoint, folder, "db_0") as (home,):
@@ -242,10 +241,10 @@ def one_machine(folder: Path, machines: int = 1) -> Iterator[tuple[AgentEndpoint
 def agent_folders(
     cloud: AgentEndpoint, folder: Path, *machines: str
 ) -> Iterator[list[AgentFolder]]:
-    """A home for each machine; hooks that still wait are let go at the end."""
-    made = [AgentFolder(folder / machine, cloud.url(machine)) for machine in machines]
+    """Create a folder for each machine; release waiting hooks at the end."""
+    homes = [AgentFolder(folder / machine, cloud.url(machine)) for machine in machines]
     try:
-        yield made
+        yield homes
     finally:
-        for home in made:
+        for home in homes:
             home.release_hooks()

@@ -1,4 +1,4 @@
-"""Both clients behind one face, so that the very same tests are about both.
+"""Both clients behind one interface, so that the same tests cover both.
 
 for guest in (Plain, Asynchronous):
     with guest(url) as client:
@@ -13,16 +13,16 @@ from typing import Any, Protocol, Self, TypeVar
 
 import pytest
 
-from fairwarning import AsyncScheduledEvents, Document, Event, EventChange, ScheduledEvents
+from fairwarning import AsyncScheduledEvents, Change, Document, Event, ScheduledEvents
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 T = TypeVar("T")
 
-SOON = 0.01  # seconds between requests, so that tests need not wait for a whole one
+SOON = 0.01  # seconds between requests, to keep tests fast
 
 
 class Client(Protocol):
-    """What a client can do."""
+    """The interface of both clients."""
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
@@ -35,112 +35,114 @@ class Client(Protocol):
     def events(self) -> tuple[Event, ...]: ...
     def document(self) -> Document: ...
     def wait(self, timeout: float | None = None) -> Document: ...
-    def watch(self) -> Iterator[EventChange]: ...
+    def watch(self) -> Iterator[Change]: ...
     def me(self) -> str: ...
     def approve(self, *events: Event | str) -> None: ...
 
 
 class Plain:
-    """The client without asyncio."""
+    """The synchronous client."""
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
         version: str = "2020-07-01",
     ) -> None:  # fmt: skip
-        self._it = ScheduledEvents(endpoint, every=every, patience=patience, version=version)
-        self.close = self._it.close
-        self.events = self._it.events
-        self.document = self._it.document
-        self.wait = self._it.wait
-        self.watch = self._it.watch
-        self.me = self._it.me
-        self.approve = self._it.approve
+        self._client = ScheduledEvents(endpoint, every=every, patience=patience, version=version)
+        self.close = self._client.close
+        self.events = self._client.events
+        self.document = self._client.document
+        self.wait = self._client.wait
+        self.watch = self._client.watch
+        self.me = self._client.me
+        self.approve = self._client.approve
 
     def __enter__(self) -> Self:
-        self._it.__enter__()
+        self._client.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._it.__exit__(None, None, None)
+        self._client.__exit__(None, None, None)
 
 
 class Asynchronous:
-    """The client with asyncio, on a loop of its own."""
+    """The asyncio client, on its own event loop."""
 
     def __init__(
         self, endpoint: str | None = None, *, every: float = SOON, patience: float = 20.0,
         version: str = "2020-07-01",
     ) -> None:  # fmt: skip
-        self._it = AsyncScheduledEvents(endpoint, every=every, patience=patience, version=version)
+        self._client = AsyncScheduledEvents(
+            endpoint, every=every, patience=patience, version=version
+        )
         self._runner = asyncio.Runner()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
     def __enter__(self) -> Self:
-        self._run(self._it.__aenter__())
+        self._run(self._client.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._it.__aexit__(None, None, None))
+        self._run(self._client.__aexit__(None, None, None))
         self._runner.close()
 
     def close(self) -> None:
         async def work() -> None:
-            self._it.close()
+            self._client.close()
 
         self._run(work())
 
     def events(self) -> tuple[Event, ...]:
-        return self._run(self._it.events())
+        return self._run(self._client.events())
 
     def document(self) -> Document:
-        return self._run(self._it.document())
+        return self._run(self._client.document())
 
     def wait(self, timeout: float | None = None) -> Document:
-        return self._run(self._it.wait(timeout))
+        return self._run(self._client.wait(timeout))
 
-    def watch(self) -> Iterator[EventChange]:
-        found: AsyncIterator[EventChange] = self._it.watch()
+    def watch(self) -> Iterator[Change]:
+        changes: AsyncIterator[Change] = self._client.watch()
 
-        async def following() -> EventChange:
-            return await anext(found)
+        async def following() -> Change:
+            return await anext(changes)
 
         while True:
             yield self._run(following())
 
     def me(self) -> str:
-        return self._run(self._it.me())
+        return self._run(self._client.me())
 
     def approve(self, *events: Event | str) -> None:
-        self._run(self._it.approve(*events))
+        self._run(self._client.approve(*events))
 
 
-# --- For tests of either --------------------------------------------------------------------------
+# --- For tests of both ----------------------------------------------------------------------------
 
 BOTH = pytest.mark.parametrize("guest", [Plain, Asynchronous])
 
 
-def meanwhile(work: Callable[[], T]) -> "Future[T]":
-    """Begin it in a thread; `done` gives what comes of it."""
+def in_background(work: Callable[[], T]) -> "Future[T]":
+    """Run a function in a thread; `result_of` returns its result."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             future.set_result(work())
-        except BaseException as error:  # noqa: BLE001  (it is raised again, by `done`)
+        except BaseException as error:  # noqa: BLE001  (`result_of` raises it again)
             future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
     return future
 
 
-def done(future: "Future[T]") -> T:
-    """What came of it; a hang is a failure."""
+def result_of(future: "Future[T]") -> T:
+    """Return the result of a background function; a hang is a failure."""
     return future.result(LIMIT_SECONDS)
 
 
 def ids(document: Document | tuple[Event, ...]) -> list[str]:
-    """The events of a document."""
+    """Return the event ids of a document."""
     events = document.events if isinstance(document, Document) else document
     return [event.id for event in events]

@@ -1,10 +1,10 @@
-"""An endpoint that behaves as Azure's does, on its good days and on its bad ones.
+"""A test double of Azure's endpoint, with its normal behaviour and its failures.
 
-It knows no long poll. What it should do wrong is set by the test, from outside, while it runs:
+It does not support long polls. A test sets the failures while it runs:
 
 with Double() as azure:
     azure.announce("vm-1")
-    azure.troubles.append(refusal(410))
+    azure.failures.append(refusal(410))
     client = ScheduledEvents(azure.url)
 """
 
@@ -26,24 +26,24 @@ from tests.fixtures.waiting import LIMIT_SECONDS
 
 FIRST_ID = 0x4CAEA225
 NOT_BEFORE = 1_900_000_000  # epoch seconds
-RESET = None  # as a trouble: the connection is reset
+RESET = None  # as a failure: reset the connection
 PARAMETERS = frozenset({"api-version", "format"})
 
 Event = dict[str, Any]
 
 
 class Framing(StrEnum):
-    """How the end of an answer is told."""
+    """How a response indicates its end."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
-    CLOSING = "closing"  # by its length, and the connection is closed all the same
-    OLD = "HTTP/1.0"  # by the end of the connection alone
+    CLOSING = "closing"  # by its length, and the connection is closed
+    OLD = "HTTP/1.0"  # by closing the connection only
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a client sent, and on which connection."""
+    """A request of a client, and its connection."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ class Request:
 
 
 def refusal(status: int, *headers: str, error: str = "") -> bytes:
-    """An answer that is no document, as bytes; the headers are lines."""
+    """Return an error response as bytes; the headers are lines."""
     body = json.dumps({"error": error}) if error else ""
     lines = [f"HTTP/1.1 {status} Whatever", *headers, f"Content-Length: {len(body)}", "", body]
     return "\r\n".join(lines).encode()
@@ -72,15 +72,15 @@ class Double:
         self.requests: list[Request] = []
         self.connections = 0
 
-        self.strict = False  # whether a parameter that is not known is refused
-        self.tagged = True  # whether there is an ETag
-        self.conditional = True  # whether a condition is looked at
-        self.iso = False  # whether dates are in the other spelling
-        self.per_second = 0  # requests before 429; 0: any number
-        self.troubles: deque[bytes | None] = deque()
-        """What comes instead of the next answers: bytes as they are, or a reset."""
+        self.strict = False  # whether unknown parameters are refused
+        self.tagged = True  # whether responses have an ETag
+        self.conditional = True  # whether If-None-Match is honoured
+        self.iso = False  # whether dates are in ISO 8601
+        self.per_second = 0  # requests before 429; 0: unlimited
+        self.failures: deque[bytes | None] = deque()
+        """Replacements of the next responses: raw bytes, or a reset."""
         self.after: Callable[[], None] = lambda: None
-        """Called after every answer to a poll."""
+        """Called after every response to a poll."""
 
         self._may_answer = threading.Event()
         self._may_answer.set()
@@ -102,15 +102,15 @@ class Double:
         self._threads[0].join(LIMIT_SECONDS)
         self._listener.close()
         for connection in self._open:
-            with suppress(OSError):  # it may be closed already
+            with suppress(OSError):  # the client may have closed it
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(LIMIT_SECONDS)
 
-    # --- What is planned ---
+    # --- Events ---
 
     def announce(self, *resources: str, **more: object) -> Event:
-        """An event that was not there before; `more` are fields of it."""
+        """Add an event; `more` are further fields."""
         number = FIRST_ID + len(self.events) + 16 * self.incarnation
         event = {
             "EventId": f"{number:08X}-A741-474D-A72E-428C86FCD853",
@@ -128,16 +128,18 @@ class Double:
         return event
 
     def begin(self, event: Event) -> None:
-        """The event starts: its date is blank from then on."""
+        """Start the event: NotBefore becomes empty."""
         started = {**event, "EventStatus": "Started", "NotBefore": ""}
-        self._show([started if one["EventId"] == event["EventId"] else one for one in self.events])
+        self._show(
+            [started if item["EventId"] == event["EventId"] else item for item in self.events]
+        )
 
     def end(self, event: Event) -> None:
-        """The event is over, or cancelled."""
-        self._show([one for one in self.events if one["EventId"] != event["EventId"]])
+        """Remove an event that is over or cancelled."""
+        self._show([item for item in self.events if item["EventId"] != event["EventId"]])
 
     def forget(self) -> None:
-        """Nobody has asked for a day: nothing is planned, and the counter begins anew."""
+        """Disable the feature after an idle day: no events, and the incarnation restarts."""
         self.events, self.incarnation = [], 1
 
     def _show(self, events: list[Event]) -> None:
@@ -148,7 +150,7 @@ class Double:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Whoever asks meanwhile is not answered before the end of it."""
+        """Hold all responses until the end of the block."""
         self._may_answer.clear()
         try:
             yield
@@ -156,14 +158,18 @@ class Double:
             self._may_answer.set()
 
     def wait_until(self, requests: int) -> None:
-        """Return once so many requests have arrived."""
+        """Wait until this many requests have arrived."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.requests) >= requests, LIMIT_SECONDS)
 
     @property
     def polls(self) -> list[Request]:
-        """The requests for the document."""
-        return [one for one in self.requests if one.method == "GET" and "events" in one.path]
+        """Return the requests for the document."""
+        return [
+            request
+            for request in self.requests
+            if request.method == "GET" and "events" in request.path
+        ]
 
     # --- Serving ---
 
@@ -190,21 +196,21 @@ class Double:
                     if not self._answered(connection, request):
                         return
             except OSError:
-                pass  # the client has gone
+                pass  # the client has disconnected
 
     def _answered(self, connection: socket.socket, request: Request) -> bool:
-        """Answer; whether the connection goes on."""
-        trouble = self.troubles.popleft() if self.troubles else b""
+        """Answer a request; return whether the connection stays open."""
+        failure = self.failures.popleft() if self.failures else b""
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
         self._may_answer.wait(LIMIT_SECONDS)
-        if trouble is None:
+        if failure is None:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
             return False
-        if trouble:
-            connection.sendall(trouble)
+        if failure:
+            connection.sendall(failure)
             return False
         connection.sendall(self._answer(request))
         if request.method == "GET":
@@ -240,11 +246,11 @@ class Double:
         return self._render(200, json.dumps(document).encode(), *headers)
 
     def _approve(self, request: Request) -> bytes:
-        ids = [one["EventId"] for one in json.loads(request.body)["StartRequests"]]
+        ids = [item["EventId"] for item in json.loads(request.body)["StartRequests"]]
         known = {event["EventId"] for event in self.events}
-        for one in ids:
-            if one not in known:
-                error = json.dumps({"error": f"There is no event {one}"})
+        for event in ids:
+            if event not in known:
+                error = json.dumps({"error": f"There is no event {event}"})
                 return self._render(400, error.encode())
         self.approved += ids
         return self._render(200, b"")

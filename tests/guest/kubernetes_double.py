@@ -1,7 +1,7 @@
-"""A Kubernetes API server for tests: real HTTP, with its objects in dictionaries.
+"""A Kubernetes API server for tests: real HTTP, with objects in dictionaries.
 
-It knows what the agent uses: nodes, pods, evictions under disruption budgets, and leases. Time is
-virtual: whoever sleeps by its clock moves it on, and pods end when their grace period is over.
+It supports what the agent uses: nodes, pods, evictions under disruption budgets, and leases. Time
+is virtual: sleeping advances the clock, and pods end when their grace period is over.
 """
 
 import json
@@ -22,11 +22,11 @@ _START = 1_900_000_000.0
 
 
 class Clock:
-    """Stands in for the module `time`: sleeping takes none."""
+    """A replacement for the module `time` whose sleep takes no time."""
 
     def __init__(self) -> None:
         self._passed = 0.0
-        self.each: list[Callable[[float], None]] = []  # told the seconds since the start
+        self.each: list[Callable[[float], None]] = []  # called with the seconds since the start
 
     def time(self) -> float:
         return _START + self._passed
@@ -41,36 +41,36 @@ class Clock:
             look(self._passed)
 
     def after(self, seconds: float) -> datetime:
-        """So long from now."""
+        """Return the time this many seconds from now."""
         return datetime.fromtimestamp(self.time(), UTC) + timedelta(seconds=seconds)
 
 
 class Double:
-    """The cluster, and all that was asked of it."""
+    """The cluster, and a record of all calls."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.nodes: dict[str, Raw] = {}
         self.pods: dict[str, Raw] = {}  # by namespace/name
         self.leases: dict[str, Raw] = {}
-        self.budgets: dict[str, int] = {}  # pods that may still go, by the label `app`
+        self.budgets: dict[str, int] = {}  # evictions still allowed, by the label `app`
         self.calls: list[str] = []
         self.evicted: list[tuple[str, int | None]] = []
-        self.away = False  # closes every connection without an answer
-        self.failing: list[Answer | None] = []  # for the next calls; None: answer as usual
-        self.lost = -1  # the number of the call that is carried out, but whose answer is lost
+        self.away = False  # close every connection without a response
+        self.failing: list[Answer | None] = []  # for the next calls; None: a normal response
+        self.lost = -1  # the number of the call whose response is lost
         self.before: Callable[[str], None] = lambda _: None
         self._lock = threading.Lock()
         self._version = 0
         clock.each.append(self._end_pods)
 
-    # --- What there is ---
+    # --- Objects ---
 
     def node(self, name: str, provider: str = "", **spec: object) -> Raw:
-        """A node that is ready."""
+        """Add a ready node."""
         status = {"conditions": [{"type": "Ready", "status": "True"}]}
-        about = {"name": name, "annotations": {}}
-        raw = {"metadata": about, "spec": {"providerID": provider, **spec}, "status": status}
+        metadata = {"name": name, "annotations": {}}
+        raw = {"metadata": metadata, "spec": {"providerID": provider, **spec}, "status": status}
         self.nodes[name] = self._touched(raw)
         return raw
 
@@ -84,21 +84,27 @@ class Double:
         phase: str = "Running",
         grace: int | None = None,
     ) -> Raw:
-        """A pod, whose budget is that of its `app`."""
-        about: Raw = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-        about |= {"annotations": {}, "labels": {"app": app or name}}
+        """Add a pod; its `app` label selects its disruption budget."""
+        metadata: Raw = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        metadata |= {"annotations": {}, "labels": {"app": app or name}}
         if owner:
-            one = {"kind": owner, "controller": True, "name": "it", "apiVersion": "v1", "uid": "0"}
-            about["ownerReferences"] = [one]
+            reference = {
+                "kind": owner,
+                "controller": True,
+                "name": "it",
+                "apiVersion": "v1",
+                "uid": "0",
+            }
+            metadata["ownerReferences"] = [reference]
         spec: Raw = {"nodeName": node, "containers": []}
         if grace is not None:
             spec["terminationGracePeriodSeconds"] = grace
-        raw = {"metadata": about, "spec": spec, "status": {"phase": phase}}
+        raw = {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
         self.pods[f"default/{name}"] = raw
         return raw
 
     def lease(self, node: str, renewed: str = "2030-01-01T00:00:00.000000Z") -> None:
-        """What a kubelet renews."""
+        """Renew the lease of a kubelet."""
         self.leases[node] = {"metadata": {"name": node}, "spec": {"renewTime": renewed}}
 
     def _touched(self, raw: Raw) -> Raw:
@@ -111,10 +117,10 @@ class Double:
             if pod.get("ends", now + 1) <= now:
                 del self.pods[key]
 
-    # --- What is asked ---
+    # --- Calls ---
 
-    def answer(self, method: str, url: str, body: Raw) -> Answer | None:
-        """What to send; None closes the connection."""
+    def respond(self, method: str, url: str, body: Raw) -> Answer | None:
+        """Return the response to a call; None closes the connection."""
         parts = urlsplit(url)
         with self._lock:
             self.before(f"{method} {parts.path}")
@@ -124,8 +130,8 @@ class Double:
             failure = self.failing.pop(0) if self.failing else None
             if failure is not None:
                 return failure
-            answer = self._do(method, parts.path, parse_qs(parts.query), body)
-            return None if len(self.calls) - 1 == self.lost else answer
+            response = self._do(method, parts.path, parse_qs(parts.query), body)
+            return None if len(self.calls) - 1 == self.lost else response
 
     def _do(self, method: str, path: str, query: dict[str, list[str]], body: Raw) -> Answer:
         if match := re.fullmatch(r"/api/v1/namespaces/(.+)/pods/(.+)/eviction", path):
@@ -134,7 +140,7 @@ class Double:
         if match := re.fullmatch(r"/api/v1/nodes/(.+)", path):
             return self._node(method, match[1], body)
         if match := re.fullmatch(r"/apis/coordination.k8s.io/v1/.+/kube-node-lease/.+/(.+)", path):
-            return _one(self.leases, match[1])
+            return _get(self.leases, match[1])
         assert method == "GET", path
         if path == "/api/v1/nodes":
             return 200, {"items": list(self.nodes.values()), "metadata": {}}
@@ -146,12 +152,12 @@ class Double:
     def _node(self, method: str, name: str, patch: Raw) -> Answer:
         if method == "PATCH" and name in self.nodes:
             node = self.nodes[name]
-            given = patch["metadata"].pop("resourceVersion", None)
-            if given not in {None, node["metadata"]["resourceVersion"]}:
+            version = patch["metadata"].pop("resourceVersion", None)
+            if version not in {None, node["metadata"]["resourceVersion"]}:
                 return failure(409, "the object has been modified")
             _merge(node, patch)
             self._touched(node)
-        return _one(self.nodes, name)
+        return _get(self.nodes, name)
 
     def _evict(self, key: str, body: Raw) -> Answer:
         pod = self.pods.get(key)
@@ -174,16 +180,16 @@ class Double:
 
 
 def failure(code: int, message: str) -> Answer:
-    """An error as Kubernetes words it."""
+    """Return an error in the format of Kubernetes."""
     return code, {"kind": "Status", "status": "Failure", "message": message, "code": code}
 
 
-def _one(objects: dict[str, Raw], name: str) -> Answer:
+def _get(objects: dict[str, Raw], name: str) -> Answer:
     return (200, objects[name]) if name in objects else failure(404, f"{name} not found")
 
 
 def _merge(target: Raw, patch: Raw) -> None:
-    """RFC 7386."""
+    """Apply a merge patch (RFC 7386)."""
     for key, value in patch.items():
         if value is None:
             target.pop(key, None)
@@ -195,7 +201,7 @@ def _merge(target: Raw, patch: Raw) -> None:
 
 @contextmanager
 def serving(double: Double, folder: Path) -> Iterator[Path]:
-    """A kubeconfig that leads to the double."""
+    """Yield a kubeconfig for the double."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -205,12 +211,12 @@ def serving(double: Double, folder: Path) -> Iterator[Path]:
             body = json.loads(self.rfile.read(length) or b"{}")
             if self.command == "PATCH":
                 assert self.headers["Content-Type"] == "application/merge-patch+json"
-            answer = double.answer(self.command, self.path, body)
-            if answer is None:
+            response = double.respond(self.command, self.path, body)
+            if response is None:
                 self.close_connection = True
                 return
-            text = json.dumps(answer[1]).encode()
-            self.send_response(answer[0])
+            text = json.dumps(response[1]).encode()
+            self.send_response(response[0])
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
@@ -219,7 +225,7 @@ def serving(double: Double, folder: Path) -> Iterator[Path]:
         do_GET = do_POST = do_PATCH = answer  # noqa: N815  (http.server's names)
 
         def log_message(self, *_: object) -> None:
-            """The calls are recorded."""
+            """Do nothing: the calls are recorded."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -234,7 +240,7 @@ def serving(double: Double, folder: Path) -> Iterator[Path]:
 
 
 def kubeconfig(folder: Path, url: str) -> Path:
-    """A file that names a cluster, as JSON, which is YAML as well."""
+    """Write a kubeconfig as JSON, which is valid YAML."""
     config = {
         "current-context": "double",
         "contexts": [{"name": "double", "context": {"cluster": "double", "user": "agent"}}],

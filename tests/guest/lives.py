@@ -1,7 +1,7 @@
-"""An agent's plan through readings, ends of hooks, looks at the group, time and crashes, at random.
+"""A state machine test of the agent's plan: random documents, hook results, groups and crashes.
 
-A crash may cut the actions of any step at any place: what was noted before it is restored, what
-ran is gone. After each step IG1 to IG5 are held against what was done.
+A crash may interrupt the actions of any step at any point: the journal survives, running hooks do
+not. IG1 to IG5 are checked after each step.
 """
 
 from collections import Counter
@@ -24,49 +24,49 @@ from fairwarning.guest.agent.plan import (
     WriteNote,
 )
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.guest.notices import MARGIN, ME, NOW, hook
 
 HOOKS = (
     hook("drain"),
-    hook("save", EventPhase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
+    hook("save", Phase.SCHEDULED, EventType.REBOOT, timeout=timedelta(hours=2)),
     hook("note", required=False),
     hook("watch", required=False, anyone=True),
-    hook("flush", EventPhase.STARTED),
-    hook("back", EventPhase.OVER),
-    hook("unwatch", EventPhase.OVER, anyone=True),
+    hook("flush", Phase.STARTED),
+    hook("back", Phase.OVER),
+    hook("unwatch", Phase.OVER, anyone=True),
 )
 NAMES = (ME, "vm-2", "vm-3")
 RESOURCES = st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple)
-CUTS = st.one_of(st.just(99), st.integers(0, 8))  # how many actions are taken before a crash
+CUTS = st.one_of(st.just(99), st.integers(0, 8))  # number of actions before a crash
 NOTICES = st.sampled_from([None, 0, 3, 30, 900])
 
-Key = tuple[str, EventPhase, str]
+Key = tuple[str, Phase, str]
 
 
-class Lives(RuleBasedStateMachine):
-    """One agent, crash after crash, and the events that its machine meets."""
+class AgentStateMachine(RuleBasedStateMachine):
+    """One agent with its crashes, and the events of its machine."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = NOW
         self.count = 0
         self.world: dict[str, Event] = {}
-        self.read_last: dict[str, Event] = {}  # as the agent last read it, in any life
+        self.read_last: dict[str, Event] = {}  # as any agent last read it
         self.notes: list[AgentJournalEntry] = []
         self.running: dict[Key, RunHook] = {}
         self.begun: Counter[Key] = Counter()
         self.cut: Counter[Key] = Counter()
-        self.owed: set[Key] = set()  # hooks of readings that were wholly acted upon
+        self.owed: set[Key] = set()  # hooks of documents that were fully processed
         self.sent: set[str] = set()
-        self.sound = True  # unless a promise was broken half-way
+        self.sound = True  # False if a check failed during a step
 
     @initialize(
         approve=st.sampled_from(ApprovalPolicy),
         group=st.sampled_from([None, GroupSettings(folder="/shared")]),
     )
     def start(self, approve: ApprovalPolicy, group: GroupSettings | None) -> None:
-        """The first start."""
+        """Start the agent for the first time."""
         self.config = AgentConfig(hooks=HOOKS, approve={"": approve}, group=group)
         self._restart()
 
@@ -75,7 +75,7 @@ class Lives(RuleBasedStateMachine):
         self.plan.restore(self.notes)
         self.fresh = True
 
-    # --- The world ---
+    # --- Events ---
 
     @rule(
         resources=RESOURCES,
@@ -92,7 +92,7 @@ class Lives(RuleBasedStateMachine):
         started: bool,
         notice: int | None,
     ) -> None:
-        """An event, announced or sudden."""
+        """Add an event, announced or already started."""
         self.count += 1
         status = EventStatus.STARTED if started else EventStatus.SCHEDULED
         when = None if started or notice is None else self.now + timedelta(seconds=notice)
@@ -102,45 +102,45 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.world)
     @rule(data=st.data())
     def begins(self, data: st.DataObject) -> None:
-        """Announced or not, it is here."""
-        one = self._any(data)
-        self.world[one.id] = replace(one, status=EventStatus.STARTED, not_before=None)
+        """Start an event, announced or not."""
+        event = self._any(data)
+        self.world[event.id] = replace(event, status=EventStatus.STARTED, not_before=None)
 
     @precondition(lambda self: self.world)
     @rule(data=st.data())
     def ends(self, data: st.DataObject) -> None:
-        """Carried out, or cancelled."""
+        """End an event, carried out or cancelled."""
         del self.world[self._any(data).id]
 
     @precondition(lambda self: self.world)
     @rule(data=st.data(), notice=NOTICES)
     def moves(self, data: st.DataObject, notice: int | None) -> None:
-        """Another time."""
-        one = self._any(data)
-        if not one.started:
+        """Change NotBefore."""
+        event = self._any(data)
+        if not event.started:
             when = None if notice is None else self.now + timedelta(seconds=notice)
-            self.world[one.id] = replace(one, not_before=when)
+            self.world[event.id] = replace(event, not_before=when)
 
     @precondition(lambda self: self.world)
     @rule(data=st.data(), resources=RESOURCES)
     def names_others(self, data: st.DataObject, resources: tuple[str, ...]) -> None:
-        """Other machines, perhaps without us."""
-        one = self._any(data)
-        self.world[one.id] = replace(one, resources=resources)
+        """Change the resources, possibly without this machine."""
+        event = self._any(data)
+        self.world[event.id] = replace(event, resources=resources)
 
     @rule(seconds=st.sampled_from([1, 10, 1000]))
     def time_passes(self, seconds: int) -> None:
-        """The endpoint may be away meanwhile: nothing is read, so nothing is over (IG5)."""
+        """Advance time without a document, which must not end any event (IG5)."""
         self.now += timedelta(seconds=seconds)
 
     def _any(self, data: st.DataObject) -> Event:
         return data.draw(st.sampled_from(list(self.world.values())))
 
-    # --- What the agent meets ---
+    # --- Inputs of the agent ---
 
     @rule(cut=CUTS)
     def reads(self, cut: int) -> None:
-        """The document, at a start or later."""
+        """Read the document, at a start or later."""
         document = Document(1, tuple(self.world.values()))
         step = self.plan.resume if self.fresh else self.plan.read
         known = set(self.plan.known)
@@ -151,14 +151,14 @@ class Lives(RuleBasedStateMachine):
             return
         for key, over in before.items():
             assert over or key in self.world or self._noted("over", key), "IG5"
-        for one in self.world.values():
-            phase = EventPhase.STARTED if one.started else EventPhase.SCHEDULED
-            self.owed |= {(one.id, phase, each) for each in self._fitting(one, phase)}
+        for event in self.world.values():
+            phase = Phase.STARTED if event.started else Phase.SCHEDULED
+            self.owed |= {(event.id, phase, each) for each in self._fitting(event, phase)}
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), failed=st.booleans(), cut=CUTS)
     def a_hook_ends(self, data: st.DataObject, failed: bool, cut: int) -> None:
-        """Well or not."""
+        """End a hook, with success or failure."""
         key = data.draw(st.sampled_from(sorted(self.running)))
         del self.running[key]
         if not self._take(self.plan.done(*key, "exit code 1" if failed else "", self.now), cut):
@@ -166,8 +166,8 @@ class Lives(RuleBasedStateMachine):
 
     @rule(alive=st.sets(st.sampled_from(NAMES)), ready=st.sets(st.sampled_from(NAMES)), cut=CUTS)
     def looks(self, alive: set[str], ready: set[str], cut: int) -> None:
-        """At the others of the group."""
-        shared = [one.id for one in self.plan.shared()]
+        """Read the state of the group."""
+        shared = [event.id for event in self.plan.shared()]
         assert not shared or self.config.group
         members = GroupMembers(frozenset(alive | {ME}), frozenset(ready))
         self._take(self.plan.tick(dict.fromkeys(shared, members), self.now), cut)
@@ -175,20 +175,20 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule(data=st.data(), gone=st.booleans(), cut=CUTS)
     def an_approval_is_answered(self, data: st.DataObject, gone: bool, cut: int) -> None:
-        """Taken, or too late."""
+        """Answer an approval: accepted, or too late."""
         name = data.draw(st.sampled_from(sorted(self.sent)))
         self.sent.discard(name)
         self._take(self.plan.approved(name, self.now, gone=gone), cut)
 
     @rule()
     def crashes(self) -> None:
-        """Between two steps."""
+        """Crash between two steps."""
         self._crash()
 
-    # --- What it does ---
+    # --- Actions ---
 
     def _take(self, actions: list[Action], cut: int) -> bool:
-        """Take these actions, or only the first of them; whether it lived through it."""
+        """Perform these actions, or only the first of them; return whether the agent survived."""
         self.sound = False
         for action in actions[:cut]:
             self._act(action)
@@ -213,26 +213,28 @@ class Lives(RuleBasedStateMachine):
             case SendApproval(event):
                 self._check_approval(event)
                 self.sent.add(event.id)
-            case ShortenHook(event, phase, name, ends):
+            case ShortenHook(event, phase, name, deadline):
                 run = self.running[event, phase, name]
-                self.running[event, phase, name] = replace(run, ends=min(run.ends, ends))
+                self.running[event, phase, name] = replace(
+                    run, deadline=min(run.deadline, deadline)
+                )
             case StopHook(event, phase, name):
                 assert (event, phase, name) in self.running
 
     def _begin(self, run: RunHook) -> None:
         key = (run.event.id, run.phase, run.hook.name)
-        assert self._noted("begun", *key), "IG2: noted before it runs"
-        assert not self._noted("done", *key), "IG2: what is done does not run again"
-        assert key not in self.running, "IG2: it runs already"
-        if run.phase is EventPhase.OVER:
+        assert self._noted("begun", *key), "IG2: journaled before it runs"
+        assert not self._noted("done", *key), "IG2: a finished hook does not run again"
+        assert key not in self.running, "IG2: the hook runs already"
+        if run.phase is Phase.OVER:
             assert self._noted("over", run.event.id)
             preparing = [
-                one for one in self.running if one[0] == key[0] and one[1] != EventPhase.OVER
+                other for other in self.running if other[0] == key[0] and other[1] != Phase.OVER
             ]
-            assert not preparing, "recovery runs beside preparation"
+            assert not preparing, "recovery runs during preparation"
         else:
             assert not self._noted("over", run.event.id)
-        assert run.ends >= self.now
+        assert run.deadline >= self.now
         self.running[key] = run
         self.begun[key] += 1
 
@@ -246,44 +248,44 @@ class Lives(RuleBasedStateMachine):
         if rule_ is not ApprovalPolicy.AT_ONCE:
             for each in HOOKS[:2]:
                 if each.fits(event):
-                    key = (event.id, EventPhase.SCHEDULED, each.name)
+                    key = (event.id, Phase.SCHEDULED, each.name)
                     assert self._noted("done", *key, failed=False), "IG1"
 
     def _noted(
         self, step: str, event: str, phase: str = "", name: str = "", *, failed: bool | None = None
     ) -> bool:
         return any(
-            (one.step, one.event, one.phase, one.hook) == (step, event, phase, name)
-            and failed in {None, bool(one.failed)}
-            for one in self.notes
+            (entry.step, entry.event, entry.phase, entry.hook) == (step, event, phase, name)
+            and failed in {None, bool(entry.failed)}
+            for entry in self.notes
         )
 
-    def _fitting(self, event: Event, phase: EventPhase) -> list[str]:
+    def _fitting(self, event: Event, phase: Phase) -> list[str]:
         mine = event.concerns(ME)
         return [
-            one.name
-            for one in HOOKS
-            if one.phase == phase and one.fits(event) and (mine or one.anyone)
+            hook.name
+            for hook in HOOKS
+            if hook.phase == phase and hook.fits(event) and (mine or hook.anyone)
         ]
 
-    # --- What always holds ---
+    # --- Invariants ---
 
     @invariant()
     def hooks_end_in_time(self) -> None:
         """IG4, as far as the agent could know."""
         for (name, phase, _), run in self.running.items():
             last = self.read_last[name]
-            if phase is EventPhase.SCHEDULED and last.not_before and not last.started:
-                assert run.ends <= max(last.not_before - MARGIN, self.now), "IG4"
+            if phase is Phase.SCHEDULED and last.not_before and not last.started:
+                assert run.deadline <= max(last.not_before - MARGIN, self.now), "IG4"
 
     @invariant()
-    def each_runs_once_unless_it_was_cut_off(self) -> None:
+    def each_hook_runs_once_unless_interrupted(self) -> None:
         """IG2."""
         for key, times in self.begun.items():
             assert times <= 1 + self.cut[key], key
 
     def teardown(self) -> None:
-        """In the end all is over, and everything was made good."""
+        """End all events, and check that every preparation was undone."""
         if not hasattr(self, "plan") or not self.sound:
             return
         self.world.clear()
@@ -292,12 +294,12 @@ class Lives(RuleBasedStateMachine):
             key = min(self.running)
             del self.running[key]
             self._take(self.plan.done(*key, "", self.now), 99)
-        assert self.plan.known == {}, "all is forgotten"
+        assert self.plan.known == {}, "all events are forgotten"
         for key in self.owed:
             assert self.begun[key], f"IG2: {key} never ran"
-        for name in {name for name, phase, _ in self.begun if phase != EventPhase.OVER}:
+        for name in {name for name, phase, _ in self.begun if phase != Phase.OVER}:
             prepared = [key for key in self.begun if key[0] == name]
             by_us = any(key[2] in {"drain", "save", "note", "flush"} for key in prepared)
             for over in ["back", "unwatch"] if by_us else ["unwatch"]:
-                key = (name, EventPhase.OVER, over)
+                key = (name, Phase.OVER, over)
                 assert self.begun[key] == 1 + self.cut[key], f"IG1: {key}"

@@ -1,4 +1,4 @@
-"""Events, documents and hooks in few words, for tests of what the agent decides."""
+"""Short constructors of events, documents and hooks for tests of the agent's plan."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -6,23 +6,23 @@ from datetime import UTC, datetime, timedelta
 from fairwarning.guest.agent.config import HookKind, HookSettings
 from fairwarning.guest.agent.plan import Action, AgentJournalEntry, RunHook, SendApproval, WriteNote
 from fairwarning.guest.events import Document, Event, EventSource, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 ME = "vm-1"
 NOW = datetime(2030, 1, 2, 3, 0, 0, tzinfo=UTC)
 NOTICE = timedelta(minutes=15)
-MARGIN = timedelta(seconds=5)  # of a configuration that says nothing else
+MARGIN = timedelta(seconds=5)  # the default of a configuration
 
 
 def event(
     name: str = "A",
     *resources: str,
-    type: EventType = EventType.REBOOT,  # noqa: A002  (as the event has it)
+    type: EventType = EventType.REBOOT,  # noqa: A002  (the name of the event field)
     source: EventSource = EventSource.PLATFORM,
     started: bool = False,
     notice: timedelta | None = NOTICE,
 ) -> Event:
-    """An event of this machine, unless others are named."""
+    """Return an event of this machine, or of the named ones."""
     return Event(
         id=name,
         type=type,
@@ -34,20 +34,20 @@ def event(
 
 
 def document(*events: Event) -> Document:
-    """What the endpoint says."""
+    """Return a document with these events."""
     return Document(1, events)
 
 
 def hook(
     name: str = "drain",
-    phase: EventPhase = EventPhase.SCHEDULED,
+    phase: Phase = Phase.SCHEDULED,
     *types: EventType,
     source: str = "",
     required: bool = True,
     anyone: bool = False,
     timeout: timedelta = timedelta(minutes=5),
 ) -> HookSettings:
-    """A hook; what it would do is of no account."""
+    """Return a hook whose command is irrelevant."""
     return HookSettings(
         name=name,
         phase=phase,
@@ -62,15 +62,15 @@ def hook(
 
 
 def entries(actions: Iterable[Action]) -> list[AgentJournalEntry]:
-    """What is written down."""
-    return [one.entry for one in actions if isinstance(one, WriteNote)]
+    """Return the journal entries among these actions."""
+    return [action.entry for action in actions if isinstance(action, WriteNote)]
 
 
 def runs(actions: Iterable[Action]) -> list[str]:
-    """The hooks that begin, by their names."""
-    return [one.hook.name for one in actions if isinstance(one, RunHook)]
+    """Return the names of the hooks that these actions start."""
+    return [action.hook.name for action in actions if isinstance(action, RunHook)]
 
 
 def sends(actions: Iterable[Action]) -> list[str]:
-    """The events that are approved."""
-    return [one.event.id for one in actions if isinstance(one, SendApproval)]
+    """Return the events that these actions approve."""
+    return [action.event.id for action in actions if isinstance(action, SendApproval)]

@@ -1,9 +1,10 @@
-"""The agent's own program with a test's hand in it: `python -m tests.guest.runner JSON agent ...`.
+"""The agent's program, modified by a test: `python -m tests.guest.runner JSON agent ...`.
 
-JSON may say `die` (`before:3`: kill -9 before the third line of the journal is written; `after:3`),
-`every` (seconds between requests), `alive` and `look` (how long a silent member of a group counts,
-and seconds between looks), `well` (seconds without a document that an agent is well), and
-`file_bytes` (no file may be larger, as on a full disk).
+JSON may have `die` (`before:3`: SIGKILL before the third line of the journal is written;
+`after:3`), `every` (seconds between requests), `alive` and `look` (how long a member without a
+heartbeat counts as alive, and seconds between queries of the group), `well` (seconds without a
+document before the agent is unhealthy), and `file_bytes` (the maximum file size, as on a full
+disk).
 """
 
 import json
@@ -21,7 +22,7 @@ from fairwarning.guest.client import ScheduledEvents
 
 
 def die_at(when: str, line: int) -> None:
-    """Have the journal kill this process, as kill -9 does."""
+    """Make the journal kill this process with SIGKILL."""
     write = AgentJournal.write
     written = 0
 
@@ -37,27 +38,27 @@ def die_at(when: str, line: int) -> None:
     AgentJournal.write = deadly  # type: ignore[method-assign]
 
 
-def arm(how: dict[str, Any]) -> None:
-    """Do what the test asks for."""
+def apply(how: dict[str, Any]) -> None:
+    """Apply the modifications."""
     if "die" in how:
         when, _, line = how["die"].partition(":")
         die_at(when, int(line))
     if "file_bytes" in how:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], most))
+        hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (how["file_bytes"], hard_limit))
     if "every" in how:
         defaults = ScheduledEvents.__init__.__kwdefaults__
         assert defaults
         defaults["every"] = how["every"]
     if "alive" in how:
         group.ALIVE_SECONDS = how["alive"]
-        agent.LOOK_SECONDS = how["look"]
+        agent.GROUP_SECONDS = how["look"]
     if "well" in how:
-        agent.WELL_SECONDS = how["well"]
+        agent.HEALTHY_SECONDS = how["well"]
         agent.READ_SECONDS = how["well"] / 4
 
 
 if __name__ == "__main__":
-    arm(json.loads(sys.argv.pop(1)))
+    apply(json.loads(sys.argv.pop(1)))
     main.main()

@@ -1,4 +1,4 @@
-"""The real program against our endpoint: bad hooks, bad days of the endpoint, and ends."""
+"""The real program against our endpoint: failing hooks, endpoint failures, and shutdown."""
 
 import os
 import re
@@ -27,7 +27,7 @@ SLEEP = "sleep 600"
 
 @pytest.mark.spec("G4", "G5", "G7")
 def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
-    """Hooks in their phases, approval after the required one, recovery at the end."""
+    """Hooks run in their phases, approval follows the required one, recovery comes last."""
     with one_machine(tmp_path, 2) as (endpoint, home):
         home.usual_hooks(home.wait_script())
         with AgentProcess(home) as agent:
@@ -48,7 +48,7 @@ def test_an_event_from_its_notice_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G4", "G5")
 def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
-    """Each ends in its time; none keeps another, the approval or the agent waiting."""
+    """Each hook ends in time; none blocks another hook, the approval or the agent."""
     with one_machine(tmp_path) as (endpoint, home):
         short = "required = false\ntimeout_seconds = 1"
         home.hook("hang", "scheduled", f"trap '' TERM; {SLEEP}", short)
@@ -58,7 +58,7 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
         with AgentProcess(home) as agent:
             endpoint.restart("db_0")
             agent.wait_until(lambda: endpoint.approvals and home.steps().count("done") == 4)
-            failed = {one.hook: one.failed for one in home.journal() if one.step == "done"}
+            failed = {entry.hook: entry.failed for entry in home.journal() if entry.step == "done"}
             assert failed["fork"] == failed["drain"] == ""
             assert "ran out of time" in failed["hang"]
             assert "ran out of time" in failed["flood"]
@@ -70,7 +70,7 @@ def test_hooks_that_hang_fork_and_flood(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G5")
 def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
-    """The event begins in its own time; what failed is told, and recovery follows."""
+    """The event starts at NotBefore; the failure is reported, and recovery follows."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks("echo no room left; exit 3")
         with AgentProcess(home) as agent:
@@ -81,7 +81,7 @@ def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
             endpoint.finish("db")
             agent.wait_until(lambda: "back" in home.ran() and not home.steps())
             assert endpoint.approvals == []
-            assert "exit code 3: no room left" in agent.said()
+            assert "exit code 3: no room left" in agent.output()
 
 
 # --- The endpoint ---------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ def test_a_required_hook_that_fails_withholds_approval(tmp_path: Path) -> None:
 
 @pytest.mark.spec("G4", "G7")
 @pytest.mark.parametrize("kind", FaultKind)
-def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
-    """Nothing is over before a document says so, and all is made good afterwards (IG5)."""
+def test_endpoint_failures(tmp_path: Path, kind: FaultKind) -> None:
+    """Only a document ends an event; everything is recovered afterwards (IG5)."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks(home.wait_script())
         home.name = "db_0"
@@ -113,8 +113,8 @@ def test_an_endpoint_on_its_bad_days(tmp_path: Path, kind: FaultKind) -> None:
 
 @pytest.mark.spec("G4", "G6")
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL, FaultKind.ERROR])
-def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: FaultKind) -> None:
-    """An answer that is no document does not end what was going on (IG5)."""
+def test_a_start_during_an_event_with_endpoint_failures(tmp_path: Path, kind: FaultKind) -> None:
+    """A response that is not a document does not end the event (IG5)."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks(home.wait_script())
         home.name = "db_0"
@@ -131,8 +131,8 @@ def test_a_start_on_a_bad_day_in_the_midst_of_an_event(tmp_path: Path, kind: Fau
 
 @pytest.mark.spec("G3", "G7")
 @pytest.mark.parametrize("kind", FaultKind)
-def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None:
-    """The first answers are no name; the agent asks until it has one that is."""
+def test_reading_the_name_through_failures(tmp_path: Path, kind: FaultKind) -> None:
+    """The first responses are not names; the agent retries until it gets one."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks()
         endpoint.restart("db_0")
@@ -142,8 +142,8 @@ def test_a_name_is_learned_on_a_bad_day(tmp_path: Path, kind: FaultKind) -> None
 
 
 @pytest.mark.spec("G4", "G6")
-def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
-    """Nobody listens for an hour of the cloud's time: nothing changes, and then all is done."""
+def test_an_endpoint_outage(tmp_path: Path) -> None:
+    """The endpoint is down for an hour of virtual time: nothing changes, then all work is done."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks(home.wait_script())
         home.name = "db_0"
@@ -157,13 +157,13 @@ def test_an_endpoint_that_is_away_and_comes_back(tmp_path: Path) -> None:
             assert "back" not in home.ran("+")
             endpoint.clear_faults()
             agent.wait_until(lambda: "back" in home.ran() and not home.steps())
-            agent.wait_until(lambda: "approved" in agent.said())  # or not: it has heard of it
+            agent.wait_until(lambda: "approved" in agent.output())  # or not: the log mentions it
         assert home.ran("+").count("back") == 1
 
 
 @pytest.mark.spec("G2", "G4")
-def test_an_agent_that_is_up_before_its_endpoint(tmp_path: Path) -> None:
-    """A machine may boot faster than its host does."""
+def test_an_agent_that_starts_before_its_endpoint(tmp_path: Path) -> None:
+    """A machine may boot faster than its host."""
     port = free_port()
     with AgentEndpoint() as endpoint, socket.socket() as late:
         endpoint.make_enabled("db")
@@ -181,8 +181,8 @@ def test_an_agent_that_is_up_before_its_endpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("G6")
-def test_a_full_disk_ends_it_and_the_next_one_goes_on(tmp_path: Path) -> None:
-    """What cannot be written down is not done (IG2); nothing is approved early or lost."""
+def test_a_full_disk_stops_the_agent_and_the_next_continues(tmp_path: Path) -> None:
+    """A step that cannot be journaled is not taken (IG2); no approval is early or lost."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db")
         event = endpoint.restart("db_0")
@@ -190,22 +190,20 @@ def test_a_full_disk_ends_it_and_the_next_one_goes_on(tmp_path: Path) -> None:
             home.usual_hooks()
             with AgentProcess(home, file_bytes=500) as agent:
                 assert agent.exit_code() == 1
-                assert "Error: the agent cannot write its journal in" in agent.said()
+                assert "Error: the agent cannot write its journal in" in agent.output()
             assert endpoint.approvals == []
             with AgentProcess(home) as agent:
                 agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
             assert {line.split()[3] for line in home.log()} == {event.id}
 
 
-# --- Ends -----------------------------------------------------------------------------------------
+# --- Shutdown -------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G6")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    """Within seconds; a hook that was ended did not fail."""
+def test_stopped_hooks_run_again_at_the_next_start(tmp_path: Path, number: signal.Signals) -> None:
+    """The agent stops within seconds; a hook that it stopped has not failed."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks(home.wait_script())
         with AgentProcess(home) as agent:
@@ -218,14 +216,14 @@ def test_it_ends_when_asked_and_hooks_run_again_at_the_next_start(
         with AgentProcess(home) as agent:
             agent.wait_until(lambda: endpoint.approvals)
         assert home.ran("+").count("drain") == 2
-        # Twice if the agent was ended before it had noted the end of the first (IG2).
+        # Twice if the agent was stopped before it journaled the end of the first (IG2).
         assert home.ran("+").count("note") in {1, 2}
         assert {line.split()[3] for line in home.log()} == {event.id}
 
 
 @pytest.mark.spec("G6")
-def test_it_ends_when_asked_though_nobody_answers(tmp_path: Path) -> None:
-    """Also while it does not know its name yet."""
+def test_the_agent_stops_without_an_endpoint(tmp_path: Path) -> None:
+    """This holds even before it knows its name."""
     port = free_port()
     home = AgentFolder(tmp_path, f"http://127.0.0.1:{port}")
     with AgentProcess(home) as agent:
@@ -234,34 +232,34 @@ def test_it_ends_when_asked_though_nobody_answers(tmp_path: Path) -> None:
 
 
 def _listens_for_signals(agent: AgentProcess) -> bool:
-    """Whether it has a handler for SIGTERM by now."""
+    """Whether the process has a handler for SIGTERM."""
     caught = Path(f"/proc/{agent.process.pid}/status")
     if not caught.exists():
-        pytest.skip("there is no /proc to see its handlers in")
+        pytest.skip("needs /proc to read signal handlers")
     (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)", caught.read_text("ascii"), re.MULTILINE)
     return bool(int(mask, 16) & 1 << (signal.SIGTERM - 1))
 
 
 @pytest.mark.spec("G6")
 def test_two_agents_do_not_share_a_folder(tmp_path: Path) -> None:
-    """The second says so and ends; the first goes on."""
+    """The second reports it and exits; the first continues."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks()
         with AgentProcess(home) as agent:
-            agent.wait_until(lambda: "watching" in agent.said())
+            agent.wait_until(lambda: "watching" in agent.output())
             second = run_agent_command("agent", "run", "--config", str(home.config()))
             assert second.returncode == 1
-            assert "Error: another agent keeps its journal in" in second.stderr
+            assert "Error: another agent uses the journal in" in second.stderr
             endpoint.restart("db_0")
             agent.wait_until(lambda: endpoint.approvals)
 
 
-# --- Other words ----------------------------------------------------------------------------------
+# --- Other commands -------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G4")
 def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
-    """It says what it would do, beside an agent that does it, without a line, a hook or a POST."""
+    """It logs its actions beside a real agent, without a journal line, a hook or a POST."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db", 2)
         shared = tmp_path / "shared"
@@ -274,9 +272,9 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
                 home, "run", "--dry-run", "--config", config, alive=1, look=0.01
             ) as agent:
                 endpoint.freeze("db_0", "db_1")
-                agent.wait_until(lambda: agent.said().count("would run hook") == 2)
+                agent.wait_until(lambda: agent.output().count("would run hook") == 2)
                 endpoint.finish("db")
-                agent.wait_until(lambda: "is over" in agent.said())
+                agent.wait_until(lambda: "is over" in agent.output())
                 assert agent.stop() < 5
             assert home.log() == []
             assert endpoint.approvals == []
@@ -284,8 +282,8 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
             assert not shared.exists()
 
 
-def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
-    """Endpoint, name, events and hooks; it runs and approves nothing."""
+def test_check_shows_what_an_agent_would_do(tmp_path: Path) -> None:
+    """It shows endpoint, name, events and hooks; it runs and approves nothing."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db")
         event = endpoint.restart("db_0")
@@ -295,11 +293,11 @@ def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
             done = run_agent_command("agent", "check", "--config", str(home.config()))
             assert done.returncode == 0, done.stderr
             lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
-            told = {line[0]: line[1] for line in lines}
-            assert told["endpoint"] == home.endpoint
-            assert told["machine"] == "db_0"
-            assert told["document"].startswith("incarnation ")
-            assert told["journal"] == str(home.state)
+            output = {line[0]: line[1] for line in lines}
+            assert output["endpoint"] == home.endpoint
+            assert output["machine"] == "db_0"
+            assert output["document"].startswith("incarnation ")
+            assert output["journal"] == str(home.state)
             assert f"Reboot of db_0, not before" in done.stdout  # noqa: F541
             assert event.id in done.stdout
             assert "drain: when scheduled, for Reboot: /bin/sh -c" in done.stdout
@@ -309,15 +307,15 @@ def test_check_tells_what_an_agent_would_do(tmp_path: Path) -> None:
 
 
 def test_check_without_hooks_says_that_events_are_approved(tmp_path: Path) -> None:
-    """Somebody may not have meant that."""
+    """This may not be what the administrator wants."""
     with one_machine(tmp_path) as (_, home):
         done = run_agent_command("agent", "check", "--config", str(home.config()))
-        assert "hooks      none: events are approved as they come" in done.stdout
+        assert "hooks      none; events are approved immediately" in done.stdout
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])
 def test_a_wrong_configuration_is_refused(tmp_path: Path, verb: str) -> None:
-    """With its place, as an error of one line."""
+    """The error is one line with the place."""
     path = tmp_path / "agent.toml"
     path.write_text('approve = "sometimes"', "utf-8")
     done = run_agent_command("agent", verb, "--config", str(path))
@@ -343,12 +341,12 @@ BLOCKED = {
 
 @pytest.mark.spec("G7")
 def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
-    """Neither its help nor its work; the rest of the program says what it needs."""
+    """Its help and its work need no packages; other commands say what to install."""
     (tmp_path / "sitecustomize.py").write_text(BARE.format(blocked=BLOCKED), "utf-8")
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    told = run_agent_command("agent", "--help", PYTHONPATH=path)
-    assert told.returncode == 0, told.stderr
-    assert "fairwarning agent run --config agent.toml" in told.stdout
+    output = run_agent_command("agent", "--help", PYTHONPATH=path)
+    assert output.returncode == 0, output.stderr
+    assert "fairwarning agent run --config agent.toml" in output.stdout
     up = run_agent_command("up", PYTHONPATH=path)
     assert up.returncode == 1
     assert "pip install 'fairwarning[server]'" in up.stderr
@@ -362,8 +360,8 @@ def test_the_agent_needs_nothing_but_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_its_own_server(tmp_path: Path) -> None:
-    """/healthz and /metrics of an agent that runs; not well once there are no documents."""
+def test_the_health_server(tmp_path: Path) -> None:
+    """/healthz and /metrics of a running agent; unhealthy without documents."""
     port = free_port()
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks()
@@ -373,7 +371,7 @@ def test_its_own_server(tmp_path: Path) -> None:
             endpoint.restart("db_0")
             agent.wait_until(lambda: endpoint.approvals and "flush" in home.ran())
             assert fetch(local_url(port, "/healthz")).status == 200
-            done = b"fairwarning_agent_hooks_done 3"  # it hears of its end after it has run
+            done = b"fairwarning_agent_hooks_done 3"  # counted after the hook has run
             agent.wait_until(lambda: done in fetch(local_url(port, "/metrics")).body)
             figures = dict(
                 line.removeprefix("fairwarning_agent_").split()
@@ -390,8 +388,8 @@ def test_its_own_server(tmp_path: Path) -> None:
             agent.wait_until(lambda: fetch(local_url(port, "/healthz")).status == 200)
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
-    """The agent says so and does not start; nothing has run."""
+def test_a_port_in_use(tmp_path: Path) -> None:
+    """The agent reports it and does not start; no hook has run."""
     with one_machine(tmp_path) as (endpoint, home):
         home.lines = [f'listen = "127.0.0.1:{endpoint.port}"']
         done = run_agent_command("agent", "run", "--config", str(home.config()))

@@ -1,4 +1,4 @@
-"""kill -9 at every step of the journal: all is made good after a start (G6, IG1 to IG5)."""
+"""SIGKILL at every line of the journal: the next agent completes the work (G6, IG1 to IG5)."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.spec("G4", "G5", "G6")]
 LINES = 14
 
 
-class Victim:
-    """An agent that dies once, and the one that follows it."""
+class CrashingAgent:
+    """An agent that is killed once, and its successor."""
 
     def __init__(self, home: AgentFolder, die: str) -> None:
         self.home = home
@@ -25,88 +25,88 @@ class Victim:
         self.deaths = 0
         self._agent = AgentProcess(home, die=die)
 
-    def tend(self) -> None:
-        """Start it again if it has died."""
+    def restart_if_dead(self) -> None:
+        """Start the successor if the agent is dead."""
         code = self._agent.process.poll()
         if code is None:
             return
-        assert (code, self.deaths) == (-9, 0), (self.die, self._agent.said())
+        assert (code, self.deaths) == (-9, 0), (self.die, self._agent.output())
         self.deaths += 1
         self._agent.__exit__(None, None, None)
         self._agent = AgentProcess(self.home)
 
-    def end(self) -> None:
-        """Whatever is left of it."""
+    def stop(self) -> None:
+        """Stop what is left of it."""
         self._agent.__exit__(None, None, None)
 
 
-def together(victims: list[Victim], hook: str) -> None:
-    """Wait until each of them has done with a hook, through deaths and starts."""
+def wait_for_hook(agents: list[CrashingAgent], hook: str) -> None:
+    """Wait until all agents have run a hook, restarting those that were killed."""
 
     def are_done() -> bool:
-        for one in victims:
-            one.tend()
-        return all(hook in one.home.ran() for one in victims)
+        for agent in agents:
+            agent.restart_if_dead()
+        return all(hook in agent.home.ran() for agent in agents)
 
-    wait_until(are_done, lambda: str({v.die: (v.home.log(), v.home.steps()) for v in victims}))
+    wait_until(are_done, lambda: str({v.die: (v.home.log(), v.home.steps()) for v in agents}))
 
 
-def forgotten(victims: list[Victim]) -> None:
-    """Wait until nothing is left to do."""
+def wait_until_forgotten(agents: list[CrashingAgent]) -> None:
+    """Wait until all agents have wait_until_forgotten all events."""
 
     def are_done() -> bool:
-        for one in victims:
-            one.tend()
-        return not any(one.home.steps() for one in victims)
+        for agent in agents:
+            agent.restart_if_dead()
+        return not any(agent.home.steps() for agent in agents)
 
     wait_until(are_done)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
-    """Every hook runs, again only if it was cut off, for the same event; nothing is approved early.
+    """Each hook runs, twice only if interrupted, for the same event; no approval is early.
 
-    Fourteen machines, each of whose agents dies at another line.
+    There are fourteen machines; the agent of each is killed at a different line.
     """
     with AgentEndpoint() as endpoint, ExitStack() as stack:
         names = [f"db{line}" for line in range(1, LINES + 1)]
         for name in names:
             endpoint.make_enabled(name)
         events = {f"{name}_0": endpoint.restart(f"{name}_0").id for name in names}
-        made = stack.enter_context(agent_folders(endpoint, tmp_path, *events))
-        endpoint.observe = lambda: {home.folder.name: home.ran() for home in made}
-        for home in made:
+        homes = stack.enter_context(agent_folders(endpoint, tmp_path, *events))
+        endpoint.observe = lambda: {home.folder.name: home.ran() for home in homes}
+        for home in homes:
             home.usual_hooks()
-        victims = [Victim(home, f"{when}:{line}") for line, home in enumerate(made, 1)]
-        for victim in victims:
-            stack.callback(victim.end)
-        together(victims, "flush")
+        agents = [CrashingAgent(home, f"{when}:{line}") for line, home in enumerate(homes, 1)]
+        for agent in agents:
+            stack.callback(agent.stop)
+        wait_for_hook(agents, "flush")
         for name in names:
             endpoint.finish(name)
-        together(victims, "back")
-        forgotten(victims)
-        assert [victim.deaths for victim in victims] == [1] * LINES
-        for home in made:
-            judge(home, events[home.folder.name])
+        wait_for_hook(agents, "back")
+        wait_until_forgotten(agents)
+        assert [agent.deaths for agent in agents] == [1] * LINES
+        for home in homes:
+            check_hooks(home, events[home.folder.name])
         for (machine, approved), ran in zip(endpoint.approvals, endpoint.observed, strict=True):
             assert approved == (events[machine],)
             assert "drain" in ran[machine], "IG1"
         assert {machine for machine, _ in endpoint.approvals} == set(events)
 
 
-def judge(home: AgentFolder, event: str) -> None:
-    """What one machine's hooks noted over both lives of its agent."""
+def check_hooks(home: AgentFolder, event: str) -> None:
+    """Check what one machine's hooks logged over both agents."""
     assert {line.split()[3] for line in home.log()} == {event}, "IG2"
     begun = Counter(home.ran("+"))
-    # An optional hook does not hold approval up: what begins at once may leave it no time.
+    # An optional hook does not delay approval: an event that starts at once may leave it no time.
     assert {"drain", "flush", "back"} <= set(begun) <= {"drain", "note", "flush", "back"}
-    assert sum(begun.values()) <= 4 + 2, "only what was cut off runs again"
+    assert sum(begun.values()) <= 4 + 2, "only interrupted hooks run again"
     order = home.ran("+")
     assert order.index("back") > max(order.index("drain"), order.index("flush"))
 
 
 def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
-    """The agent is gone with it; afterwards what was prepared is recovered."""
+    """The agent dies with it; afterwards preparation is undone."""
     with one_machine(tmp_path) as (endpoint, home):
         home.usual_hooks()
         with AgentProcess(home) as agent:
@@ -121,7 +121,7 @@ def test_the_machine_itself_is_rebooted(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_is_killed_again_and_again(tmp_path: Path) -> None:
-    """Each life gets one line farther; in the end all is done."""
+    """Each agent gets one line further; in the stop all work is done."""
     with AgentEndpoint() as endpoint:
         endpoint.make_enabled("db")
         endpoint.restart("db_0")

@@ -1,4 +1,4 @@
-"""Both clients pass the same tests, against a double of Azure's endpoint."""
+"""Tests of both clients against a double of Azure's endpoint."""
 
 import asyncio
 import json
@@ -11,14 +11,14 @@ import pytest
 from fairwarning import (
     AsyncScheduledEvents,
     Document,
-    EventPhase,
+    Phase,
     Refused,
     ScheduledEvents,
     Unavailable,
 )
 from fairwarning.guest.events import read
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.guest.clients import BOTH, SOON, Client, done, ids, meanwhile
+from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 from tests.guest.double import NOT_BEFORE, RESET, Double, Framing, refusal
 
 pytestmark = pytest.mark.spec("G1")
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.spec("G1")
 @pytest.mark.spec("G7")
 @BOTH
 @pytest.mark.parametrize("framing", Framing)
-def test_however_the_end_of_an_answer_is_told(guest: type[Client], framing: Framing) -> None:
-    """By its length, in chunks, by the end of the connection, as in HTTP/1.0: it is read whole."""
+def test_response_framing(guest: type[Client], framing: Framing) -> None:
+    """Content-Length, chunks, closing and HTTP/1.0: the response is read completely."""
     with Double(framing=framing) as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         assert ids(client.events()) == [event["EventId"]]
@@ -47,7 +47,7 @@ def test_however_the_end_of_an_answer_is_told(guest: type[Client], framing: Fram
 @BOTH
 @pytest.mark.parametrize("framing", Framing)
 def test_a_large_document(guest: type[Client], framing: Framing) -> None:
-    """It does not arrive in one piece, and is read whole all the same."""
+    """It arrives in several pieces and is read completely."""
     with Double(framing=framing) as azure, guest(azure.url, patience=0) as client:
         for _ in range(1_000):
             azure.announce("vm-1", Description="x" * 300)
@@ -55,18 +55,18 @@ def test_a_large_document(guest: type[Client], framing: Framing) -> None:
 
 
 @BOTH
-def test_a_note_on_the_way(guest: type[Client]) -> None:
-    """To "continue" is no answer yet; the answer is what follows."""
+def test_an_interim_response(guest: type[Client]) -> None:
+    """100 Continue is not the final response."""
     note, body = b"HTTP/1.1 100 Continue\r\n\r\n", b'{"DocumentIncarnation":5,"Events":[]}'
     with Double() as azure, guest(azure.url, patience=0) as client:
-        azure.troubles.append(note + HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        azure.failures.append(note + HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         assert client.document() == Document(5)
 
 
 @BOTH
 @pytest.mark.parametrize("framing", [Framing.LENGTH, Framing.CHUNKED])
 def test_a_connection_is_used_again(guest: type[Client], framing: Framing) -> None:
-    """Polling for days costs one connection."""
+    """Polling for days uses one connection."""
     with Double(framing=framing) as azure, guest(azure.url) as client:
         client.document()
         client.wait(0.1)
@@ -76,11 +76,11 @@ def test_a_connection_is_used_again(guest: type[Client], framing: Framing) -> No
 
 
 @BOTH
-def test_a_connection_that_was_closed_meanwhile(guest: type[Client]) -> None:
-    """It is made again; nobody notices."""
+def test_a_closed_idle_connection(guest: type[Client]) -> None:
+    """The client reconnects without an error."""
     with Double() as azure, guest(azure.url, patience=0) as client:
         client.document()
-        azure.troubles.append(RESET)
+        azure.failures.append(RESET)
         assert client.document() == Document(1)
         client.close()
         client.close()
@@ -91,37 +91,37 @@ def test_a_connection_that_was_closed_meanwhile(guest: type[Client]) -> None:
 @pytest.mark.spec("G7")
 @BOTH
 @pytest.mark.parametrize("strict", [False, True])
-def test_polling_where_nothing_is_held(guest: type[Client], strict: bool) -> None:
-    """The parameter is ignored or refused: once is enough to know. Then 304 says "the same"."""
+def test_polling_without_long_polls(guest: type[Client], strict: bool) -> None:
+    """The client tries `wait` once, then polls; 304 means unchanged."""
     with Double() as azure, guest(azure.url) as client:
         azure.strict = strict
         client.document()
-        waiting = meanwhile(client.wait)
+        waiting = in_background(client.wait)
         azure.wait_until(requests=8)
         event = azure.announce("vm-1")
-        assert ids(done(waiting)) == [event["EventId"]]
-        assert sum("wait" in one.query for one in azure.polls) == 1
-        assert {one.headers.get("if-none-match") for one in azure.polls} == {None, '"1"'}
+        assert ids(result_of(waiting)) == [event["EventId"]]
+        assert sum("wait" in request.query for request in azure.polls) == 1
+        assert {request.headers.get("if-none-match") for request in azure.polls} == {None, '"1"'}
 
 
 @pytest.mark.spec("G7")
 @BOTH
-def test_polling_where_there_are_no_tags(guest: type[Client]) -> None:
-    """The document is read each time, and only another one is news."""
+def test_polling_without_etags(guest: type[Client]) -> None:
+    """The document is read each time; only a different one is a change."""
     with Double() as azure, guest(azure.url) as client:
         azure.tagged = False
         client.document()
-        waiting = meanwhile(client.wait)
+        waiting = in_background(client.wait)
         azure.wait_until(requests=5)
         event = azure.announce("vm-1")
-        assert ids(done(waiting)) == [event["EventId"]]
-        assert not any("if-none-match" in one.headers for one in azure.polls)
+        assert ids(result_of(waiting)) == [event["EventId"]]
+        assert not any("if-none-match" in request.headers for request in azure.polls)
 
 
 @pytest.mark.spec("G7")
 @BOTH
-def test_no_more_often_than_it_was_said(guest: type[Client]) -> None:
-    """Not even where conditions are not looked at, and every answer is the whole document."""
+def test_the_polling_interval(guest: type[Client]) -> None:
+    """The interval holds even if the endpoint ignores conditions and sends the full document."""
     with Double() as azure, guest(azure.url, every=0.2) as client:
         azure.conditional = False
         client.document()
@@ -130,8 +130,8 @@ def test_no_more_often_than_it_was_said(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_dates_in_either_spelling(guest: type[Client]) -> None:
-    """One machine's endpoint writes them in another way than its neighbour's."""
+def test_both_date_formats(guest: type[Client]) -> None:
+    """Endpoints differ in their date format."""
     with Double() as azure, guest(azure.url) as client:
         azure.announce("vm-1")
         azure.iso = True
@@ -141,17 +141,17 @@ def test_dates_in_either_spelling(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_events_that_nobody_knew_of(guest: type[Client]) -> None:
-    """A new type, a date that is missing, a field that is new: all of it is passed on."""
+def test_unknown_event_types_and_fields(guest: type[Client]) -> None:
+    """A new type, a missing date and a new field are all accepted."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1", EventType="Teleport", Colour="red")
         del event["NotBefore"]
-        (found,) = client.events()
-        assert (found.type, found.not_before) == ("Teleport", None)
+        (parsed,) = client.events()
+        assert (parsed.type, parsed.not_before) == ("Teleport", None)
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
-TROUBLES = {
+FAILURES = {
     "404": refusal(404),
     "410": refusal(410),
     "429": refusal(429, error="Too many"),
@@ -169,47 +169,47 @@ TROUBLES = {
     "control characters": HEAD + b"Content-Length: 6\r\n\r\n\x00\x07\x1b{}\x1f",
     "a page": HEAD + b"Content-Length: 6\r\n\r\n<html>",
 }
-TROUBLE = pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+WITH_FAILURE = pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 
 
 @BOTH
-@TROUBLE
-def test_trouble_passes(guest: type[Client], trouble: bytes | None) -> None:
-    """Whatever comes instead of the first answers, the document comes after it."""
+@WITH_FAILURE
+def test_transient_failures(guest: type[Client], failure: bytes | None) -> None:
+    """Whatever replaces the first responses, the document is read after it."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
-        azure.troubles += [trouble] * 3
+        azure.failures += [failure] * 3
         assert ids(client.events()) == [event["EventId"]]
         assert len(azure.requests) >= 4
 
 
 @BOTH
-@TROUBLE
-def test_trouble_that_stays(guest: type[Client], trouble: bytes | None) -> None:
-    """There is one error for it, with a text, and never a document that was not sent."""
+@WITH_FAILURE
+def test_permanent_failures(guest: type[Client], failure: bytes | None) -> None:
+    """The client raises one kind of error, and never returns a document that was not sent."""
     with Double() as azure, guest(azure.url, patience=0) as client:
-        azure.troubles += [trouble] * 9
-        for ask in (client.document, lambda: client.wait(0.02)):
+        azure.failures += [failure] * 9
+        for read in (client.document, lambda: client.wait(0.02)):
             with pytest.raises(Unavailable, match="NoDocument"):
-                ask()
+                read()
 
 
 @BOTH
-@pytest.mark.parametrize("trouble", [*TROUBLES.values(), refusal(200)], ids=[*TROUBLES, "empty"])
-def test_what_was_known_stays_known(guest: type[Client], trouble: bytes | None) -> None:
+@pytest.mark.parametrize("failure", [*FAILURES.values(), refusal(200)], ids=[*FAILURES, "empty"])
+def test_known_events_survive_failures(guest: type[Client], failure: bytes | None) -> None:
     """Losing the endpoint never means "no events" (IG5)."""
     with Double() as azure, guest(azure.url) as client:
         azure.announce("vm-1")
         known = client.document()
-        azure.troubles += [trouble] * 1_000
+        azure.failures += [failure] * 1_000
         assert client.wait(0.03) == known
-        azure.troubles.clear()
+        azure.failures.clear()
         assert client.document() == known
 
 
 @BOTH
 def test_an_endpoint_that_is_gone(guest: type[Client]) -> None:
-    """Nobody listens any more: what was known stays known, and asking anew is an error."""
+    """Known events stay known, and a new read is an error."""
     with Double() as azure:
         azure.announce("vm-1")
         client = guest(azure.url, patience=0.05)
@@ -223,37 +223,37 @@ def test_an_endpoint_that_is_gone(guest: type[Client]) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("where", ["http://127.0.0.1:1", "unix:/nowhere/at/all", "http://a..b"])
-def test_an_endpoint_that_never_was(guest: type[Client], where: str) -> None:
-    """The error is the same, whatever is wrong with the place."""
-    with guest(where, patience=0) as client, pytest.raises(Unavailable):
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "unix:/nowhere/at/all", "http://a..b"])
+def test_an_endpoint_that_does_not_exist(guest: type[Client], url: str) -> None:
+    """The error is the same for every kind of wrong address."""
+    with guest(url, patience=0) as client, pytest.raises(Unavailable):
         client.document()
 
 
 @BOTH
-def test_empty_answers_of_an_idle_machine(guest: type[Client]) -> None:
-    """Nothing is planned, as far as anybody knows; an event is seen when it comes."""
+def test_empty_responses_of_an_idle_machine(guest: type[Client]) -> None:
+    """There are no events; an event is seen when it comes."""
     with Double() as azure, guest(azure.url) as client:
-        azure.troubles += [refusal(200)] * 3
+        azure.failures += [refusal(200)] * 3
         assert client.document() == Document()
-        waiting = meanwhile(client.wait)
-        assert done(waiting) == Document(1)
+        waiting = in_background(client.wait)
+        assert result_of(waiting) == Document(1)
 
 
 @BOTH
-def test_a_first_answer_that_is_slow(guest: type[Client]) -> None:
-    """Switching the feature on takes a while; nobody asks a second time meanwhile."""
+def test_a_slow_first_response(guest: type[Client]) -> None:
+    """Enabling the feature takes a while; the client does not send a second request."""
     with Double() as azure, guest(azure.url) as client:
         with azure.silence():
-            waiting = meanwhile(client.document)
+            waiting = in_background(client.document)
             azure.wait_until(requests=1)
-        assert done(waiting) == Document(1)
+        assert result_of(waiting) == Document(1)
         assert len(azure.requests) == 1
 
 
 @BOTH
-def test_a_limit_on_requests(guest: type[Client]) -> None:
-    """Who asks too often is told so, waits as long as it is told, and gets its document."""
+def test_rate_limit(guest: type[Client]) -> None:
+    """A client that polls too often gets 429, waits for Retry-After, and reads its document."""
     with Double() as azure, guest(azure.url) as client:
         azure.per_second = 5
         for _ in range(7):
@@ -262,8 +262,8 @@ def test_a_limit_on_requests(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_never_a_proxy(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the environment names, the machine's own endpoint is asked by the machine."""
+def test_proxies_are_ignored(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxy variables are ignored for the machine's own endpoint."""
     with Double() as proxy, Double() as azure:
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "https_proxy"):
             monkeypatch.setenv(name, proxy.url)
@@ -273,12 +273,12 @@ def test_never_a_proxy(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> 
             assert client.document() == Document(1)
             assert client.me() == "vm-1"
         assert proxy.connections == 0
-        assert not any("x-forwarded-for" in one.headers for one in azure.requests)
+        assert not any("x-forwarded-for" in request.headers for request in azure.requests)
 
 
 @BOTH
-def test_a_counter_that_begins_anew(guest: type[Client]) -> None:
-    """A smaller number, or the very same, is no reason to pass a document over."""
+def test_restarted_incarnations(guest: type[Client]) -> None:
+    """A smaller or equal incarnation is not a reason to ignore a document."""
     with Double() as azure, guest(azure.url) as client:
         first = azure.announce("vm-1")
         assert ids(client.document()) == [first["EventId"]]
@@ -295,7 +295,7 @@ def test_a_counter_that_begins_anew(guest: type[Client]) -> None:
 @pytest.mark.spec("G7")
 @BOTH
 def test_approving(guest: type[Client]) -> None:
-    """One, several, an event or its id, once more: all of it is in order."""
+    """One event, several, an event or its id, and again: all are accepted."""
     with Double() as azure, guest(azure.url) as client:
         azure.announce("vm-1")
         azure.announce("vm-2")
@@ -305,13 +305,15 @@ def test_approving(guest: type[Client]) -> None:
         client.approve(second.id)
         client.approve()
         assert azure.approved == [first.id, first.id, second.id, second.id]
-        bodies = [json.loads(one.body) for one in azure.requests if one.method == "POST"]
+        bodies = [
+            json.loads(request.body) for request in azure.requests if request.method == "POST"
+        ]
         assert bodies[1] == {"StartRequests": [{"EventId": first.id}, {"EventId": second.id}]}
 
 
 @BOTH
-def test_approving_what_is_not_there(guest: type[Client]) -> None:
-    """It is refused with the endpoint's own words, and the client goes on."""
+def test_approving_an_unknown_event(guest: type[Client]) -> None:
+    """The error has the endpoint's text, and the client stays usable."""
     with Double() as azure, guest(azure.url) as client:
         with pytest.raises(Refused, match="There is no event X"):
             client.approve("X")
@@ -319,12 +321,12 @@ def test_approving_what_is_not_there(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_approving_on_a_connection_that_was_closed(guest: type[Client]) -> None:
-    """It is sent again at once, on another."""
+def test_approving_on_a_closed_connection(guest: type[Client]) -> None:
+    """The approval is sent again at once on a new connection."""
     with Double() as azure, guest(azure.url, patience=0) as client:
         event = azure.announce("vm-1")
         client.document()
-        azure.troubles.append(RESET)
+        azure.failures.append(RESET)
         client.approve(event["EventId"])
         assert azure.approved == [event["EventId"]]
 
@@ -335,26 +337,26 @@ def test_approving_on_a_connection_that_was_closed(guest: type[Client]) -> None:
 @pytest.mark.spec("G7")
 @BOTH
 def test_watching_an_event(guest: type[Client]) -> None:
-    """What is planned already, then each step of its life, then what comes without notice."""
+    """Existing events come first, then each change, then events without notice."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         watch = client.watch()
-        assert next(watch).phase is EventPhase.SCHEDULED
+        assert next(watch).phase is Phase.SCHEDULED
         moved = {**event, "NotBefore": "2031-01-01T00:00:00Z"}
         azure.events, azure.incarnation = [moved], azure.incarnation + 1
-        assert next(watch).phase is EventPhase.CHANGED
+        assert next(watch).phase is Phase.CHANGED
         azure.begin(moved)
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
         azure.end(event)
         over = next(watch)
-        assert (over.phase, over.cancelled) == (EventPhase.OVER, False)
+        assert (over.phase, over.cancelled) == (Phase.OVER, False)
         azure.announce("vm-1", EventStatus="Started", NotBefore="")
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
 
 
 @BOTH
 def test_watching_an_event_that_is_cancelled(guest: type[Client]) -> None:
-    """It is over, and says that it never started."""
+    """It is over, marked as never started."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         watch = client.watch()
@@ -362,27 +364,27 @@ def test_watching_an_event_that_is_cancelled(guest: type[Client]) -> None:
         azure.end(event)
         over = next(watch)
         assert (over.phase, over.cancelled, over.event.id) == (
-            EventPhase.OVER,
+            Phase.OVER,
             True,
             event["EventId"],
         )
 
 
 @BOTH
-def test_watching_through_trouble(guest: type[Client]) -> None:
-    """Nothing is over because the endpoint is."""
+def test_watching_through_failures(guest: type[Client]) -> None:
+    """A failure of the endpoint does not end an event."""
     with Double() as azure, guest(azure.url) as client:
         event = azure.announce("vm-1")
         watch = client.watch()
         next(watch)
-        azure.troubles += [RESET, refusal(410), refusal(200), b"HTTP/1.1 2", refusal(503)]
+        azure.failures += [RESET, refusal(410), refusal(200), b"HTTP/1.1 2", refusal(503)]
         azure.begin(event)
-        assert next(watch).phase is EventPhase.STARTED
+        assert next(watch).phase is Phase.STARTED
 
 
 @BOTH
-def test_who_watches_may_look_as_well(guest: type[Client]) -> None:
-    """What a handler saw with `events` meanwhile is told to it all the same, and at once."""
+def test_reading_events_while_watching(guest: type[Client]) -> None:
+    """A change that a handler saw with `events` is still reported, and at once."""
     with Double() as azure, guest(azure.url) as client:
         azure.announce("vm-1")
         watch = client.watch()
@@ -392,14 +394,14 @@ def test_who_watches_may_look_as_well(guest: type[Client]) -> None:
         seen = len(azure.requests)
 
         def third() -> None:
-            """So that waiting ends, however late."""
+            """Let the wait end in any case."""
             if len(azure.requests) > seen + 20:
                 azure.announce("vm-3")
                 azure.after = lambda: None
 
         azure.after = third
         change = next(watch)
-        assert (change.phase, change.event.id) == (EventPhase.SCHEDULED, second["EventId"])
+        assert (change.phase, change.event.id) == (Phase.SCHEDULED, second["EventId"])
         assert len(azure.events) == 2
 
 
@@ -407,7 +409,7 @@ def test_who_watches_may_look_as_well(guest: type[Client]) -> None:
 
 
 def test_cancelling_at_any_moment() -> None:
-    """Before, during and after each step of a request; the next answer is always the right one."""
+    """Before, during and after each step of a request, the next response is the right one."""
     with Double() as azure:
         azure.announce("vm-1")
 
@@ -426,8 +428,8 @@ def test_cancelling_at_any_moment() -> None:
         asyncio.run(work())
 
 
-def test_a_watch_that_is_ended() -> None:
-    """The generator lets go, and the client goes on."""
+def test_closing_a_watch() -> None:
+    """The generator closes, and the client stays usable."""
     with Double() as azure:
         azure.announce("vm-1")
 
@@ -435,15 +437,15 @@ def test_a_watch_that_is_ended() -> None:
             async with AsyncScheduledEvents(azure.url, every=SOON) as client:
                 async with aclosing(client.watch()) as watch:
                     async for change in watch:
-                        assert change.phase is EventPhase.SCHEDULED
+                        assert change.phase is Phase.SCHEDULED
                         break
                 assert len(await client.events()) == 1
 
         asyncio.run(work())
 
 
-def test_the_loop_goes_on_meanwhile() -> None:
-    """Waiting blocks nobody else."""
+def test_waiting_does_not_block_the_loop() -> None:
+    """Other tasks run while the client waits."""
     with Double() as azure:
 
         async def work() -> None:
@@ -458,27 +460,27 @@ def test_the_loop_goes_on_meanwhile() -> None:
 
 
 def test_a_client_for_each_thread() -> None:
-    """They do not know of each other."""
+    """Clients in different threads are independent."""
     with Double() as azure:
         azure.announce("vm-1")
-        found: list[Document] = []
+        documents: list[Document] = []
 
         def work() -> None:
             with ScheduledEvents(azure.url, every=SOON) as client:
-                found.extend(client.document() for _ in range(5))
+                documents.extend(client.document() for _ in range(5))
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(LIMIT_SECONDS)
-        assert len(found) == 40
-        assert len(set(found)) == 1
+        assert len(documents) == 40
+        assert len(set(documents)) == 1
         assert azure.connections == 8
 
 
 def test_a_document_of_the_double_is_what_was_sent() -> None:
-    """The double and the client agree on what a document is."""
+    """The double and the client agree on the document format."""
     with Double() as azure, ScheduledEvents(azure.url, every=SOON) as client:
         azure.announce("vm-1")
         sent = json.dumps({"DocumentIncarnation": azure.incarnation, "Events": azure.events})

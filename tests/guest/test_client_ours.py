@@ -1,4 +1,4 @@
-"""Both clients pass the same tests, against our own endpoint, which can hold a request."""
+"""Tests of both clients against our own endpoint, which supports long polls."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from fairwarning.metadata.listeners import open_unix
 from fairwarning.service.config.settings import MetadataSettings
 from fairwarning.service.faults import FaultKind, FaultRule
 from tests.fixtures.endpoint import EndpointHarness
-from tests.guest.clients import BOTH, SOON, Client, done, ids, meanwhile
+from tests.guest.clients import BOTH, SOON, Client, ids, in_background, result_of
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -33,26 +33,26 @@ VERSIONS = [
 
 
 def url(endpoint: EndpointHarness, machine: str) -> str:
-    """Where this machine asks our endpoint."""
+    """Return the endpoint URL of this machine."""
     host, port = endpoint.address(machine)
     return f"http://{host}:{port}"
 
 
 @BOTH
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_version_of_ours(guest: type[Client], version: str) -> None:
-    """Whichever a program asks for, the same event comes out of it, as far as it goes."""
+def test_every_version(guest: type[Client], version: str) -> None:
+    """Each api-version yields the same event, with the fields that it has."""
     with EndpointHarness(MetadataSettings(preview=True)) as endpoint:
         endpoint.make("db", 2)
         with guest(url(endpoint, "db_0"), version=version) as client:
             assert client.document() == Document(1)
-            made = endpoint.freeze("db_1", "db_0")
+            announced = endpoint.freeze("db_1", "db_0")
             (event,) = client.wait().events
-            assert (event.id, event.type, event.status) == (made.id, "Freeze", "Scheduled")
+            assert (event.id, event.type, event.status) == (announced.id, "Freeze", "Scheduled")
             assert event.concerns("db_0")
             assert event.concerns("db_1")
             assert event.not_before is not None
-            assert event.not_before.timestamp() == made.not_before
+            assert event.not_before.timestamp() == announced.not_before
             assert event.source == ("Platform" if version >= "2019-08-01" else "")
             assert (event.duration is not None) == (version >= "2020-07-01")
             client.approve(event)
@@ -64,40 +64,40 @@ def test_every_version_of_ours(guest: type[Client], version: str) -> None:
 
 @BOTH
 def test_a_change_is_seen_at_once(guest: type[Client]) -> None:
-    """Our endpoint holds the request, so one is enough."""
+    """Our endpoint holds the request, so one request is enough."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
             client.document()
-            waiting = meanwhile(client.wait)
+            waiting = in_background(client.wait)
             endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
             event = endpoint.restart("db_0")
-            assert ids(done(waiting)) == [event.id]
+            assert ids(result_of(waiting)) == [event.id]
             endpoint.tick()
             assert endpoint.call(lambda: endpoint.server.counts.polls) == 2
 
 
 @BOTH
-def test_a_held_request_that_brings_nothing(guest: type[Client]) -> None:
-    """It is followed by another right away, until the timeout."""
+def test_a_held_request_without_a_change(guest: type[Client]) -> None:
+    """Another follows at once, until the timeout."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
             known = client.document()
-            waiting = meanwhile(lambda: client.wait(1.1))
+            waiting = in_background(lambda: client.wait(1.1))
             endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
-            assert done(waiting) == known
-            waiting = meanwhile(client.wait)
+            assert result_of(waiting) == known
+            waiting = in_background(client.wait)
             endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
             event = endpoint.restart("db_0")
-            assert ids(done(waiting)) == [event.id]
+            assert ids(result_of(waiting)) == [event.id]
 
 
 @BOTH
 @pytest.mark.spec("M21")
 @pytest.mark.parametrize("kind", FaultKind)
-def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
-    """Events that were known stay known through it, the rest works again after it (IG5)."""
+def test_every_injected_fault(guest: type[Client], kind: FaultKind) -> None:
+    """Known events stay known, and everything works again afterwards (IG5)."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
@@ -117,8 +117,8 @@ def test_every_fault_of_ours(guest: type[Client], kind: FaultKind) -> None:
 @BOTH
 @pytest.mark.spec("G3", "M21")
 @pytest.mark.parametrize("kind", [FaultKind.EMPTY, FaultKind.CONTROL])
-def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> None:
-    """What is no name is never taken for one."""
+def test_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> None:
+    """An invalid response is never used as a name."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
@@ -129,8 +129,8 @@ def test_the_own_name_through_a_fault(guest: type[Client], kind: FaultKind) -> N
 
 @BOTH
 @pytest.mark.spec("G3")
-def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
-    """It is the one that events name, and not the host's."""
+def test_own_name_on_a_scale_set(guest: type[Client]) -> None:
+    """It is the name that events use, not the host name."""
     with EndpointHarness() as endpoint:
         endpoint.create(CreateSet(set="web", capacity=2))
         name = next(iter(endpoint._addresses))
@@ -147,8 +147,8 @@ def test_the_own_name_on_a_scale_set(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_approving_with_ours(guest: type[Client]) -> None:
-    """Twice does no harm; what is not there is refused, with a text; then nothing is approved."""
+def test_approving(guest: type[Client]) -> None:
+    """Approving twice is accepted; an unknown event is refused, and nothing is approved."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         with guest(url(endpoint, "db_0")) as client:
@@ -164,8 +164,8 @@ def test_approving_with_ours(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_a_day_of_silence_with_ours(guest: type[Client]) -> None:
-    """The feature goes off and the counter begins anew; the client sees what is there."""
+def test_an_idle_day(guest: type[Client]) -> None:
+    """The feature is disabled and the incarnation restarts; the client reads the new document."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
@@ -183,40 +183,40 @@ def test_a_day_of_silence_with_ours(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_a_feature_that_takes_its_time(guest: type[Client]) -> None:
-    """The first request is held while it is switched on, and then answered."""
+def test_a_slow_enabling(guest: type[Client]) -> None:
+    """The first request is held while the feature is enabled, and then answered."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", rules=Rules(enable_delay_seconds=120))
         with guest(url(endpoint, "db_0")) as client:
-            waiting = meanwhile(client.document)
+            waiting = in_background(client.document)
             endpoint.wait_until(
                 lambda: bool((seen := endpoint.fleet.documents.get("db")) and seen.incarnation)
             )
             endpoint.advance(120)
-            assert done(waiting) == Document(1)
+            assert result_of(waiting) == Document(1)
 
 
 @pytest.mark.spec("G2")
 @BOTH
 def test_a_unix_socket(guest: type[Client], tmp_path: Path) -> None:
-    """Our endpoint can listen on one; all works as elsewhere."""
+    """Our endpoint can listen on a Unix socket; everything works as over TCP."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.listen_on(open_unix(tmp_path / "s"), for_machine("db", "db_0"))
         with guest(f"unix:{tmp_path / 's'}") as client:
             assert client.me() == "db_0"
             client.document()
-            waiting = meanwhile(client.wait)
+            waiting = in_background(client.wait)
             endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
             event = endpoint.restart("db_0")
-            assert ids(done(waiting)) == [event.id]
+            assert ids(result_of(waiting)) == [event.id]
             client.approve(event.id)
             assert client.events()[0].started
 
 
 @BOTH
-def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
-    """With Azure's limit switched on, a client that is in a hurry still gets there."""
+def test_rate_limit(guest: type[Client]) -> None:
+    """With Azure's rate limit, a client with a short interval still succeeds."""
     with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
         endpoint.make("db")
         with guest(url(endpoint, "db_0")) as client:
@@ -226,8 +226,8 @@ def test_a_limit_on_requests_of_ours(guest: type[Client]) -> None:
 
 
 @BOTH
-def test_a_version_that_ours_does_not_have(guest: type[Client]) -> None:
-    """An unknown one may come to be; a malformed one is refused at once."""
+def test_an_unknown_version(guest: type[Client]) -> None:
+    """An unknown version is retried; a malformed one is refused at once."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with (
@@ -239,8 +239,8 @@ def test_a_version_that_ours_does_not_have(guest: type[Client]) -> None:
             client.document()
 
 
-def test_a_wait_that_is_cancelled() -> None:
-    """Whatever it was doing, the client can be used after it, and no answer goes astray."""
+def test_a_cancelled_wait() -> None:
+    """The client stays usable, and no response is mixed up."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
 

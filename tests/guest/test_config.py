@@ -1,4 +1,4 @@
-"""The agent's configuration: every key, and every mistake with its place."""
+"""The agent's configuration: every key, and every error with its place."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from fairwarning.guest.agent.config import (
     read,
 )
 from fairwarning.guest.events import EventSource, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.guest.notices import event
 
 ALL = """
@@ -55,12 +55,12 @@ COMMAND = HOOK + 'command = ["true"]\n'
 
 @pytest.mark.spec("G4")
 def test_every_key() -> None:
-    """What is written is what is meant."""
+    """Every key sets its field."""
     assert parse(ALL) == AgentConfig(
         hooks=(
             HookSettings(
                 name="drain",
-                phase=EventPhase.SCHEDULED,
+                phase=Phase.SCHEDULED,
                 kind=HookKind.COMMAND,
                 command=("./drain.sh", "--now"),
                 types=frozenset({EventType.REBOOT, EventType.REDEPLOY}),
@@ -69,10 +69,8 @@ def test_every_key() -> None:
                 anyone=True,
                 timeout=timedelta(seconds=60),
             ),
-            HookSettings(
-                "tell", EventPhase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"
-            ),
-            HookSettings("back", EventPhase.OVER, HookKind.CALL, call="my.module:function"),
+            HookSettings("tell", Phase.STARTED, HookKind.URL, url="http://10.0.0.1:8080/told?x=1"),
+            HookSettings("back", Phase.OVER, HookKind.CALL, call="my.module:function"),
         ),
         endpoint="http://169.254.169.254",
         name="vm-1",
@@ -84,8 +82,8 @@ def test_every_key() -> None:
     )
 
 
-def test_nothing_is_a_configuration() -> None:
-    """Defaults that do no harm."""
+def test_an_empty_configuration() -> None:
+    """The defaults are safe."""
     config = parse("")
     assert config == AgentConfig()
     assert config.state == system.state_folder()
@@ -95,7 +93,7 @@ def test_nothing_is_a_configuration() -> None:
 
 @pytest.mark.spec("G5")
 def test_a_policy_for_each_type() -> None:
-    """And `default` for the rest, which else is approved when its hooks are done."""
+    """`default` applies to the other types; without it, "when done" does."""
     text = '[approve]\nFreeze = "at once"\nPreempt = "never"\ndefault = "user events only"\n'
     config = parse(text)
     assert config.approves(event(type=EventType.FREEZE)) is ApprovalPolicy.AT_ONCE
@@ -118,12 +116,12 @@ def test_a_policy_for_each_type() -> None:
 )
 @pytest.mark.spec("G5")
 def test_every_kind_of_group(text: str, group: GroupSettings) -> None:
-    """One of three."""
+    """There are three kinds."""
     assert parse(text).group == group
 
 
-def test_hooks_are_found_by_their_names() -> None:
-    """Or not."""
+def test_hooks_by_name() -> None:
+    """An unknown name gives None."""
     config = parse(ALL)
     assert config.hook("back") == config.hooks[2]
     assert config.hook("none") is None
@@ -132,19 +130,19 @@ def test_hooks_are_found_by_their_names() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
-        ("x = ", "agent.toml", "not TOML"),
-        ("x = " + "[" * 5000, "agent.toml", "not TOML"),
-        ("hooks = 1", "agent.toml", "no key 'hooks'; known are endpoint, name"),
-        ("endpoint = 1", "endpoint", "a text"),
-        ('endpoint = "a\\u0000"', "endpoint", "a text"),
+        ("x = ", "agent.toml", "not valid TOML"),
+        ("x = " + "[" * 5000, "agent.toml", "not valid TOML"),
+        ("hooks = 1", "agent.toml", "unknown key 'hooks'; use one of endpoint, name"),
+        ("endpoint = 1", "endpoint", "a non-empty string"),
+        ('endpoint = "a\\u0000"', "endpoint", "a non-empty string"),
         ('endpoint = "ftp://x"', "endpoint", ""),
-        ('name = ""', "name", "not empty"),
-        ("state = []", "state", "a text"),
+        ('name = ""', "name", "a non-empty string"),
+        ("state = []", "state", "a non-empty string"),
         ("margin_seconds = true", "margin_seconds", "number of seconds"),
         ("margin_seconds = -1", "margin_seconds", "from 0 to 86400"),
         ("margin_seconds = nan", "margin_seconds", "from 0 to 86400"),
         ("margin_seconds = inf", "margin_seconds", "from 0 to 86400"),
-        ("listen = 80", "listen", "a text"),
+        ("listen = 80", "listen", "a non-empty string"),
         ('listen = "localhost"', "listen", "HOST:PORT"),
         ('listen = "127.0.0.1:99999"', "listen", ""),
         ('approve = "sometimes"', "approve", "when done, at once, never, user events only"),
@@ -156,8 +154,8 @@ def test_hooks_are_found_by_their_names() -> None:
         ('group = { folder = "/a", kubernetes = true }', "group", "one of folder, peers"),
         ("group.kubernetes = false", "group", "kubernetes"),
         ("group.kubernetes = 1", "group, kubernetes", "true or false"),
-        ("group.folder = 1", "group, folder", "a text"),
-        ("group.x = 1", "group", "no key 'x'"),
+        ("group.folder = 1", "group, folder", "a non-empty string"),
+        ("group.x = 1", "group", "unknown key 'x'"),
         ("group.peers = {}", "group, peers", "resource names and URLs"),
         ('group.peers.vm-2 = "10.0.0.2"', "group, peers, vm-2", "a URL"),
         ('group.peers.vm-2 = "http://[::1"', "group, peers, vm-2", "a URL"),
@@ -165,14 +163,14 @@ def test_hooks_are_found_by_their_names() -> None:
         ("hook = [1]", "hook 1", "a table"),
         ('[[hook]]\nphase = "over"', "hook 1", "name is missing"),
         ('[[hook]]\nname = "a"', "hook 1", "phase is missing"),
-        (COMMAND + "\n[[hook]]\nname = 1", "hook 2, name", "a text"),
+        (COMMAND + "\n[[hook]]\nname = 1", "hook 2, name", "a non-empty string"),
         (COMMAND + COMMAND, "hook 'drain'", "two hooks"),
         (HOOK, "hook 'drain'", "one of command, url, call"),
         (COMMAND + 'url = "http://a"', "hook 'drain'", "one of command, url, call"),
         ('[[hook]]\nname = "a"\nphase = "changed"', "hook 1, phase", "scheduled, started, over"),
-        (HOOK + 'command = "true"', "hook 1, command", "a list of words"),
-        (HOOK + "command = []", "hook 1, command", "a list of words"),
-        (HOOK + "command = [1]", "hook 1, command", "a text"),
+        (HOOK + 'command = "true"', "hook 1, command", "a list of strings"),
+        (HOOK + "command = []", "hook 1, command", "a list of strings"),
+        (HOOK + "command = [1]", "hook 1, command", "a non-empty string"),
         (HOOK + 'url = "file:///etc/passwd"', "hook 1, url", "a URL"),
         (HOOK + 'url = "http://a:99999/"', "hook 1, url", "a URL"),
         (HOOK + 'url = "http://a:0/"', "hook 1, url", "a URL"),
@@ -186,11 +184,11 @@ def test_hooks_are_found_by_their_names() -> None:
         (COMMAND + 'anyone = "yes"', "hook 1, anyone", "true or false"),
         (COMMAND + "timeout_seconds = 0", "hook 1, timeout_seconds", "more than 0"),
         (COMMAND + "timeout_seconds = 90000", "hook 1, timeout_seconds", "from 0 to 86400"),
-        (COMMAND + "timeout = 1", "hook 1", "no key 'timeout'"),
+        (COMMAND + "timeout = 1", "hook 1", "unknown key 'timeout'"),
     ],
 )
-def test_every_mistake_is_refused_with_its_place(text: str, place: str, says: str) -> None:
-    """And with what is allowed there."""
+def test_every_error_has_its_place(text: str, place: str, says: str) -> None:
+    """The text also lists what is allowed."""
     with pytest.raises(Refused) as refused:
         parse(text)
     message = refused.value.message
@@ -201,14 +199,14 @@ def test_every_mistake_is_refused_with_its_place(text: str, place: str, says: st
 
 
 @pytest.mark.parametrize("seconds", ["1e-9", "0.0000001"])
-def test_no_time_at_all_is_no_time(seconds: str) -> None:
-    """A number that rounds to nothing is refused as nothing is."""
+def test_a_time_that_rounds_to_zero(seconds: str) -> None:
+    """It is refused like zero."""
     with pytest.raises(Refused, match="more than 0"):
         parse(COMMAND + f"timeout_seconds = {seconds}")
 
 
-def test_a_file_is_read_and_named(tmp_path: Path) -> None:
-    """Also in what is said about its mistakes."""
+def test_reading_a_file(tmp_path: Path) -> None:
+    """Errors contain the file's name."""
     path = tmp_path / "mine.toml"
     path.write_text('name = "vm-1"', "utf-8")
     assert read(path) == AgentConfig(name="vm-1")
@@ -218,8 +216,8 @@ def test_a_file_is_read_and_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
-    """It is missing, or it is no text."""
+def test_an_unreadable_file(tmp_path: Path, content: bytes | None) -> None:
+    """It is missing, or is not UTF-8."""
     path = tmp_path / "mine.toml"
     if content is not None:
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""What a client does step by step, in fake time and with an endpoint made of one function."""
+"""The client's protocol in virtual time, with an endpoint that is a single function."""
 
 import json
 from collections.abc import Callable
@@ -17,22 +17,22 @@ from tests.guest.test_session import BUSY, EMPTY, IDLE, SAME, query, refusal
 pytestmark = pytest.mark.spec("G1")
 
 T = TypeVar("T")
-GIVE_UP = 10_000  # steps; nothing here takes as many
+GIVE_UP = 10_000  # steps; no test takes as many
 QUIET = ConnectionLost("timed out")
 OK = HttpResponse(200, {}, b"")
 
 
 @dataclass
-class Stage:
-    """A clock, and an endpoint: what it answers to a request at a time, and after how long."""
+class Simulation:
+    """A clock, and an endpoint that answers a request at a time, after a delay."""
 
     endpoint: Callable[[HttpRequest, float], HttpResponse | ConnectionLost] = lambda _, __: BUSY
     now: float = 0.0
-    asked: list[tuple[float, HttpRequest]] = field(default_factory=list)
+    requests: list[tuple[float, HttpRequest]] = field(default_factory=list)
     paused: list[float] = field(default_factory=list)
 
-    def play(self, script: Script[T]) -> T:
-        """Carry a script out; a pause and an answer that never comes take their time."""
+    def run(self, script: Script[T]) -> T:
+        """Run a script; pauses and missing responses take virtual time."""
         reply: HttpResponse | ConnectionLost | None = None
         for _ in range(GIVE_UP):
             try:
@@ -45,45 +45,45 @@ class Stage:
                 self.now += step.seconds
                 reply = None
                 continue
-            self.asked.append((self.now, step))
+            self.requests.append((self.now, step))
             reply = self.endpoint(step, self.now)
             if reply is QUIET:
                 self.now += step.seconds
-        raise AssertionError("it does not end")
+        raise AssertionError("the script does not end")
 
-    def talk(self, *, every: float = 1.0, patience: float = 70.0) -> Conversation:
-        """A conversation by this clock."""
+    def conversation(self, *, every: float = 1.0, patience: float = 70.0) -> Conversation:
+        """Return a conversation that uses this clock."""
         return Conversation(lambda: self.now, every=every, patience=patience)
 
     @property
     def times(self) -> list[float]:
-        """When something was asked."""
-        return [when for when, _ in self.asked]
+        """Return the times of the requests."""
+        return [when for when, _ in self.requests]
 
 
-def one_by_one(
-    *answers: HttpResponse | ConnectionLost,
+def responding(
+    *responses: HttpResponse | ConnectionLost,
 ) -> Callable[[HttpRequest, float], HttpResponse | ConnectionLost]:
-    """An endpoint that answers so; the last answer goes on."""
-    left = list(answers)
+    """Return an endpoint that sends these responses; the last one repeats."""
+    left = list(responses)
     return lambda _, __: left.pop(0) if len(left) > 1 else left[0]
 
 
 # --- The document ---------------------------------------------------------------------------------
 
 
-def test_the_document_is_asked_for_each_time() -> None:
-    """What is returned is what is planned now; the next request waits for its second."""
-    stage = Stage(one_by_one(BUSY, SAME, IDLE))
-    talk = stage.talk()
-    assert stage.play(talk.document()) == events.read(BUSY.body)
-    assert stage.play(talk.document()) == events.read(BUSY.body)
-    assert stage.play(talk.document()) == Document(1)
-    assert stage.times == [0, 1, 2]
+def test_the_document_is_read_each_time() -> None:
+    """The result is current; the next request waits for the interval."""
+    simulation = Simulation(responding(BUSY, SAME, IDLE))
+    conversation = simulation.conversation()
+    assert simulation.run(conversation.document()) == events.read(BUSY.body)
+    assert simulation.run(conversation.document()) == events.read(BUSY.body)
+    assert simulation.run(conversation.document()) == Document(1)
+    assert simulation.times == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "failure",
     [
         ConnectionLost("reset"),
         refusal(404),
@@ -93,278 +93,282 @@ def test_the_document_is_asked_for_each_time() -> None:
         HttpResponse(200, {}, b"{"),
     ],
 )
-def test_trouble_is_borne(trouble: HttpResponse | ConnectionLost) -> None:
-    """It is asked again, later and later, until there is an answer."""
-    stage = Stage(one_by_one(trouble, trouble, trouble, BUSY))
-    assert stage.play(stage.talk().document()) == events.read(BUSY.body)
-    assert stage.times == [0, 1, 3, 7]
+def test_failures_are_retried(failure: HttpResponse | ConnectionLost) -> None:
+    """Retries back off until there is a response."""
+    simulation = Simulation(responding(failure, failure, failure, BUSY))
+    assert simulation.run(simulation.conversation().document()) == events.read(BUSY.body)
+    assert simulation.times == [0, 1, 3, 7]
 
 
 @pytest.mark.parametrize(
-    "trouble", [ConnectionLost("reset"), refusal(410), SAME, HttpResponse(200, {}, b"x")]
+    "failure", [ConnectionLost("reset"), refusal(410), SAME, HttpResponse(200, {}, b"x")]
 )
-def test_patience_ends(trouble: HttpResponse | ConnectionLost) -> None:
-    """Then the caller is told, not before and not much later."""
-    stage = Stage(one_by_one(trouble))
+def test_retries_end_after_patience(failure: HttpResponse | ConnectionLost) -> None:
+    """The error is raised then, not before and not much later."""
+    simulation = Simulation(responding(failure))
     with pytest.raises(Unavailable) as caught:
-        stage.play(stage.talk(patience=70).document())
+        simulation.run(simulation.conversation(patience=70).document())
     assert caught.value.code == "NoDocument"
-    assert 60 <= stage.now <= 70
+    assert 60 <= simulation.now <= 70
 
 
-def test_patience_ends_though_the_endpoint_asks_for_more() -> None:
-    """`Retry-After` is a wish: it lets a request be later, and patience no longer."""
-    stage = Stage(one_by_one(refusal(429, retry_after="300")))
+def test_retry_after_does_not_extend_patience() -> None:
+    """`Retry-After` delays a request but does not extend the patience."""
+    simulation = Simulation(responding(refusal(429, retry_after="300")))
     with pytest.raises(Unavailable):
-        stage.play(stage.talk(patience=70).document())
-    assert stage.now <= 70
+        simulation.run(simulation.conversation(patience=70).document())
+    assert simulation.now <= 70
 
 
 def test_no_patience_means_one_request() -> None:
-    """For those who have something better to do."""
-    stage = Stage(one_by_one(ConnectionLost("reset")))
+    """For callers that do not want to wait."""
+    simulation = Simulation(responding(ConnectionLost("reset")))
     with pytest.raises(Unavailable):
-        stage.play(stage.talk(patience=0).document())
-    assert len(stage.asked) == 1
+        simulation.run(simulation.conversation(patience=0).document())
+    assert len(simulation.requests) == 1
 
 
-def test_no_patience_does_not_make_trouble() -> None:
-    """Two questions in one second are no trouble: the second one waits."""
-    stage = Stage()
-    talk = stage.talk(patience=0)
-    assert stage.play(talk.document()) == stage.play(talk.document())
-    assert stage.times == [0, 1]
+def test_no_patience_with_two_reads() -> None:
+    """Two reads within a second both succeed: the second one waits."""
+    simulation = Simulation()
+    conversation = simulation.conversation(patience=0)
+    assert simulation.run(conversation.document()) == simulation.run(conversation.document())
+    assert simulation.times == [0, 1]
 
 
-def test_a_refusal_ends_it() -> None:
-    """Patience would not help."""
-    stage = Stage(one_by_one(refusal(400, "no such version")))
+def test_a_refusal_is_not_retried() -> None:
+    """A retry would not help."""
+    simulation = Simulation(responding(refusal(400, "no such version")))
     with pytest.raises(Refused, match="no such version"):
-        stage.play(stage.talk().document())
-    assert len(stage.asked) == 1
+        simulation.run(simulation.conversation().document())
+    assert len(simulation.requests) == 1
 
 
 # --- Waiting --------------------------------------------------------------------------------------
 
 
-def test_waiting_for_the_first_time() -> None:
-    """Whatever is planned is news."""
-    stage = Stage()
-    assert stage.play(stage.talk().wait(None)) == events.read(BUSY.body)
-    assert stage.times == [0]
+def test_the_first_wait() -> None:
+    """Any document counts as a change."""
+    simulation = Simulation()
+    assert simulation.run(simulation.conversation().wait(None)) == events.read(BUSY.body)
+    assert simulation.times == [0]
 
 
-def test_waiting_for_news() -> None:
-    """It returns with the first document that is another; the endpoint is asked once a second."""
-    stage = Stage(lambda _, now: BUSY if now < 1 else SAME if now < 5 else IDLE)
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(None)) == Document(1)
-    assert stage.times == [0, 1, 2, 3, 4, 5]
+def test_waiting_for_a_change() -> None:
+    """It returns the first different document, polling once a second."""
+    simulation = Simulation(lambda _, now: BUSY if now < 1 else SAME if now < 5 else IDLE)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(None)) == Document(1)
+    assert simulation.times == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_counter_that_is_the_same_for_another_document() -> None:
-    """It began anew, and has come as far as it was: the events are what counts."""
-    stage = Stage(one_by_one(BUSY, HttpResponse(200, {"etag": '"7"'}, body(incarnation=7))))
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(None)) == Document(7)
+def test_same_incarnation_for_another_document() -> None:
+    """The incarnation restarted and reached the same value: the events decide."""
+    simulation = Simulation(
+        responding(BUSY, HttpResponse(200, {"etag": '"7"'}, body(incarnation=7)))
+    )
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(None)) == Document(7)
 
 
-def test_news_that_came_while_nobody_waited() -> None:
-    """What was never given to the caller is given at once."""
-    stage = Stage(one_by_one(BUSY, ConnectionLost("reset"), IDLE))
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(1)) == events.read(BUSY.body)
-    assert stage.play(talk.wait(60)) == Document(1)
+def test_a_change_before_the_wait() -> None:
+    """A document that the caller has not seen is returned at once."""
+    simulation = Simulation(responding(BUSY, ConnectionLost("reset"), IDLE))
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(1)) == events.read(BUSY.body)
+    assert simulation.run(conversation.wait(60)) == Document(1)
 
 
 @pytest.mark.parametrize("timeout", [0, 0.5, 1, 2.5, 60])
-def test_waiting_in_vain(timeout: float) -> None:
-    """When the timeout passes it returns what is known, and not later."""
-    stage = Stage(lambda ask, _: SAME if "If-None-Match" in ask.headers else BUSY)
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(timeout)) == events.read(BUSY.body)
-    assert timeout <= stage.now <= timeout + 0.01
-    assert len(stage.asked) <= timeout + 1
+def test_waiting_without_a_change(timeout: float) -> None:
+    """It returns the known document at the timeout, not later."""
+    simulation = Simulation(lambda request, _: SAME if "If-None-Match" in request.headers else BUSY)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)
+    assert timeout <= simulation.now <= timeout + 0.01
+    assert len(simulation.requests) <= timeout + 1
 
 
-@pytest.mark.parametrize("trouble", [ConnectionLost("reset"), refusal(410), refusal(503), EMPTY])
-def test_trouble_does_not_end_waiting(trouble: HttpResponse | ConnectionLost) -> None:
-    """Events stay known through it (IG5), and news after it are given."""
-    stage = Stage(lambda _, now: BUSY if now < 1 else trouble if now < 3_600 else IDLE)
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(600)) == events.read(BUSY.body)
-    assert stage.now == 600
-    assert stage.play(talk.wait(None)) == Document(1)
-    assert 3_600 <= stage.now <= 3_630
+@pytest.mark.parametrize("failure", [ConnectionLost("reset"), refusal(410), refusal(503), EMPTY])
+def test_failures_do_not_end_a_wait(failure: HttpResponse | ConnectionLost) -> None:
+    """Events stay known (IG5), and later changes are returned."""
+    simulation = Simulation(lambda _, now: BUSY if now < 1 else failure if now < 3_600 else IDLE)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(600)) == events.read(BUSY.body)
+    assert simulation.now == 600
+    assert simulation.run(conversation.wait(None)) == Document(1)
+    assert 3_600 <= simulation.now <= 3_630
 
 
-def test_waiting_where_there_is_nothing() -> None:
-    """With a timeout there must be an answer in the end; that it is "nothing" is never made up."""
-    stage = Stage(one_by_one(ConnectionLost("refused")))
+def test_waiting_without_a_document() -> None:
+    """The timeout raises an error; "no events" is never assumed."""
+    simulation = Simulation(responding(ConnectionLost("refused")))
     with pytest.raises(Unavailable, match="refused"):
-        stage.play(stage.talk().wait(20))
-    assert stage.now == 20
+        simulation.run(simulation.conversation().wait(20))
+    assert simulation.now == 20
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_waiting_where_nobody_says_a_word(known: bool) -> None:
-    """A request that is not answered does not make a timeout any longer."""
-    stage = Stage(one_by_one(BUSY, QUIET) if known else one_by_one(QUIET))
-    talk = stage.talk()
+def test_waiting_without_a_response(known: bool) -> None:
+    """A request without a response does not extend the timeout."""
+    simulation = Simulation(responding(BUSY, QUIET) if known else responding(QUIET))
+    conversation = simulation.conversation()
     if known:
-        stage.play(talk.document())
-        assert stage.play(talk.wait(5)) == events.read(BUSY.body)
+        simulation.run(conversation.document())
+        assert simulation.run(conversation.wait(5)) == events.read(BUSY.body)
     else:
         with pytest.raises(Unavailable):
-            stage.play(talk.wait(5))
-    assert stage.now <= 5 + 2
+            simulation.run(conversation.wait(5))
+    assert simulation.now <= 5 + 2
 
 
-def test_waiting_anew() -> None:
-    """Who begins to watch is first told what is planned already."""
-    stage = Stage()
-    talk = stage.talk()
-    stage.play(talk.document())
-    talk.anew()
-    assert stage.play(talk.wait(None)) == events.read(BUSY.body)
+def test_waiting_again_from_the_start() -> None:
+    """A new watch first gets the existing events."""
+    simulation = Simulation()
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    conversation.set_known()
+    assert simulation.run(conversation.wait(None)) == events.read(BUSY.body)
 
 
-# --- Where requests are held ----------------------------------------------------------------------
+# --- Long polls -----------------------------------------------------------------------------------
 
 
-def test_an_endpoint_that_holds_requests_is_asked_seldom() -> None:
-    """One request for thirty seconds, and another right after it."""
-    stage = Stage()
+def test_long_polls() -> None:
+    """One request lasts thirty seconds; the next follows at once."""
+    simulation = Simulation()
 
-    def endpoint(ask: HttpRequest, now: float) -> HttpResponse:
-        stage.now += min(float(query(ask).get("wait", 0)), max(0.0, 100 - now))
-        if stage.now >= 100:
+    def endpoint(request: HttpRequest, now: float) -> HttpResponse:
+        simulation.now += min(float(query(request).get("wait", 0)), max(0.0, 100 - now))
+        if simulation.now >= 100:
             return IDLE
-        return SAME if "If-None-Match" in ask.headers else BUSY
+        return SAME if "If-None-Match" in request.headers else BUSY
 
-    stage.endpoint = endpoint
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(None)) == Document(1)
-    assert stage.now == 100
-    assert stage.times == [0, 1, 31, 61, 91]
+    simulation.endpoint = endpoint
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(None)) == Document(1)
+    assert simulation.now == 100
+    assert simulation.times == [0, 1, 31, 61, 91]
 
 
 @pytest.mark.parametrize("timeout", [1, 2.5, 5, 31, 100])
-def test_a_held_request_is_back_in_time(timeout: float) -> None:
-    """However long the pause before it was, waiting ends when the timeout passes."""
-    stage = Stage()
+def test_a_long_poll_ends_at_the_timeout(timeout: float) -> None:
+    """The wait ends at the timeout, however long the pause before the request was."""
+    simulation = Simulation()
 
-    def endpoint(ask: HttpRequest, _: float) -> HttpResponse:
-        stage.now += float(query(ask).get("wait", 0))
-        return SAME if "If-None-Match" in ask.headers else BUSY
+    def endpoint(request: HttpRequest, _: float) -> HttpResponse:
+        simulation.now += float(query(request).get("wait", 0))
+        return SAME if "If-None-Match" in request.headers else BUSY
 
-    stage.endpoint = endpoint
-    talk = stage.talk()
-    stage.play(talk.document())
-    assert stage.play(talk.wait(timeout)) == events.read(BUSY.body)
-    assert timeout <= stage.now <= timeout + 0.01
+    simulation.endpoint = endpoint
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    assert simulation.run(conversation.wait(timeout)) == events.read(BUSY.body)
+    assert timeout <= simulation.now <= timeout + 0.01
 
 
 @pytest.mark.spec("G7")
 @pytest.mark.parametrize(
     "to_wait", [SAME, refusal(400, "unknown parameter")], ids=["ignored", "refused"]
 )
-def test_an_endpoint_that_does_not_hold_is_found_out_once(to_wait: HttpResponse) -> None:
-    """From then on it is asked once a second, without the parameter."""
+def test_missing_long_poll_support_is_detected_once(to_wait: HttpResponse) -> None:
+    """From then on it is polled once a second, without the parameter."""
 
-    def endpoint(ask: HttpRequest, _: float) -> HttpResponse:
-        if "wait" in query(ask):
+    def endpoint(request: HttpRequest, _: float) -> HttpResponse:
+        if "wait" in query(request):
             return to_wait
-        return SAME if "If-None-Match" in ask.headers else BUSY
+        return SAME if "If-None-Match" in request.headers else BUSY
 
-    stage = Stage(endpoint)
-    talk = stage.talk()
-    stage.play(talk.document())
-    stage.play(talk.wait(20.5))
-    assert sum("wait" in query(ask) for _, ask in stage.asked) == 1
-    assert stage.times == list(range(21))
+    simulation = Simulation(endpoint)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.wait(20.5))
+    assert sum("wait" in query(request) for _, request in simulation.requests) == 1
+    assert simulation.times == list(range(21))
 
 
 @pytest.mark.parametrize("tagged", [False, True])
 def test_an_endpoint_without_conditions_is_polled(tagged: bool) -> None:
-    """It sends all of it every time, once a second; the same again is no news."""
-    stage = Stage(one_by_one(BUSY if tagged else HttpResponse(200, {}, BUSY.body)))
-    talk = stage.talk()
-    stage.play(talk.document())
-    stage.play(talk.wait(20.5))
-    assert stage.times == list(range(21))
+    """It sends the full document once a second; an equal document is not a change."""
+    simulation = Simulation(responding(BUSY if tagged else HttpResponse(200, {}, BUSY.body)))
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.wait(20.5))
+    assert simulation.times == list(range(21))
 
 
-# --- Approving, and the own name ------------------------------------------------------------------
+# --- Approvals and the own name -------------------------------------------------------------------
 
 
 def test_an_approval_is_one_request() -> None:
-    """It does not wait for its second: there may be little time."""
-    stage = Stage(lambda ask, _: OK if ask.method == "POST" else BUSY)
-    talk = stage.talk()
-    stage.play(talk.document())
-    stage.play(talk.approve(["A", "B"]))
-    (_, (when, ask)) = stage.asked
+    """It does not wait for the interval, since there may be little time."""
+    simulation = Simulation(lambda request, _: OK if request.method == "POST" else BUSY)
+    conversation = simulation.conversation()
+    simulation.run(conversation.document())
+    simulation.run(conversation.approve(["A", "B"]))
+    (_, (when, request)) = simulation.requests
     assert when == 0
-    assert [one["EventId"] for one in json.loads(ask.body)["StartRequests"]] == ["A", "B"]
+    assert [item["EventId"] for item in json.loads(request.body)["StartRequests"]] == ["A", "B"]
 
 
 def test_nothing_to_approve() -> None:
-    """Nobody is asked."""
-    stage = Stage()
-    stage.play(stage.talk().approve([]))
-    assert stage.asked == []
+    """No request is sent."""
+    simulation = Simulation()
+    simulation.run(simulation.conversation().approve([]))
+    assert simulation.requests == []
 
 
-def test_an_approval_bears_trouble() -> None:
-    """It is sent again, unchanged; that it may have arrived before does no harm."""
-    stage = Stage(
-        one_by_one(ConnectionLost("reset"), refusal(410), refusal(429, retry_after="7"), OK)
+def test_an_approval_is_retried() -> None:
+    """It is sent again unchanged, which is safe if it arrived before."""
+    simulation = Simulation(
+        responding(ConnectionLost("reset"), refusal(410), refusal(429, retry_after="7"), OK)
     )
-    stage.play(stage.talk().approve(["A"]))
-    assert stage.times == [0, 1, 3, 10]
-    assert len({ask.body for _, ask in stage.asked}) == 1
+    simulation.run(simulation.conversation().approve(["A"]))
+    assert simulation.times == [0, 1, 3, 10]
+    assert len({request.body for _, request in simulation.requests}) == 1
 
 
 def test_an_approval_that_is_refused() -> None:
-    """The caller learns why, in the endpoint's words; nothing is tried again."""
-    stage = Stage(one_by_one(refusal(400, "there is no such event")))
+    """The error has the endpoint's text; there is no retry."""
+    simulation = Simulation(responding(refusal(400, "there is no such event")))
     with pytest.raises(Refused, match="there is no such event"):
-        stage.play(stage.talk().approve(["A"]))
-    assert len(stage.asked) == 1
+        simulation.run(simulation.conversation().approve(["A"]))
+    assert len(simulation.requests) == 1
 
 
 @pytest.mark.parametrize(
-    "trouble", [ConnectionLost("reset"), refusal(503), refusal(429, retry_after="300")]
+    "failure", [ConnectionLost("reset"), refusal(503), refusal(429, retry_after="300")]
 )
-def test_an_approval_that_cannot_be_sent(trouble: HttpResponse | ConnectionLost) -> None:
-    """When patience has ended, the caller knows that it may not have arrived."""
-    stage = Stage(one_by_one(trouble))
+def test_an_approval_that_cannot_be_sent(failure: HttpResponse | ConnectionLost) -> None:
+    """After the patience, an error says that it may not have arrived."""
+    simulation = Simulation(responding(failure))
     with pytest.raises(Unavailable) as caught:
-        stage.play(stage.talk(patience=70).approve(["A"]))
+        simulation.run(simulation.conversation(patience=70).approve(["A"]))
     assert caught.value.code == "NoAnswer"
-    assert stage.now <= 70
+    assert simulation.now <= 70
 
 
 @pytest.mark.spec("G3")
-def test_the_own_name_is_asked_for_once() -> None:
+def test_own_name_is_read_once() -> None:
     """A machine does not change its name."""
-    stage = Stage(one_by_one(refusal(500), HttpResponse(200, {}, b"web_0\n")))
-    talk = stage.talk()
-    assert stage.play(talk.own_name()) == "web_0"
-    assert stage.play(talk.own_name()) == "web_0"
-    assert stage.times == [0, 1]
+    simulation = Simulation(responding(refusal(500), HttpResponse(200, {}, b"web_0\n")))
+    conversation = simulation.conversation()
+    assert simulation.run(conversation.own_name()) == "web_0"
+    assert simulation.run(conversation.own_name()) == "web_0"
+    assert simulation.times == [0, 1]
 
 
 @pytest.mark.spec("G3")
 @pytest.mark.parametrize("sent", [b"", b" \n", b"\x00\x07\x1b{}\x1f", b"\xff\xfe"])
-def test_what_is_no_name(sent: bytes) -> None:
-    """An empty or broken answer is trouble as any other: a machine without a name there is not."""
-    stage = Stage(one_by_one(HttpResponse(200, {}, sent), HttpResponse(200, {}, b"web_0")))
-    assert stage.play(stage.talk().own_name()) == "web_0"
+def test_invalid_names(sent: bytes) -> None:
+    """An empty or invalid name is retried like any failure."""
+    simulation = Simulation(
+        responding(HttpResponse(200, {}, sent), HttpResponse(200, {}, b"web_0"))
+    )
+    assert simulation.run(simulation.conversation().own_name()) == "web_0"

@@ -1,4 +1,4 @@
-"""Packets in, an address out; and whatever else is on the network is passed over."""
+"""DHCP packets: finding the endpoint's address, and ignoring unrelated packets."""
 
 from ipaddress import IPv4Address
 
@@ -18,59 +18,59 @@ AZURE = bytes((168, 63, 129, 16))
 
 
 def option(number: int, value: bytes) -> bytes:
-    """An option as it is sent; a long one comes in parts."""
+    """Encode an option; a long one is split into parts."""
     parts = [value[place : place + 255] for place in range(0, len(value), 255)] or [b""]
     return b"".join(bytes((number, len(part))) + part for part in parts)
 
 
-def reply(asked: bytes, *options: bytes) -> bytes:
-    """A server's answer to a packet, with these options."""
-    return b"\x02" + asked[1:236] + COOKIE + b"".join(options)
+def reply(request: bytes, *options: bytes) -> bytes:
+    """Return a server's reply to a packet, with these options."""
+    return b"\x02" + request[1:236] + COOKIE + b"".join(options)
 
 
-ASKED = dhcp.discover(OURS, MAC)
-OFFER = reply(ASKED, option(53, b"\x02"), option(245, AZURE), END)
+DISCOVER = dhcp.discover(OURS, MAC)
+OFFER = reply(DISCOVER, option(53, b"\x02"), option(245, AZURE), END)
 
 
 def endpoint(packet: bytes) -> IPv4Address | None:
-    """The address that a packet names to us."""
+    """Return the endpoint address in a packet."""
     offered = dhcp.offer(packet, OURS, MAC)
     return offered.endpoint if offered else None
 
 
-# --- Asking ---------------------------------------------------------------------------------------
+# --- Requests -------------------------------------------------------------------------------------
 
 
-def test_what_is_asked() -> None:
-    """A DISCOVER of this card, to be answered to all, which asks for nothing in particular."""
-    assert ASKED[:4] == bytes((1, 1, 6, 0))
-    assert ASKED[4:8] == OURS.to_bytes(4)
-    assert ASKED[10:12] == b"\x80\x00"
-    assert ASKED[12:28] == bytes(16)
-    assert ASKED[28:34] == MAC
-    assert ASKED[34:236] == bytes(202)
-    assert ASKED[236:244] == COOKIE + option(53, b"\x01") + END
-    assert len(ASKED) == 300
+def test_the_discover_packet() -> None:
+    """A DISCOVER of this network card, to be answered by broadcast, without requested options."""
+    assert DISCOVER[:4] == bytes((1, 1, 6, 0))
+    assert DISCOVER[4:8] == OURS.to_bytes(4)
+    assert DISCOVER[10:12] == b"\x80\x00"
+    assert DISCOVER[12:28] == bytes(16)
+    assert DISCOVER[28:34] == MAC
+    assert DISCOVER[34:236] == bytes(202)
+    assert DISCOVER[236:244] == COOKIE + option(53, b"\x01") + END
+    assert len(DISCOVER) == 300
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(min_size=6, max_size=6))
-def test_who_asked_is_who_is_answered(transaction: int, mac: bytes) -> None:
-    """An answer to one question is an answer to no other."""
-    asked = dhcp.discover(transaction, mac)
-    packet = reply(asked, option(245, AZURE), END)
-    found = dhcp.offer(packet, transaction, mac)
-    assert found is not None
-    assert found.endpoint == IPv4Address("168.63.129.16")
+def test_replies_match_their_request(transaction: int, mac: bytes) -> None:
+    """A reply to one request is not a reply to another."""
+    request = dhcp.discover(transaction, mac)
+    packet = reply(request, option(245, AZURE), END)
+    offer = dhcp.offer(packet, transaction, mac)
+    assert offer is not None
+    assert offer.endpoint == IPv4Address("168.63.129.16")
     assert dhcp.offer(packet, transaction ^ 1, mac) is None
     assert dhcp.offer(packet, transaction, bytes((mac[0] ^ 1,)) + mac[1:]) is None
-    assert dhcp.offer(asked, transaction, mac) is None
+    assert dhcp.offer(request, transaction, mac) is None
 
 
-# --- What is offered ------------------------------------------------------------------------------
+# --- Offers ---------------------------------------------------------------------------------------
 
 
 def test_an_offer_of_azure() -> None:
-    """Option 245 is four bytes: the address."""
+    """Option 245 is the address, four bytes."""
     assert endpoint(OFFER) == IPv4Address("168.63.129.16")
 
 
@@ -90,9 +90,9 @@ def test_an_offer_of_azure() -> None:
         (b"\xf5\xff", AZURE),
     ],
 )
-def test_an_offer_that_names_no_endpoint(options: tuple[bytes, ...]) -> None:
-    """The option is missing, of another size, cut short, behind the end, or inside another."""
-    assert endpoint(reply(ASKED, *options)) is None
+def test_an_offer_without_an_endpoint(options: tuple[bytes, ...]) -> None:
+    """The option is missing, of another size, truncated, after the end, or inside another."""
+    assert endpoint(reply(DISCOVER, *options)) is None
 
 
 @pytest.mark.parametrize(
@@ -105,43 +105,45 @@ def test_an_offer_that_names_no_endpoint(options: tuple[bytes, ...]) -> None:
         (option(245, AZURE[:1]), option(245, AZURE[1:]), END),
     ],
 )
-def test_an_offer_that_names_one(options: tuple[bytes, ...]) -> None:
-    """There is padding, a long option before it, no end, half an option after it, or two parts."""
-    assert endpoint(reply(ASKED, *options)) == IPv4Address("168.63.129.16")
+def test_an_offer_with_an_endpoint(options: tuple[bytes, ...]) -> None:
+    """With padding, after a long option, without an end, before a truncated option, or in parts."""
+    assert endpoint(reply(DISCOVER, *options)) == IPv4Address("168.63.129.16")
 
 
 @given(st.dictionaries(st.integers(1, 254), st.binary(max_size=700), max_size=8), st.data())
 def test_options_are_read_as_they_were_written(
     options: dict[int, bytes], data: st.DataObject
 ) -> None:
-    """In any order, of any size, with padding between them."""
+    """In any order and size, with padding between them."""
     order = data.draw(st.permutations(list(options)))
-    sent = [data.draw(st.sampled_from([b"", PAD])) + option(one, options[one]) for one in order]
-    found = dhcp.offer(reply(ASKED, *sent, END), OURS, MAC)
-    assert found is not None
-    assert found.options == options
+    sent = [
+        data.draw(st.sampled_from([b"", PAD])) + option(number, options[number]) for number in order
+    ]
+    offer = dhcp.offer(reply(DISCOVER, *sent, END), OURS, MAC)
+    assert offer is not None
+    assert offer.options == options
 
 
 @pytest.mark.parametrize("length", range(len(OFFER)))
-def test_a_packet_that_is_cut_short(length: int) -> None:
-    """What is whole is read; nothing is made up."""
+def test_a_truncated_packet(length: int) -> None:
+    """Complete options are read; nothing is invented."""
     whole = length >= len(OFFER) - len(END)
     assert (endpoint(OFFER[:length]) is not None) == whole
 
 
 @pytest.mark.parametrize("place", [0, *range(4, 8), *range(28, 34), *range(236, 240)])
 def test_a_packet_that_is_not_for_us(place: int) -> None:
-    """One byte of what makes it ours is another: it is passed over."""
+    """One differing byte in what identifies our request: the packet is ignored."""
     other = bytearray(OFFER)
     other[place] ^= 0xFF
     assert dhcp.offer(bytes(other), OURS, MAC) is None
 
 
 @given(st.binary(max_size=300), st.booleans())
-def test_any_packet_at_all(raw: bytes, ours: bool) -> None:
-    """It is an offer to us or it is not; it never does harm."""
-    found = dhcp.offer(reply(ASKED, raw) if ours else raw, OURS, MAC)
-    assert (found is not None) == ours
-    if found is not None:
-        assert sum(map(len, found.options.values())) <= len(raw)
-        assert found.endpoint is None or len(found.options[245]) == 4
+def test_any_packet(raw: bytes, ours: bool) -> None:
+    """It is an offer to us or it is not; it never raises."""
+    offer = dhcp.offer(reply(DISCOVER, raw) if ours else raw, OURS, MAC)
+    assert (offer is not None) == ours
+    if offer is not None:
+        assert sum(map(len, offer.options.values())) <= len(raw)
+        assert offer.endpoint is None or len(offer.options[245]) == 4

@@ -1,6 +1,6 @@
-"""Where the endpoint is: as told, as the environment says, as on Azure, or as DHCP says.
+"""Finding the endpoint: configured, from the environment, Azure's address, or by DHCP.
 
-Nothing here asks the link-local address, save in a network of its own that has only loopback.
+No test contacts the link-local address, except in a network namespace that has only loopback.
 """
 
 import fcntl
@@ -29,16 +29,16 @@ from tests.guest.test_dhcp import AZURE, END, MAC, option, reply
 
 pytestmark = pytest.mark.spec("G2")
 
-ELSEWHERE = "http://192.0.2.7"  # an address that nobody has
+ELSEWHERE = "http://192.0.2.7"  # an unused address
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No endpoint is named by whoever runs the tests."""
+def _no_endpoint_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove an endpoint from the environment of the test run."""
     monkeypatch.delenv(VARIABLE, raising=False)
 
 
-# --- How an endpoint is written -------------------------------------------------------------------
+# --- Syntax of an endpoint ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("unix:/run/a%20b", EndpointAddress(socket="/run/a b")),
     ],
 )
-def test_what_is_written(text: str, meant: EndpointAddress) -> None:
+def test_valid_endpoints(text: str, meant: EndpointAddress) -> None:
     """A host and a port, or a Unix socket."""
     assert endpoint(text) == meant
     assert endpoint(str(meant)) == meant
@@ -79,8 +79,8 @@ def test_what_is_written(text: str, meant: EndpointAddress) -> None:
         " ",
     ],
 )
-def test_what_is_no_endpoint(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is refused when the client is made, with the right way to write it and where it was."""
+def test_invalid_endpoints(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client refuses it when created, with the valid forms and the source of the value."""
     for make in (endpoint, ScheduledEvents, AsyncScheduledEvents):
         with pytest.raises(Refused, match="http://HOST"):
             make(text)
@@ -91,33 +91,33 @@ def test_what_is_no_endpoint(text: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 @given(st.text(min_size=1, max_size=40).filter(lambda text: "\0" not in text))
 def test_any_text(text: str) -> None:
-    """It is an endpoint or it is refused; and an endpoint reads as it is written."""
+    """It is an endpoint or it is refused; an endpoint round-trips through its string."""
     try:
-        found = endpoint(f"unix:{text}" if text.startswith("/") else text)
+        address = endpoint(f"unix:{text}" if text.startswith("/") else text)
     except Refused:
         return
-    assert endpoint(str(found)) == found
+    assert endpoint(str(address)) == address
 
 
 @given(st.text("/ab%20 +", min_size=1, max_size=12).map(lambda text: f"/run/{text}"))
 def test_the_path_of_a_socket(path: str) -> None:
-    """Whatever is in it, it is the same after it was written and read."""
+    """Any path round-trips through its string."""
     meant = EndpointAddress(socket=path)
     assert endpoint(str(meant)) == meant
 
 
-# --- Which one is taken ---------------------------------------------------------------------------
+# --- Precedence -----------------------------------------------------------------------------------
 
 
 def test_azure_s_is_the_default() -> None:
-    """Where nobody says anything: link-local, port 80. Nothing is asked to find that out."""
+    """The default is link-local, port 80, without any request."""
     assert endpoint() == EndpointAddress("169.254.169.254", 80)
     assert str(endpoint()) == LINK_LOCAL
     assert endpoint("") == endpoint(None)
 
 
 def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is given counts more than the environment, and that more than the default."""
+    """A configured endpoint precedes the environment, which precedes the default."""
     monkeypatch.setenv(VARIABLE, "http://named")
     assert endpoint().host == "named"
     assert endpoint("http://given").host == "given"
@@ -126,8 +126,8 @@ def test_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("guest", [Plain, Asynchronous])
-def test_the_environment_names_it(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that is told nothing asks there."""
+def test_the_environment_variable(guest: type[Client], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client without an endpoint uses it."""
     with Double() as azure:
         monkeypatch.setenv(VARIABLE, azure.url)
         with guest() as client:
@@ -135,23 +135,23 @@ def test_the_environment_names_it(guest: type[Client], monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("guest", [Plain, Asynchronous])
-def test_a_path_before_every_other(guest: type[Client]) -> None:
-    """An endpoint may be behind something that has others as well."""
+def test_a_path_prefix(guest: type[Client]) -> None:
+    """An endpoint may be behind a reverse proxy."""
     with Double() as azure, guest(f"{azure.url}/vm/1/", patience=0) as client:
         with pytest.raises(Unavailable):
             client.document()
         assert azure.requests[0].path == "/vm/1/metadata/scheduledevents"
 
 
-# --- Looking for one ------------------------------------------------------------------------------
+# --- Discovery ------------------------------------------------------------------------------------
 
 
 def _never(*_: object, **__: object) -> Any:  # noqa: ANN401  (stands for anything)
-    raise AssertionError("nobody was to be asked")
+    raise AssertionError("unexpected request")
 
 
-def test_what_is_named_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not tried: it may come up later."""
+def test_a_configured_endpoint_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may start later."""
     monkeypatch.setattr(discover, "answers", _never)
     monkeypatch.setattr(discover, "by_dhcp", _never)
     assert discover.discover(ELSEWHERE) == ELSEWHERE
@@ -161,15 +161,15 @@ def test_what_is_named_is_taken_at_its_word(monkeypatch: pytest.MonkeyPatch) -> 
     assert discover.discover(ELSEWHERE) == ELSEWHERE
 
 
-def test_the_usual_place_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If something answers there, nobody else is asked."""
+def test_azures_address_is_probed_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a server answers there, DHCP is not used."""
     monkeypatch.setattr(discover, "answers", lambda url: url == LINK_LOCAL)
     monkeypatch.setattr(discover, "by_dhcp", _never)
     assert discover.discover() == LINK_LOCAL
 
 
-def test_then_a_dhcp_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a machine outside a virtual network finds it."""
+def test_dhcp_is_used_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is how a machine outside a virtual network finds it."""
     monkeypatch.setattr(discover, "answers", lambda _: False)
     monkeypatch.setattr(discover, "by_dhcp", lambda: ELSEWHERE)
     assert discover.discover() == ELSEWHERE
@@ -179,8 +179,8 @@ def _denied() -> str:
     raise PermissionError("port 68 is not yours")
 
 
-def test_what_was_tried_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each place, why it is none, and what to do."""
+def test_the_error_lists_all_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has each attempt, its failure, and what to do."""
     monkeypatch.setattr(discover, "answers", lambda _: False)
     monkeypatch.setattr(discover, "by_dhcp", lambda: None)
     with pytest.raises(Unavailable, match=f"{LINK_LOCAL}.*option 245.*{VARIABLE}"):
@@ -193,14 +193,14 @@ def test_what_was_tried_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         discover.discover(ask_dhcp=False)
 
 
-def test_whether_something_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any HTTP will do, whatever it says; no proxy is asked."""
+def test_probing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any HTTP response counts; proxies are ignored."""
     with Double() as azure, Double() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         assert discover.answers(azure.url)
-        azure.troubles.append(b"220 mail.example ESMTP\r\n")
+        azure.failures.append(b"220 mail.example ESMTP\r\n")
         assert not discover.answers(azure.url)
-        azure.troubles.append(None)
+        azure.failures.append(None)
         assert not discover.answers(azure.url)
         assert proxy.connections == 0
     assert not discover.answers(azure.url)
@@ -209,7 +209,7 @@ def test_whether_something_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- DHCP on loopback -----------------------------------------------------------------------------
 
 
-class Redirected(socket.socket):
+class RedirectedSocket(socket.socket):
     """A socket whose broadcasts stay on loopback."""
 
     def sendto(self, data: bytes, address: tuple[str, int]) -> int:  # type: ignore[override]
@@ -218,61 +218,61 @@ class Redirected(socket.socket):
 
 
 @contextmanager
-def serving(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> Iterator[list[bytes]]:  # noqa: ANN401
-    """A DHCP server that answers with what these make of a question; the questions it got."""
+def serving(monkeypatch: pytest.MonkeyPatch, *replies: Any) -> Iterator[list[bytes]]:  # noqa: ANN401
+    """Run a DHCP server with these replies; yield the requests that it got."""
     names = {name: getattr(socket, name) for name in dir(socket) if name[:3] in {"AF_", "SO_"}}
     fake = SimpleNamespace(
-        **names, socket=Redirected, SOCK_DGRAM=socket.SOCK_DGRAM, SOL_SOCKET=socket.SOL_SOCKET
+        **names, socket=RedirectedSocket, SOCK_DGRAM=socket.SOCK_DGRAM, SOL_SOCKET=socket.SOL_SOCKET
     )
-    asked: list[bytes] = []
+    requests: list[bytes] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(LIMIT_SECONDS)
 
         def serve() -> None:
-            question, client = server.recvfrom(4096)
-            asked.append(question)
-            for answer in answers:
-                server.sendto(answer(question), client)
+            request, client = server.recvfrom(4096)
+            requests.append(request)
+            for reply in replies:
+                server.sendto(reply(request), client)
 
         monkeypatch.setattr(discover, "socket", fake)
         monkeypatch.setattr(dhcp, "CLIENT_PORT", 0)
         monkeypatch.setattr(dhcp, "SERVER_PORT", server.getsockname()[1])
         thread = threading.Thread(target=serve, name="dhcp", daemon=True)
         thread.start()
-        yield asked
+        yield requests
         thread.join(LIMIT_SECONDS)
 
 
-def _offer(question: bytes) -> bytes:
-    return reply(question, option(53, b"\x02"), option(245, AZURE), END)
+def _offer(request: bytes) -> bytes:
+    return reply(request, option(53, b"\x02"), option(245, AZURE), END)
 
 
-def test_a_server_names_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was asked with the machine's own card, and its answer is a URL."""
-    with serving(monkeypatch, _offer) as asked:
+def test_a_dhcp_server_sends_the_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request has the machine's own MAC address; the result is a URL."""
+    with serving(monkeypatch, _offer) as requests:
         assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
-    assert asked[0][28:34] == MAC
+    assert requests[0][28:34] == MAC
 
 
-def test_every_question_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that nobody answers it in advance."""
+def test_every_request_has_a_new_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can answer it in advance."""
     transactions = set()
     for _ in range(3):
-        with serving(monkeypatch, _offer) as asked:
+        with serving(monkeypatch, _offer) as requests:
             discover.by_dhcp()
-        transactions.add(asked[0][4:8])
+        transactions.add(requests[0][4:8])
     assert len(transactions) == 3
 
 
-def test_other_packets_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers to others, garbage, offers without an endpoint: the right one is waited for."""
+def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies to others, garbage, and offers without an endpoint do not end the search."""
 
-    def to_another(question: bytes) -> bytes:
-        return _offer(question[:4] + bytes(4) + question[8:]).replace(AZURE, bytes(4))
+    def to_another(request: bytes) -> bytes:
+        return _offer(request[:4] + bytes(4) + request[8:]).replace(AZURE, bytes(4))
 
-    def without(question: bytes) -> bytes:
-        return reply(question, option(53, b"\x02"), END)
+    def without(request: bytes) -> bytes:
+        return reply(request, option(53, b"\x02"), END)
 
     def garbage(_: bytes) -> bytes:
         return b"\xff" * 400
@@ -284,8 +284,8 @@ def test_other_packets_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
         assert discover.by_dhcp(mac=MAC) == "http://168.63.129.16"
 
 
-def test_nobody_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After some seconds that is the answer."""
+def test_no_dhcp_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is None after some seconds."""
     monkeypatch.setattr(discover, "_OFFER_SECONDS", 0.05)
     with serving(monkeypatch):
         assert discover.by_dhcp(mac=MAC) is None
@@ -294,14 +294,14 @@ def test_nobody_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert discover.by_dhcp(mac=MAC, now=lambda: next(passing)) is None
 
 
-# --- In a network of its own ----------------------------------------------------------------------
+# --- In a network namespace -----------------------------------------------------------------------
 
 METADATA = "169.254.169.254"
 SIOCSIFADDR = 0x8916
 
 
 def _find_it_by_its_address() -> None:
-    """Inside: the endpoint is not found before it is there, and found afterwards."""
+    """Inside the namespace: the endpoint is found once it runs, not before."""
     assert [name for _, name in socket.if_nameindex()] == ["lo"]
     os.environ.pop(VARIABLE, None)
     with pytest.raises(Unavailable, match=r"169\.254\.169\.254 does not answer.*DHCP"):
@@ -314,7 +314,7 @@ def _find_it_by_its_address() -> None:
 
 @contextmanager
 def _endpoint() -> Iterator[None]:
-    """An endpoint at the address that every machine in Azure knows."""
+    """Run an endpoint at Azure's address."""
     address = struct.pack("16sH2x4s8x", b"lo:1", socket.AF_INET, socket.inet_aton(METADATA))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFADDR, address)
@@ -335,5 +335,5 @@ def _endpoint() -> Iterator[None]:
 @pytest.mark.spec("G7")
 @needs_linux
 def test_the_link_local_address() -> None:
-    """A client that is told nothing finds the endpoint where every machine in Azure does."""
+    """A client without configuration finds the endpoint at Azure's address."""
     private_network.run_inside(_find_it_by_its_address)

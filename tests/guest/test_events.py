@@ -1,4 +1,4 @@
-"""Any document of any version is read; anything else is `Unreadable`, and nothing is guessed."""
+"""Documents of every version are parsed; any other response is `Unreadable`."""
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
@@ -27,12 +27,12 @@ OLDEST = {
 
 
 def body(*listed: object, incarnation: object = 1) -> bytes:
-    """A document with these events, as it is sent."""
+    """Return a document with these events as bytes."""
     return json.dumps({"DocumentIncarnation": incarnation, "Events": listed}).encode()
 
 
-def one(**changed: Any) -> Event:  # noqa: ANN401  (any value of a field)
-    """How the oldest event is read with these fields changed; None leaves a field out."""
+def parse_event(**changed: Any) -> Event:  # noqa: ANN401  (any value of a field)
+    """Parse an event of the first version with changed fields; None removes a field."""
     raw = {name: value for name, value in {**OLDEST, **changed}.items() if value is not None}
     (event,) = events.read(body(raw)).events
     return event
@@ -42,32 +42,38 @@ def one(**changed: Any) -> Event:  # noqa: ANN401  (any value of a field)
 
 
 def test_an_event_of_the_first_version() -> None:
-    """What later versions added is left open, not made up."""
-    assert one() == Event(
+    """Fields of later versions stay empty."""
+    assert parse_event() == Event(
         id=ID,
         type=EventType.FREEZE,
         status=EventStatus.SCHEDULED,
         resources=("_vm-1",),
         not_before=WHEN,
     )
-    assert (one().source, one().duration, one().description) == ("", None, "")
+    assert (parse_event().source, parse_event().duration, parse_event().description) == (
+        "",
+        None,
+        "",
+    )
 
 
 def test_an_event_of_the_newest_version() -> None:
-    """All that it says is there."""
-    event = one(Description="Host maintenance.", EventSource="Platform", DurationInSeconds=9)
+    """All fields are parsed."""
+    event = parse_event(
+        Description="Host maintenance.", EventSource="Platform", DurationInSeconds=9
+    )
     assert event.description == "Host maintenance."
     assert event.source is EventSource.PLATFORM
     assert event.duration == timedelta(seconds=9)
 
 
 @pytest.mark.parametrize("text", ["Mon, 19 Sep 2016 18:29:47 GMT", "2016-09-19T18:29:47Z"])
-def test_both_spellings_of_a_date(text: str) -> None:
-    """They mean the same moment, in UTC."""
-    found = one(NotBefore=text).not_before
-    assert found == WHEN
-    assert found is not None
-    assert found.tzinfo is UTC
+def test_both_date_formats(text: str) -> None:
+    """They denote the same time, in UTC."""
+    not_before = parse_event(NotBefore=text).not_before
+    assert not_before == WHEN
+    assert not_before is not None
+    assert not_before.tzinfo is UTC
 
 
 @pytest.mark.parametrize(
@@ -86,80 +92,82 @@ def test_both_spellings_of_a_date(text: str) -> None:
         "9999-12-31T23:59:59-23:00",
     ],
 )
-def test_a_date_that_is_missing_blank_or_no_date(value: object) -> None:
-    """The event is there all the same. When it begins is not known: it may be now."""
-    event = one(NotBefore=value)
+def test_a_missing_or_invalid_date(value: object) -> None:
+    """The event is still parsed; its start is unknown and may be now."""
+    event = parse_event(NotBefore=value)
     assert event.not_before is None
     assert event.seconds_left(WHEN) == 0
 
 
 @pytest.mark.parametrize("value", [-1, None, "9", 1.5, True, 10**12, [], -(10**30)])
-def test_a_duration_that_says_nothing(value: object) -> None:
-    """Minus one means unknown, and so does what is no number of seconds."""
-    assert one(DurationInSeconds=value).duration is None
+def test_an_unknown_duration(value: object) -> None:
+    """-1 means unknown, and so does an invalid value."""
+    assert parse_event(DurationInSeconds=value).duration is None
 
 
-def test_no_interruption_is_a_duration() -> None:
-    """Zero is known, and is not the same as unknown."""
-    assert one(DurationInSeconds=0).duration == timedelta(0)
+def test_a_zero_duration() -> None:
+    """Zero is a known duration."""
+    assert parse_event(DurationInSeconds=0).duration == timedelta(0)
 
 
-def test_what_nobody_knew_of_yet() -> None:
-    """A new type, status or source stays the word it was; a new field is passed over."""
-    event = one(EventType="Teleport", EventStatus="Pondering", EventSource="Moon", Colour="red")
+def test_unknown_values_and_fields() -> None:
+    """A new type, status or source stays a string; a new field is ignored."""
+    event = parse_event(
+        EventType="Teleport", EventStatus="Pondering", EventSource="Moon", Colour="red"
+    )
     assert (event.type, event.status, event.source) == ("Teleport", "Pondering", "Moon")
     assert not event.started
 
 
 @pytest.mark.parametrize("kind", EventType)
 def test_every_type_in_any_case(kind: EventType) -> None:
-    """What is known is recognised."""
-    assert one(EventType=kind.value).type is kind
-    assert one(EventType=kind.value.upper()).type is kind
+    """Known types are recognised in any case."""
+    assert parse_event(EventType=kind.value).type is kind
+    assert parse_event(EventType=kind.value.upper()).type is kind
 
 
 @pytest.mark.parametrize("incarnation", [7, "7"])
-def test_the_counter(incarnation: object) -> None:
-    """A number; some write it as text."""
+def test_the_incarnation(incarnation: object) -> None:
+    """It is a number; some endpoints send a string."""
     assert events.read(body(incarnation=incarnation)) == Document(7)
 
 
-# --- What an event tells --------------------------------------------------------------------------
+# --- Methods of an event --------------------------------------------------------------------------
 
 
-def test_the_time_that_is_left() -> None:
-    """Until the date; never below nothing; nothing once it has started."""
-    assert one().seconds_left(WHEN - timedelta(seconds=90)) == 90
-    assert one().seconds_left(WHEN + timedelta(seconds=90)) == 0
-    assert one(EventStatus="Started").seconds_left(WHEN - timedelta(seconds=90)) == 0
+def test_seconds_left() -> None:
+    """The seconds until NotBefore, never negative; zero once started."""
+    assert parse_event().seconds_left(WHEN - timedelta(seconds=90)) == 90
+    assert parse_event().seconds_left(WHEN + timedelta(seconds=90)) == 0
+    assert parse_event(EventStatus="Started").seconds_left(WHEN - timedelta(seconds=90)) == 0
 
 
 @pytest.mark.spec("G3")
 @pytest.mark.parametrize(("listed", "name"), [("_vm-1", "vm-1"), ("Web_0", "web_0")])
-def test_whom_an_event_concerns(listed: str, name: str) -> None:
-    """Names compare without case, and without the underscore that the first version put there."""
-    event = one(Resources=["other", listed])
+def test_concerns(listed: str, name: str) -> None:
+    """Names ignore case and the underscore of the first version."""
+    event = parse_event(Resources=["other", listed])
     assert event.concerns(name)
     assert event.concerns(listed)
     assert not event.concerns(f"{name}0")
 
 
 def test_an_event_is_found_by_its_id() -> None:
-    """In either case, as ids are compared."""
+    """Ids ignore case."""
     document = events.read(body(OLDEST))
     assert document.find(ID.lower()) == document.events[0]
     assert document.find("x") is None
 
 
-def test_events_do_not_change() -> None:
-    """Whoever was given one can keep it, also as a key."""
-    event = one()
+def test_events_are_immutable() -> None:
+    """They can be kept, and used as keys."""
+    event = parse_event()
     with pytest.raises(AttributeError):
         event.id = "x"  # type: ignore[misc]
-    assert {event: 1}[one()] == 1
+    assert {event: 1}[parse_event()] == 1
 
 
-# --- What is no document --------------------------------------------------------------------------
+# --- Unreadable -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,8 +199,8 @@ def test_events_do_not_change() -> None:
         body({**OLDEST, "Resources": [""]}),
     ],
 )
-def test_what_is_no_document(sent: bytes) -> None:
-    """It is told apart from a document that has no events, and shown in part."""
+def test_unreadable_responses(sent: bytes) -> None:
+    """They differ from a document without events; the error shows a part of them."""
     with pytest.raises(Unreadable) as caught:
         events.read(sent)
     assert len(str(caught.value)) < 500
@@ -225,8 +233,8 @@ BODIES = st.binary(max_size=60) | JSON.map(json.dumps).map(str.encode)
 @given(BODIES | DOCUMENTS.map(json.dumps).map(str.encode))
 @example(b"9" * 5_000)
 @example(body({**OLDEST, "NotBefore": "0001-01-01T00:00:00+01:00"}))
-def test_reading_never_fails_in_another_way(sent: bytes) -> None:
-    """Either a document comes out, or `Unreadable`; never anything else."""
+def test_parsing_raises_only_unreadable(sent: bytes) -> None:
+    """The result is a document or `Unreadable`."""
     try:
         document = events.read(sent)
     except Unreadable:
@@ -235,8 +243,8 @@ def test_reading_never_fails_in_another_way(sent: bytes) -> None:
 
 
 @given(EVENTS)
-def test_an_event_is_the_same_when_it_is_read_again(raw: dict[str, Any]) -> None:
-    """What `to_json` writes, `from_json` reads, to the second."""
+def test_events_round_trip(raw: dict[str, Any]) -> None:
+    """`from_json` reads what `to_json` writes, to the second."""
     try:
         (event,) = events.read(body(raw)).events
     except Unreadable:
@@ -246,8 +254,8 @@ def test_an_event_is_the_same_when_it_is_read_again(raw: dict[str, Any]) -> None
 
 
 def test_the_double_writes_what_azure_writes() -> None:
-    """So that what is tested with it holds there as well."""
+    """So tests with the double are valid for Azure."""
     double = Double()
     raw = double.announce("vm-1", "vm-2")
-    assert list(raw) == list(events.to_json(one()))
+    assert list(raw) == list(events.to_json(parse_event()))
     assert events.read(body(raw)).events[0].resources == ("vm-1", "vm-2")

@@ -1,4 +1,4 @@
-"""What others may ask an agent."""
+"""The agent's health server."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -22,42 +22,42 @@ def health(
     figures: Callable[[], dict[str, float]] = dict,
     ready: Callable[[str], bool] = lambda _: False,
 ) -> Iterator[int]:
-    """A server; its port."""
-    it = HealthServer("127.0.0.1:0", well, figures, ready)
+    """Run a server; yield its port."""
+    server = HealthServer("127.0.0.1:0", well, figures, ready)
     try:
-        yield it.port
+        yield server.port
     finally:
-        it.close()
+        server.close()
 
 
-def told(port: int, path: str) -> tuple[int, str, bytes]:
-    """Status, content type and body."""
+def get(port: int, path: str) -> tuple[int, str, bytes]:
+    """Return status, content type and body."""
     response = fetch(local_url(port, path))
     return response.status, response.headers["content-type"], response.body
 
 
-def test_whether_it_is_well() -> None:
-    """200 or 503, and why."""
+def test_healthz() -> None:
+    """200 or 503, with the reason."""
     well = True
     with health(lambda: well) as port:
-        assert told(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
+        assert get(port, "/healthz") == (200, "application/json", b'{"status": "ok"}')
         well = False
         assert fetch(local_url(port, "/healthz?x=1")).status == 503
         assert fetch(local_url(port, "/healthz")).json == {"status": "no document lately"}
 
 
-def test_an_agent_without_documents_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is given some time at first."""
-    it = Agent(AgentConfig())
-    assert it._is_well()
-    monkeypatch.setattr(module, "WELL_SECONDS", 0.0)
-    assert not it._is_well()
+def test_an_agent_without_documents_is_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is healthy for some time after its start."""
+    agent = Agent(AgentConfig())
+    assert agent._is_healthy()
+    monkeypatch.setattr(module, "HEALTHY_SECONDS", 0.0)
+    assert not agent._is_healthy()
 
 
-def test_its_figures() -> None:
+def test_metrics() -> None:
     """In Prometheus's text format."""
     with health(figures=lambda: {"approvals": 3.0, "seconds_since_reading": 0.25}) as port:
-        status, kind, body = told(port, "/metrics")
+        status, kind, body = get(port, "/metrics")
     assert (status, kind) == (200, "text/plain; version=0.0.4")
     lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
     assert lines == [
@@ -67,29 +67,29 @@ def test_its_figures() -> None:
     assert body.endswith(b"\n")
 
 
-def test_large_figures_keep_their_digits() -> None:
-    """A counter that grows by one must be seen to."""
+def test_large_values_keep_their_digits() -> None:
+    """An increment of a large counter must be visible."""
     with health(figures=lambda: {"readings": 12_345_678.0}) as port:
         assert float(fetch(local_url(port, "/metrics")).body.split()[-1]) == 12_345_678
 
 
-def test_what_it_is_ready_for() -> None:
-    """By the event's id, which may hold anything."""
+def test_readiness() -> None:
+    """By event id, which may contain any characters."""
     with health(ready=lambda event: event == "a/b \u00fc") as port:
-        assert told(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
+        assert get(port, "/ready/a%2Fb%20%C3%BC") == (200, "application/json", b'{"ready": true}')
         assert fetch(local_url(port, "/ready/other")).body == b'{"ready": false}'
         assert fetch(local_url(port, "/ready/")).body == b'{"ready": false}'
 
 
-def test_there_is_nothing_else() -> None:
-    """It says what there is."""
+def test_other_paths() -> None:
+    """The response lists the valid paths."""
     with health() as port:
         assert fetch(local_url(port, "/")).status == 404
         assert b"/healthz" in fetch(local_url(port, "/x")).body
 
 
-def test_a_caller_who_says_nothing_is_in_nobodys_way() -> None:
-    """Others are answered meanwhile."""
+def test_a_silent_client_does_not_block_others() -> None:
+    """Other clients are answered meanwhile."""
     with health() as port, socket.create_connection(("127.0.0.1", port)):
         assert fetch(local_url(port, "/healthz")).status == 200
 
@@ -98,25 +98,25 @@ def test_a_caller_who_says_nothing_is_in_nobodys_way() -> None:
     "listen",
     ["", "80", ":80", "localhost:", "localhost:http", "localhost:\u0663", "127.0.0.1:99999"],
 )
-def test_where_it_cannot_listen_is_refused(listen: str) -> None:
-    """With the key of the configuration."""
+def test_an_invalid_address_is_refused(listen: str) -> None:
+    """The error names the configuration key."""
     with pytest.raises(Refused) as refused:
         HealthServer(listen, lambda: True, dict, lambda _: False)
     assert refused.value.code == "BadConfig"
     assert refused.value.message.startswith("listen: ")
 
 
-def test_a_port_that_is_taken_is_refused() -> None:
-    """Nobody else's is taken over."""
+def test_a_port_in_use_is_refused() -> None:
+    """It does not share the port."""
     with health() as port, pytest.raises(Refused, match="cannot listen on"):
         HealthServer(f"127.0.0.1:{port}", lambda: True, dict, lambda _: False)
 
 
 def test_a_host_may_be_ipv6() -> None:
-    """In brackets, as URLs have it."""
+    """In brackets, as in URLs."""
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
         pytest.skip("this system has no IPv6")
-    it = HealthServer("[::1]:0", lambda: True, dict, lambda _: False)
-    it.close()
+    server = HealthServer("[::1]:0", lambda: True, dict, lambda _: False)
+    server.close()

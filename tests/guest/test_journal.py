@@ -1,4 +1,4 @@
-"""The agent's journal on real files, on good days and on bad ones."""
+"""The agent's journal on real files, with and without failures."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from fairwarning.guest.agent import journal as module
 from fairwarning.guest.agent.config import AgentConfig
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import AgentJournalEntry, AgentPlan
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.fixtures.programs import ROOT, run_python
 from tests.fixtures.requirements import needs_ordinary_user
 from tests.guest.notices import ME, NOW, document, event, hook
@@ -25,11 +25,9 @@ from tests.guest.notices import ME, NOW, document, event, hook
 pytestmark = pytest.mark.spec("G6")
 
 SEEN = AgentJournalEntry("seen", "A", seen=event())
-BEGUN = AgentJournalEntry("begun", "A", EventPhase.SCHEDULED, "drain")
-FAILED = AgentJournalEntry(
-    "done", "A", EventPhase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028"
-)
-LIFE = (
+BEGUN = AgentJournalEntry("begun", "A", Phase.SCHEDULED, "drain")
+FAILED = AgentJournalEntry("done", "A", Phase.SCHEDULED, "drain", "exit code 1: \u00fc\n\u2028")
+ALL_STEPS = (
     SEEN,
     BEGUN,
     FAILED,
@@ -42,64 +40,64 @@ FORGOTTEN = AgentJournalEntry("forgotten", "A")
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[AgentJournal, list[AgentJournalEntry]]]:
-    """A journal and what it held; closed at the end."""
-    it = AgentJournal(folder)
+    """Open a journal; yield it and its entries."""
+    journal = AgentJournal(folder)
     try:
-        yield it, it.open()
+        yield journal, journal.open()
     finally:
-        it.close()
+        journal.close()
 
 
-def held(folder: Path) -> list[AgentJournalEntry]:
-    """What the next agent finds."""
+def stored_entries(folder: Path) -> list[AgentJournalEntry]:
+    """Return the entries that the next agent finds."""
     with opened(folder) as (_, entries):
         return entries
 
 
-def test_what_was_written_is_found(tmp_path: Path) -> None:
-    """Every field of it; the folder is made."""
+def test_entries_round_trip(tmp_path: Path) -> None:
+    """Every field is kept; the folder is created."""
     folder = tmp_path / "a" / "b"
-    with opened(folder) as (it, entries):
+    with opened(folder) as (journal, entries):
         assert entries == []
-        for entry in LIFE:
-            it.write(entry)
-    assert held(folder) == list(LIFE)
-    assert held(folder) == list(LIFE)
+        for entry in ALL_STEPS:
+            journal.write(entry)
+    assert stored_entries(folder) == list(ALL_STEPS)
+    assert stored_entries(folder) == list(ALL_STEPS)
     assert (folder / "journal").stat().st_mode & 0o077 == 0
 
 
-def test_every_line_is_there_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    """Whoever is killed right after it leaves it behind; it is synced, too."""
+def test_every_line_is_durable_when_written(tmp_path: Path) -> None:
+    """It survives a kill right after the write, and is synced."""
     synced: list[int] = []
-    with opened(tmp_path) as (it, _), pytest.MonkeyPatch.context() as patch:
+    with opened(tmp_path) as (journal, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", synced.append)
-        for count, entry in enumerate(LIFE, 1):
-            it.write(entry)
+        for count, entry in enumerate(ALL_STEPS, 1):
+            journal.write(entry)
             assert len((tmp_path / "journal").read_bytes().splitlines()) == count
             assert len(synced) == count
 
 
-def test_a_life_that_is_over_is_gone_and_an_id_may_live_again(tmp_path: Path) -> None:
-    """Only what follows the last `forgotten` counts."""
+def test_a_forgotten_event_may_reappear(tmp_path: Path) -> None:
+    """Only entries after the last `forgotten` count."""
     other = AgentJournalEntry("seen", "B", seen=event("B"))
-    with opened(tmp_path) as (it, _):
-        for entry in (*LIFE, other, FORGOTTEN, SEEN):
-            it.write(entry)
-    assert held(tmp_path) == [other, SEEN]
+    with opened(tmp_path) as (journal, _):
+        for entry in (*ALL_STEPS, other, FORGOTTEN, SEEN):
+            journal.write(entry)
+    assert stored_entries(tmp_path) == [other, SEEN]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 10, 60])
-def test_a_torn_last_line_was_never_written(tmp_path: Path, cut: int) -> None:
-    """And what is written after it is not spoilt by it."""
-    with opened(tmp_path) as (it, _):
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path, cut: int) -> None:
+    """Later lines are not corrupted by it."""
+    with opened(tmp_path) as (journal, _):
         for entry in (SEEN, BEGUN, FAILED):
-            it.write(entry)
+            journal.write(entry)
     path = tmp_path / "journal"
     path.write_bytes(path.read_bytes()[:-cut])
-    with opened(tmp_path) as (it, entries):
+    with opened(tmp_path) as (journal, entries):
         assert entries == [SEEN, BEGUN]
-        it.write(FAILED)
-    assert held(tmp_path) == [SEEN, BEGUN, FAILED]
+        journal.write(FAILED)
+    assert stored_entries(tmp_path) == [SEEN, BEGUN, FAILED]
 
 
 @pytest.mark.parametrize(
@@ -118,15 +116,15 @@ def test_a_torn_last_line_was_never_written(tmp_path: Path, cut: int) -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_spoilt_line_spoils_no_other(tmp_path: Path, line: bytes) -> None:
-    """The agent starts, whatever a broken disk made of it."""
-    with opened(tmp_path) as (it, _):
+def test_a_corrupt_line_is_skipped(tmp_path: Path, line: bytes) -> None:
+    """The agent starts, whatever the disk did to the line."""
+    with opened(tmp_path) as (journal, _):
         for entry in (SEEN, BEGUN):
-            it.write(entry)
+            journal.write(entry)
     path = tmp_path / "journal"
     first, second = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + line + b"\n" + second)
-    entries = held(tmp_path)
+    entries = stored_entries(tmp_path)
     assert [entries[0], entries[-1]] == [SEEN, BEGUN]
     plan = AgentPlan(AgentConfig(hooks=(hook(),)), ME)
     plan.restore(entries)
@@ -134,10 +132,10 @@ def test_a_spoilt_line_spoils_no_other(tmp_path: Path, line: bytes) -> None:
 
 
 @given(at=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_any_byte_may_be_another(
+def test_any_byte_may_be_corrupt(
     tmp_path_factory: pytest.TempPathFactory, at: int, byte: int
 ) -> None:
-    """The agent starts and knows the rest."""
+    """The agent starts with the other entries."""
     folder = tmp_path_factory.mktemp("journal")
     text = bytearray(
         b"".join(map(module._line, (SEEN, BEGUN, AgentJournalEntry("seen", "B", seen=event("B")))))
@@ -145,58 +143,58 @@ def test_any_byte_may_be_another(
     text[at % len(text)] = byte
     (folder / "journal").write_bytes(text)
     plan = AgentPlan(AgentConfig(hooks=(hook(),)), ME)
-    plan.restore(held(folder))
+    plan.restore(stored_entries(folder))
     plan.resume(document(event()), NOW)
     assert "A" in plan.known
 
 
 def test_lines_of_a_newer_agent_are_read(tmp_path: Path) -> None:
-    """Members that are not known are passed over."""
+    """Unknown members are ignored."""
     line = {"step": "begun", "event": "A", "phase": "scheduled", "hook": "drain", "new": [1]}
     (tmp_path / "journal").write_text(json.dumps(line) + "\n", "utf-8")
-    assert held(tmp_path) == [BEGUN]
+    assert stored_entries(tmp_path) == [BEGUN]
 
 
-def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
-    """What is forgotten is taken out, while what lives stays."""
+def test_the_journal_is_compacted(tmp_path: Path) -> None:
+    """Forgotten events are removed; the others stay."""
     other = AgentJournalEntry("seen", "B", seen=event("B"))
-    most = 0
-    with opened(tmp_path) as (it, _), pytest.MonkeyPatch.context() as patch:
+    largest = 0
+    with opened(tmp_path) as (journal, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
-        it.write(other)
+        journal.write(other)
         for _ in range(400):
-            for entry in (*LIFE, FORGOTTEN):
-                it.write(entry)
-            most = max(most, (tmp_path / "journal").stat().st_size)
-    size_of_a_life = sum(len(module._line(entry)) for entry in (*LIFE, FORGOTTEN))
-    assert most < 160 * size_of_a_life
-    assert held(tmp_path) == [other]
+            for entry in (*ALL_STEPS, FORGOTTEN):
+                journal.write(entry)
+            largest = max(largest, (tmp_path / "journal").stat().st_size)
+    event_size = sum(len(module._line(entry)) for entry in (*ALL_STEPS, FORGOTTEN))
+    assert largest < 160 * event_size
+    assert stored_entries(tmp_path) == [other]
 
 
-def test_what_a_killed_agent_left_of_a_new_file_does_no_harm(tmp_path: Path) -> None:
-    """It died while it took out what is forgotten."""
-    with opened(tmp_path) as (it, _):
-        it.write(SEEN)
+def test_a_partial_new_file_is_ignored(tmp_path: Path) -> None:
+    """The agent was killed during compaction."""
+    with opened(tmp_path) as (journal, _):
+        journal.write(SEEN)
     (tmp_path / "journal.new").write_bytes(b'{"step":"over","event":"A"}\n{"st')
-    assert held(tmp_path) == [SEEN]
+    assert stored_entries(tmp_path) == [SEEN]
 
 
 def test_two_agents_do_not_share_a_journal(tmp_path: Path) -> None:
-    """The second is refused, the first not disturbed."""
-    with opened(tmp_path) as (it, _):
+    """The second is refused; the first is not affected."""
+    with opened(tmp_path) as (journal, _):
         with pytest.raises(Unavailable) as refused:
             AgentJournal(tmp_path).open()
         assert refused.value.code == "AlreadyRuns"
-        it.write(SEEN)
-    assert held(tmp_path) == [SEEN]
+        journal.write(SEEN)
+    assert stored_entries(tmp_path) == [SEEN]
 
 
 @needs_ordinary_user
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """The agent says so before anything runs."""
+def test_an_unwritable_folder(tmp_path: Path) -> None:
+    """The agent reports it before any hook runs."""
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(Unavailable, match="cannot keep its journal"):
+        with pytest.raises(Unavailable, match="cannot open its journal"):
             AgentJournal(tmp_path / "state").open()
     finally:
         tmp_path.chmod(0o700)
@@ -216,49 +214,49 @@ ON_A_FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from fairwarning.core.errors import Unavailable
-from fairwarning.guest.agent.journal import Journal
-from tests.guest.test_journal import SEEN, BEGUN, FAILED, held
+from fairwarning.guest.agent.journal import AgentJournal
+from tests.guest.test_journal import SEEN, BEGUN, FAILED, stored_entries
 folder = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-it = Journal(folder)
-it.open()
-it.write(SEEN)
+journal = AgentJournal(folder)
+journal.open()
+journal.write(SEEN)
 size = (folder / "journal").stat().st_size
 for more in range(1, 40):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + more, resource.RLIM_INFINITY))
     try:
-        it.write(BEGUN)
-        raise SystemExit("it was not refused")
+        journal.write(BEGUN)
+        raise SystemExit("the entry was not refused")
     except Unavailable as error:
         assert error.code == "NoJournal", error.code
     assert (folder / "journal").stat().st_size == size
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
-it.write(FAILED)
-it.close()
-assert held(folder) == [SEEN, FAILED]
+journal.write(FAILED)
+journal.close()
+assert stored_entries(folder) == [SEEN, FAILED]
 """
 
 
-def test_a_full_disk_leaves_nothing_by_halves(tmp_path: Path) -> None:
-    """What is refused is not there; once there is room, it goes on."""
+def test_a_full_disk_leaves_no_partial_line(tmp_path: Path) -> None:
+    """A refused entry is absent; writing works again once there is space."""
     done = run_python(ON_A_FULL_DISK, tmp_path, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_start_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
-    """The old file stays until the new one is whole."""
-    with opened(tmp_path) as (it, _):
-        for entry in LIFE:
-            it.write(entry)
+    """The old file stays until the new one is complete."""
+    with opened(tmp_path) as (journal, _):
+        for entry in ALL_STEPS:
+            journal.write(entry)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    it = AgentJournal(tmp_path)
+    journal = AgentJournal(tmp_path)
     try:
         with pytest.raises(Unavailable):
-            it.open()
+            journal.open()
     finally:
-        it.close()
+        journal.close()
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
-    assert held(tmp_path) == list(LIFE)
+    assert stored_entries(tmp_path) == list(ALL_STEPS)

@@ -1,4 +1,4 @@
-"""lightkube talks real HTTP to a double of the Kubernetes API here; only time is virtual."""
+"""The Kubernetes hooks with lightkube and real HTTP against a double; only time is virtual."""
 
 import sys
 import threading
@@ -17,13 +17,13 @@ from fairwarning.guest.agent import cluster as cluster_module
 from fairwarning.guest.agent import kubernetes
 from fairwarning.guest.agent.cluster import CORDONED, EVENT_ID, NODE_NAME, TAINT
 from fairwarning.guest.agent.config import GroupSettings, HookKind, HookSettings, parse
-from fairwarning.guest.agent.group import company
+from fairwarning.guest.agent.group import create_peers
 from fairwarning.guest.agent.kubernetes import KubernetesNodes
 from fairwarning.guest.agent.plan import GroupMembers, RunHook
-from fairwarning.guest.agent.work import work
+from fairwarning.guest.agent.work import create_work
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.events import Event, EventStatus, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 from tests.fixtures.waiting import LIMIT_SECONDS, wait_until
 from tests.guest.kubernetes_double import Clock, Double, failure, serving
 
@@ -37,7 +37,7 @@ EVICT = "POST /api/v1/namespaces/default/pods/{}/eviction"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Double]:
-    """A cluster with one node, this machine's, which the environment names."""
+    """A cluster with this machine's node, which NODE_NAME names."""
     clock = Clock()
     double = Double(clock)
     double.node("node-1", "x://cloud/vm-1")
@@ -53,23 +53,23 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Double]
 
 def drain(double: Double, seconds: float = 300, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.drain(event, EventPhase.SCHEDULED, double.clock.after(seconds), False)
+    kubernetes.drain(event, Phase.SCHEDULED, double.clock.after(seconds), False)
 
 
 def mark(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.mark(event, EventPhase.SCHEDULED, double.clock.after(60), False)
+    kubernetes.mark(event, Phase.SCHEDULED, double.clock.after(60), False)
 
 
 def uncordon(double: Double, event: Event = EVENT) -> None:
     """Run the hook."""
-    kubernetes.uncordon(event, EventPhase.OVER, double.clock.after(60), False)
+    kubernetes.uncordon(event, Phase.OVER, double.clock.after(60), False)
 
 
 def state(double: Double, name: str = "node-1") -> tuple[bool, dict[str, str], dict[str, str]]:
-    """Whether a node is cordoned, its taints, and its annotations."""
+    """Return whether a node is cordoned, its taints, and its annotations."""
     node = double.nodes[name]
-    taints = {one["key"]: one.get("value", "") for one in node["spec"].get("taints", [])}
+    taints = {taint["key"]: taint.get("value", "") for taint in node["spec"].get("taints", [])}
     return node["spec"].get("unschedulable", False), taints, node["metadata"]["annotations"]
 
 
@@ -84,7 +84,7 @@ FREE: tuple[bool, dict[str, str], dict[str, str]] = (False, {}, {})
 def test_drain_marks_the_node_first_then_evicts_and_returns_when_all_is_gone(
     cluster: Double,
 ) -> None:
-    """Cordon, taint and reason are one call, and no pod goes before it."""
+    """Cordon, taint and annotation are one call, made before any eviction."""
     cluster.pod("a", grace=2)
     cluster.pod("b", grace=2)
     cluster.pod("elsewhere", node="node-2")
@@ -98,8 +98,8 @@ def test_drain_marks_the_node_first_then_evicts_and_returns_when_all_is_gone(
 
 
 @pytest.mark.spec("G4")
-def test_drain_leaves_alone_what_would_not_go_or_has_ended(cluster: Double) -> None:
-    """Pods of DaemonSets, mirrors of static pods, and finished ones do not count."""
+def test_drain_ignores_exempt_pods(cluster: Double) -> None:
+    """Pods of DaemonSets, mirror pods and finished pods do not count."""
     cluster.pod("daemon", owner="DaemonSet")
     mirror = cluster.pod("static")
     mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "hash"
@@ -112,8 +112,8 @@ def test_drain_leaves_alone_what_would_not_go_or_has_ended(cluster: Double) -> N
 
 
 @pytest.mark.spec("G4")
-def test_a_budget_holds_a_pod_back_until_it_allows(cluster: Double) -> None:
-    """A pod whose budget forbids it is asked again, and no other waits for it."""
+def test_disruption_budgets(cluster: Double) -> None:
+    """A pod whose budget forbids eviction is retried, and no other pod waits for it."""
     cluster.pod("a1", app="a", grace=1)
     cluster.pod("a2", app="a", grace=1)
     cluster.pod("b", grace=1)
@@ -132,8 +132,8 @@ def test_a_budget_holds_a_pod_back_until_it_allows(cluster: Double) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_what_remains_at_the_deadline_is_told(cluster: Double) -> None:
-    """The hook fails in time, names the pods and says why; the node stays cordoned."""
+def test_remaining_pods_are_reported_at_the_deadline(cluster: Double) -> None:
+    """The hook fails in time with the pods and reasons; the node stays cordoned."""
     cluster.pod("held", app="a")
     cluster.pod("slow")["takes"] = 10_000
     cluster.budgets["a"] = 0
@@ -141,15 +141,15 @@ def test_what_remains_at_the_deadline_is_told(cluster: Double) -> None:
         drain(cluster, 20)
     assert "2 pods" in raised.value.message
     assert "default/held (it would violate the pod's disruption budget)" in raised.value.message
-    assert "default/slow (is ending)" in raised.value.message
+    assert "default/slow (terminating)" in raised.value.message
     assert "\n" not in raised.value.message
     assert 19 <= cluster.clock.monotonic() < 20
     assert state(cluster) == DRAINED
 
 
 @pytest.mark.spec("G4")
-def test_a_pod_has_no_more_time_to_end_than_there_is(cluster: Double) -> None:
-    """Long grace periods are cut, with a moment to spare; short ones and missing ones stay."""
+def test_grace_periods_are_limited_by_the_deadline(cluster: Double) -> None:
+    """Long grace periods are shortened with a margin; short and missing ones stay."""
     cluster.pod("long", grace=3600)
     cluster.pod("short", grace=5)
     cluster.pod("usual")
@@ -158,8 +158,8 @@ def test_a_pod_has_no_more_time_to_end_than_there_is(cluster: Double) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_a_grace_period_is_never_cut_to_nothing(cluster: Double) -> None:
-    """Zero would mean to delete without any ending."""
+def test_a_grace_period_is_never_zero(cluster: Double) -> None:
+    """Zero would mean immediate deletion."""
     cluster.pod("a", grace=60)
     with pytest.raises(Unavailable, match="PodsRemain"):
         drain(cluster, 0.9)
@@ -167,8 +167,8 @@ def test_a_grace_period_is_never_cut_to_nothing(cluster: Double) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_a_pod_of_the_same_name_elsewhere_is_not_hit(cluster: Double) -> None:
-    """A StatefulSet's pod may be back on another node before we ask for its end."""
+def test_a_new_pod_of_the_same_name_is_not_evicted(cluster: Double) -> None:
+    """A StatefulSet's pod may run on another node before we evict it."""
     cluster.pod("db-0", owner="StatefulSet")
 
     def comes_back(call: str) -> None:
@@ -183,8 +183,8 @@ def test_a_pod_of_the_same_name_elsewhere_is_not_hit(cluster: Double) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_a_pod_that_somebody_else_deletes_is_waited_for(cluster: Double) -> None:
-    """It is not asked again."""
+def test_a_pod_that_is_already_terminating(cluster: Double) -> None:
+    """It is not evicted again."""
     pod = cluster.pod("a")
     pod["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     pod["ends"] = 12.0
@@ -193,12 +193,12 @@ def test_a_pod_that_somebody_else_deletes_is_waited_for(cluster: Double) -> None
     assert cluster.clock.monotonic() >= 12
 
 
-# --- Trouble --------------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G4")
-def test_an_api_that_is_away_is_waited_for(cluster: Double) -> None:
-    """Connections that break, and servers that are busy, are tried again."""
+def test_an_api_outage_is_retried(cluster: Double) -> None:
+    """Broken connections and busy servers are retried."""
     cluster.pod("a", grace=1)
     cluster.away = True
     cluster.failing = [failure(503, "not yet"), failure(429, "slow down"), None, failure(500, "?")]
@@ -215,17 +215,17 @@ def test_an_api_that_is_away_is_waited_for(cluster: Double) -> None:
 
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize("seconds", [0, 3, 30])
-def test_an_api_that_stays_away_is_given_up_at_the_deadline(cluster: Double, seconds: int) -> None:
-    """A moment before it, so that the reason is heard."""
+def test_a_long_api_outage_ends_at_the_deadline(cluster: Double, seconds: int) -> None:
+    """The hook fails just before it, so that the reason is reported."""
     cluster.away = True
-    with pytest.raises(Unavailable, match="the time is up"):
+    with pytest.raises(Unavailable, match="the deadline has passed"):
         drain(cluster, seconds)
     assert seconds - 1 <= cluster.clock.monotonic() <= seconds
 
 
 @pytest.mark.spec("G4")
-def test_an_api_that_goes_away_in_the_middle_does_not_hide_what_remains(cluster: Double) -> None:
-    """The pods of the last look are told, and the trouble."""
+def test_an_api_outage_does_not_hide_remaining_pods(cluster: Double) -> None:
+    """The error has the pods of the last query, and the failure."""
     cluster.pod("a", grace=600)
     cluster.before = lambda call: setattr(cluster, "away", cluster.away or "eviction" in call)
     with pytest.raises(Unavailable) as raised:
@@ -235,8 +235,8 @@ def test_an_api_that_goes_away_in_the_middle_does_not_hide_what_remains(cluster:
 
 
 @pytest.mark.spec("G4")
-def test_missing_rights_are_told_at_once(cluster: Double) -> None:
-    """Waiting would not help."""
+def test_missing_permissions_fail_at_once(cluster: Double) -> None:
+    """A retry would not help."""
     cluster.failing = [None, failure(403, "nodes is forbidden")]
     with pytest.raises(Refused, match=r"nodes is forbidden.*daemonset\.yaml"):
         drain(cluster)
@@ -244,8 +244,8 @@ def test_missing_rights_are_told_at_once(cluster: Double) -> None:
 
 
 @pytest.mark.spec("G4")
-def test_a_change_of_the_node_by_somebody_else_is_not_undone(cluster: Double) -> None:
-    """Taints are written as a whole, so only onto the node as it was read."""
+def test_concurrent_changes_of_the_node_are_kept(cluster: Double) -> None:
+    """Taints are replaced as a whole, so only on the version that was read."""
     theirs = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
 
     def meanwhile(call: str) -> None:
@@ -261,7 +261,7 @@ def test_a_change_of_the_node_by_somebody_else_is_not_undone(cluster: Double) ->
 
 
 @pytest.mark.spec("G4")
-def test_without_lightkube_or_a_cluster_the_way_out_is_told(
+def test_errors_without_lightkube_or_a_cluster(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The text says what to install or to set."""
@@ -273,17 +273,17 @@ def test_without_lightkube_or_a_cluster_the_way_out_is_told(
         KubernetesNodes("vm-1")
     later = datetime.now(UTC) + timedelta(seconds=60)
     with pytest.raises(Refused, match=r"pip install 'fairwarning\[kubernetes\]'"):
-        kubernetes.drain(EVENT, EventPhase.SCHEDULED, later, False)
+        kubernetes.drain(EVENT, Phase.SCHEDULED, later, False)
 
 
 @pytest.mark.spec("G4")
 def test_a_hook_in_the_wrong_phase_does_nothing(cluster: Double) -> None:
-    """A slip in the configuration must not drain a node that is back, or free one too early."""
+    """A configuration error must not drain a recovered node or uncordon it too early."""
     deadline = cluster.clock.after(60)
     with pytest.raises(Refused, match="scheduled"):
-        kubernetes.drain(EVENT, EventPhase.OVER, deadline, False)
+        kubernetes.drain(EVENT, Phase.OVER, deadline, False)
     with pytest.raises(Refused, match="over"):
-        kubernetes.uncordon(EVENT, EventPhase.SCHEDULED, deadline, False)
+        kubernetes.uncordon(EVENT, Phase.SCHEDULED, deadline, False)
     assert cluster.calls == []
 
 
@@ -291,11 +291,11 @@ def test_a_hook_in_the_wrong_phase_does_nothing(cluster: Double) -> None:
 
 
 class Killed(BaseException):
-    """The agent is no more."""
+    """The agent was killed."""
 
 
-class Mortal:
-    """A client whose user is killed before, or after, its n-th call."""
+class KilledClient:
+    """A client that raises `Killed` before or after its n-th call."""
 
     def __init__(self, client: Client, calls: list[int], after: bool) -> None:
         self._client, self._calls, self._after = client, calls, after
@@ -308,21 +308,21 @@ class Mortal:
             self._calls[0] -= 1
             if self._calls[0] == 0 and not self._after:
                 raise Killed
-            answer = getattr(self._client, name)(*positional, **named)
-            answer = list(answer) if name == "list" else answer
+            result = getattr(self._client, name)(*positional, **named)
+            result = list(result) if name == "list" else result
             if self._calls[0] == 0:
                 raise Killed
-            return answer
+            return result
 
         return call
 
 
 def killed_at(number: int, after: bool, what: Callable[[], None]) -> bool:
-    """Whether it was killed at that call; else it had fewer."""
+    """Whether the hook was killed at that call; otherwise it made fewer."""
     connect = cluster_module.connect
     calls = [number]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cluster_module, "connect", lambda s: Mortal(connect(s), calls, after))
+        patched.setattr(cluster_module, "connect", lambda s: KilledClient(connect(s), calls, after))
         try:
             what()
         except Killed:
@@ -336,7 +336,7 @@ def killed_at(number: int, after: bool, what: Callable[[], None]) -> bool:
 def test_a_drain_that_is_killed_at_any_call_runs_again(
     cluster: Double, number: int, after: bool
 ) -> None:
-    """The end is the same, no pod was asked twice, and what we cordoned can be told as ours."""
+    """The final state is the same, no pod is evicted twice, and our cordon is marked as ours."""
     cluster.pod("a", grace=1)
     cluster.pod("b", grace=1)
     assert killed_at(number, after, lambda: drain(cluster)) == (number <= 6)
@@ -355,7 +355,7 @@ def test_a_drain_that_is_killed_at_any_call_runs_again(
 def test_an_uncordon_that_is_killed_at_any_call_runs_again(
     cluster: Double, number: int, after: bool
 ) -> None:
-    """The node is free at the end, also if it was before."""
+    """The node is unmarked at the end, even if it was before."""
     drain(cluster)
     assert killed_at(number, after, lambda: uncordon(cluster)) == (number <= 2)
     uncordon(cluster)
@@ -366,8 +366,8 @@ def test_an_uncordon_that_is_killed_at_any_call_runs_again(
 
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize("number", range(6))
-def test_an_answer_that_is_lost_does_no_harm(cluster: Double, number: int) -> None:
-    """What was carried out is seen at the next look, and not done again."""
+def test_a_lost_response(cluster: Double, number: int) -> None:
+    """The next query shows the change, and it is not repeated."""
     cluster.pod("a", grace=1)
     cluster.pod("b", grace=1)
     cluster.lost = number
@@ -377,12 +377,12 @@ def test_an_answer_that_is_lost_does_no_harm(cluster: Double, number: int) -> No
     assert cluster.calls.count(f"PATCH {NODE}") == 1
 
 
-# --- Giving it back -------------------------------------------------------------------------------
+# --- Uncordoning ----------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G4")
-def test_a_node_that_somebody_else_cordoned_stays_cordoned(cluster: Double) -> None:
-    """Our marks go, theirs stays."""
+def test_a_node_cordoned_before_stays_cordoned(cluster: Double) -> None:
+    """Only our own marks are removed."""
     cluster.nodes["node-1"]["spec"]["unschedulable"] = True
     drain(cluster)
     drain(cluster)
@@ -392,8 +392,8 @@ def test_a_node_that_somebody_else_cordoned_stays_cordoned(cluster: Double) -> N
 
 
 @pytest.mark.spec("G4")
-def test_uncordon_changes_nothing_that_we_did_not_do(cluster: Double) -> None:
-    """An event that was never prepared for is over: nothing is written."""
+def test_uncordon_without_a_drain_changes_nothing(cluster: Double) -> None:
+    """Nothing is written for an event without preparation."""
     cluster.nodes["node-1"]["spec"]["unschedulable"] = True
     uncordon(cluster)
     assert cluster.calls == [f"GET {NODE}"]
@@ -401,7 +401,7 @@ def test_uncordon_changes_nothing_that_we_did_not_do(cluster: Double) -> None:
 
 @pytest.mark.spec("G4")
 def test_mark_taints_without_eviction(cluster: Double) -> None:
-    """For a freeze of seconds: nothing new comes, what runs stays."""
+    """For a freeze of seconds: no new pods, running pods stay."""
     cluster.pod("a")
     mark(cluster, OTHER)
     mark(cluster, OTHER)
@@ -413,8 +413,8 @@ def test_mark_taints_without_eviction(cluster: Double) -> None:
 
 @pytest.mark.spec("G4")
 @pytest.mark.parametrize("first", [EVENT, OTHER])
-def test_of_two_events_the_last_to_end_gives_the_node_back(cluster: Double, first: Event) -> None:
-    """One that is over takes nothing from the other."""
+def test_the_last_of_two_events_uncordons_the_node(cluster: Double, first: Event) -> None:
+    """The end of one event does not affect the other."""
     second = OTHER if first is EVENT else EVENT
     drain(cluster, event=EVENT)
     drain(cluster, event=OTHER)
@@ -437,46 +437,44 @@ def test_a_marked_node_is_uncordoned_when_the_drain_is_over(cluster: Double) -> 
 
 
 @pytest.mark.spec("G4")
-def test_an_event_that_is_called_off_ends_its_drain(
-    cluster: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The agent cannot end the function. So `uncordon` does, and the node is free afterwards."""
+def test_a_cancelled_event_ends_its_drain(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent cannot stop the function, so `uncordon` does, and then unmarks the node."""
     cluster.pod("held", app="a")
     cluster.budgets["a"] = 0
-    goes_on, asked = threading.Event(), threading.Event()
-    passes = cluster.clock.sleep
+    resume, sleeping = threading.Event(), threading.Event()
+    real_sleep = cluster.clock.sleep
 
     def sleep(seconds: float) -> None:
-        asked.set()
-        assert goes_on.wait(LIMIT_SECONDS)
-        passes(seconds)
+        sleeping.set()
+        assert resume.wait(LIMIT_SECONDS)
+        real_sleep(seconds)
 
     monkeypatch.setattr(cluster.clock, "sleep", sleep)
-    ends: list[FairwarningError] = []
+    errors: list[FairwarningError] = []
 
     def run() -> None:
         try:
             drain(cluster)
         except FairwarningError as error:
-            ends.append(error)
+            errors.append(error)
 
     draining = threading.Thread(target=run)
     draining.start()
-    assert asked.wait(LIMIT_SECONDS)
-    freeing = threading.Thread(target=lambda: uncordon(cluster))
-    freeing.start()
+    assert sleeping.wait(LIMIT_SECONDS)
+    uncordoning = threading.Thread(target=lambda: uncordon(cluster))
+    uncordoning.start()
     wait_until(lambda: ID in kubernetes._over)
     assert state(cluster) == DRAINED
-    goes_on.set()
+    resume.set()
     draining.join()
-    freeing.join()
-    assert "the event is over" in ends[0].message
+    uncordoning.join()
+    assert "the event is over" in errors[0].message
     assert cluster.calls.count(EVICT.format("held")) == 1
     assert state(cluster) == FREE
     assert not kubernetes._over
 
 
-# --- Which node -----------------------------------------------------------------------------------
+# --- Finding the node -----------------------------------------------------------------------------
 
 
 @pytest.mark.spec("G4")
@@ -491,10 +489,10 @@ def test_an_event_that_is_called_off_ends_its_drain(
         ("Mine", ""),
     ],
 )
-def test_the_node_is_found_by_its_provider_else_by_its_name(
+def test_nodes_match_by_provider_id_or_name(
     cluster: Double, monkeypatch: pytest.MonkeyPatch, resource: str, provider: str
 ) -> None:
-    """Names of machines, of instances of sets, and whole ids are the ends of a providerID."""
+    """A providerID ends in a machine name, a scale set instance, or a full id."""
     monkeypatch.delenv("NODE_NAME")
     cluster.nodes.clear()
     cluster.node("mine", provider)
@@ -505,10 +503,8 @@ def test_the_node_is_found_by_its_provider_else_by_its_name(
 
 
 @pytest.mark.spec("G4")
-def test_a_providers_word_counts_more_than_a_nodes_name(
-    cluster: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A node may bear the name of another machine."""
+def test_provider_ids_precede_node_names(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node may have the name of another machine."""
     monkeypatch.delenv("NODE_NAME")
     cluster.node("vm-1", "x://cloud/vm-2")
     drain(cluster)
@@ -517,30 +513,30 @@ def test_a_providers_word_counts_more_than_a_nodes_name(
 
 
 @pytest.mark.spec("G4")
-def test_a_node_that_is_not_found_is_told(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is touched, and the text says what to set."""
+def test_an_unknown_node(cluster: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is changed, and the text says what to set."""
     monkeypatch.setenv("NODE_NAME", "node-9")
     with pytest.raises(NotFound, match="'node-9'"):
         drain(cluster)
     monkeypatch.delenv("NODE_NAME")
-    with pytest.raises(NotFound, match=r"'vm-9' is no node of the cluster: set NODE_NAME"):
+    with pytest.raises(NotFound, match=r"'vm-9' is not a node of the cluster: set NODE_NAME"):
         drain(cluster, event=replace(EVENT, resources=("vm-9",)))
     cluster.node("node-2", "x://cloud-2/vm-1")
-    with pytest.raises(NotFound, match=r"fits node-1, node-2: set NODE_NAME"):
+    with pytest.raises(NotFound, match=r"matches several nodes \(node-1, node-2\): set NODE_NAME"):
         drain(cluster)
     assert not [call for call in cluster.calls if not call.startswith("GET")]
 
 
 @pytest.mark.spec("G4")
-def test_of_several_machines_this_one_is_drained(
+def test_an_event_of_several_machines_drains_this_one(
     cluster: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which it is, instance metadata knows; it may be away for a moment."""
+    """Instance metadata has its name, and may be unavailable for a moment."""
     monkeypatch.delenv("NODE_NAME")
-    said: list[str | None] = [None, "vm-1"]
+    names: list[str | None] = [None, "vm-1"]
 
     def me(self: ScheduledEvents) -> str:
-        name = said.pop(0)
+        name = names.pop(0)
         if name is None:
             raise Unavailable("NoAnswer", "the endpoint does not answer")
         return name
@@ -553,26 +549,26 @@ def test_of_several_machines_this_one_is_drained(
 
 
 @pytest.mark.spec("G4")
-def test_the_agent_can_call_them(cluster: Double) -> None:
-    """A failure's last line names what remains; the rest of the text is for the log."""
+def test_the_hooks_as_configured_functions(cluster: Double) -> None:
+    """The last line of a failure names the remaining pods; the rest is for the log."""
     hook = HookSettings(
-        "d", EventPhase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
+        "d", Phase.SCHEDULED, HookKind.CALL, call="fairwarning.guest.agent.kubernetes:drain"
     )
     cluster.pod("a", app="a")
     cluster.budgets["a"] = 0
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
-    assert one.do() == "raised an error"
-    assert "default/a" in one.said().splitlines()[-1]
+    work = create_work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(9)), "vm-1", 0.0)
+    assert work.run() == "raised an error"
+    assert "default/a" in work.output().splitlines()[-1]
     cluster.budgets["a"] = 1
-    one = work(RunHook(hook, EventPhase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
-    assert one.do() == ""
+    work = create_work(RunHook(hook, Phase.SCHEDULED, EVENT, cluster.clock.after(90)), "vm-1", 0.0)
+    assert work.run() == ""
 
 
 # --- The manifest ---------------------------------------------------------------------------------
 
 
 def used(call: str) -> tuple[str, str]:
-    """The right that a call takes: a resource and a verb."""
+    """Return the permission that a call needs: a resource and a verb."""
     method, path = call.split()
     words = [word for word in path.split("/") if word]
     if words[-1] == "eviction":
@@ -585,47 +581,49 @@ def used(call: str) -> tuple[str, str]:
 
 
 @pytest.mark.spec("G4")
-def test_the_manifest_gives_the_rights_that_are_used_and_no_others(
+def test_the_manifest_grants_exactly_the_permissions_used(
     pair: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the API was asked for is what the roles allow."""
+    """The roles allow what the API was asked for, and nothing else."""
     pair.pod("a")
-    with nodes() as one:
-        one.tell(SHARED)
-        one.look(SHARED)
+    with nodes() as first:
+        first.signal_ready(SHARED)
+        first.members(SHARED)
     drain(pair)
     monkeypatch.delenv("NODE_NAME")
     uncordon(pair)
-    rules = [rule for one in manifest() if one["kind"].endswith("Role") for rule in one["rules"]]
-    given = {(what, verb) for rule in rules for what in rule["resources"] for verb in rule["verbs"]}
-    assert {used(call) for call in pair.calls} == given
+    rules = [rule for item in manifest() if item["kind"].endswith("Role") for rule in item["rules"]]
+    granted = {
+        (what, verb) for rule in rules for what in rule["resources"] for verb in rule["verbs"]
+    }
+    assert {used(call) for call in pair.calls} == granted
 
 
 @pytest.mark.spec("G4")
-def test_the_manifests_configuration_can_be_used() -> None:
-    """Hooks are there, the probe asks where the agent listens, and the journal is on the node."""
-    (text,) = [one["data"]["agent.toml"] for one in manifest() if one["kind"] == "ConfigMap"]
+def test_the_configuration_in_the_manifest() -> None:
+    """The hooks exist, the probe uses the agent's port, and the journal is on the node."""
+    (text,) = [item["data"]["agent.toml"] for item in manifest() if item["kind"] == "ConfigMap"]
     config = parse(text)
     calls = [hook.call.partition(":") for hook in config.hooks]
     assert {module for module, _, _ in calls} == {kubernetes.__name__}
     assert all(callable(getattr(kubernetes, name)) for _, _, name in calls)
     assert config.group == GroupSettings(kubernetes=True)
-    (daemons,) = [one for one in manifest() if one["kind"] == "DaemonSet"]
+    (daemons,) = [item for item in manifest() if item["kind"] == "DaemonSet"]
     pod = daemons["spec"]["template"]["spec"]
     (agent,) = pod["containers"]
     probe = agent["livenessProbe"]["httpGet"]
     assert config.listen == f"{probe['host']}:{probe['port']}"
-    mounts = {one["mountPath"]: one["name"] for one in agent["volumeMounts"]}
-    kept = {one["name"] for one in pod["volumes"] if "hostPath" in one}
+    mounts = {mount["mountPath"]: mount["name"] for mount in agent["volumeMounts"]}
+    kept = {volume["name"] for volume in pod["volumes"] if "hostPath" in volume}
     assert mounts[config.state.as_posix()] in kept
-    assert NODE_NAME in {one["name"] for one in agent["env"]}
+    assert NODE_NAME in {variable["name"] for variable in agent["env"]}
 
 
 def manifest() -> list[dict[str, Any]]:
-    """The objects of the example, checked against their schemas."""
+    """Return the objects of the example, checked against their schemas."""
     path = Path(__file__).parents[2] / "examples" / "kubernetes" / "daemonset.yaml"
     loaded: list[Any] = list(codecs.load_all_yaml(path.read_text("utf-8")))
-    return [one.to_dict() for one in loaded]
+    return [item.to_dict() for item in loaded]
 
 
 # --- Groups ---------------------------------------------------------------------------------------
@@ -636,7 +634,7 @@ READY = f"fairwarning.dev/ready-{ID.lower()}"
 
 @pytest.fixture
 def pair(cluster: Double) -> Double:
-    """Two nodes; the first is ours."""
+    """Create two nodes; the first is this machine's."""
     cluster.node("node-2", "x://cloud/vm-2")
     cluster.lease("node-1")
     cluster.lease("node-2")
@@ -645,104 +643,104 @@ def pair(cluster: Double) -> Double:
 
 @contextmanager
 def nodes(name: str = "vm-1") -> Iterator[KubernetesNodes]:
-    """How an agent finds them."""
-    it = company(GroupSettings(kubernetes=True), name)
-    assert isinstance(it, KubernetesNodes)
+    """Return the peer directory of an agent."""
+    peers = create_peers(GroupSettings(kubernetes=True), name)
+    assert isinstance(peers, KubernetesNodes)
     try:
-        yield it
+        yield peers
     finally:
         for thread in threading.enumerate():
             if thread.name == "forget":
                 thread.join()
-        it._client.close()
+        peers._client.close()
 
 
 @pytest.mark.spec("G5")
 def test_machines_see_each_others_readiness_on_their_nodes(
     pair: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Telling makes no call by itself, and each says it once."""
-    with nodes() as one, nodes("vm-2") as two:
-        one.tell(SHARED)
+    """Signalling makes no call by itself, and each machine writes once."""
+    with nodes() as first, nodes("vm-2") as second:
+        first.signal_ready(SHARED)
         assert pair.calls == []
-        assert one.look(SHARED) == GroupMembers(frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"}))
+        assert first.members(SHARED) == GroupMembers(
+            frozenset({"vm-1", "vm-2"}), frozenset({"vm-1"})
+        )
         monkeypatch.setenv("NODE_NAME", "node-2")
-        assert two.look(SHARED).ready == {"vm-1"}
-        two.tell(SHARED)
-        assert two.look(SHARED).ready == {"vm-1", "vm-2"}
-        two.look(SHARED)
+        assert second.members(SHARED).ready == {"vm-1"}
+        second.signal_ready(SHARED)
+        assert second.members(SHARED).ready == {"vm-1", "vm-2"}
+        second.members(SHARED)
         assert state(pair, "node-2")[2] == {READY: ID}
         assert len([call for call in pair.calls if call.startswith("PATCH")]) == 2
-        assert one.look(replace(SHARED, id=OTHER.id)).ready == set()
+        assert first.members(replace(SHARED, id=OTHER.id)).ready == set()
 
 
 @pytest.mark.spec("G5")
-def test_what_is_over_is_forgotten(pair: Double) -> None:
-    """Also what an earlier agent told, and others' marks stay."""
-    with nodes() as one:
-        one.tell(SHARED)
-        one.look(SHARED)
+def test_finished_events_are_removed(pair: Double) -> None:
+    """This includes annotations of an earlier agent; those of others stay."""
+    with nodes() as first:
+        first.signal_ready(SHARED)
+        first.members(SHARED)
     drain(pair)
-    with nodes() as one:
-        one.forget(ID.lower())
+    with nodes() as first:
+        first.forget(ID.lower())
     assert state(pair) == DRAINED
 
 
 @pytest.mark.spec("G5")
-def test_a_kubelet_that_is_silent_is_not_alive(pair: Double) -> None:
-    """By our own clock, from the last change that we saw; a node says so as well."""
-    with nodes() as one:
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+def test_a_kubelet_without_renewals_is_not_alive(pair: Double) -> None:
+    """Timed by our own clock since the last renewal seen; a node may also be not ready."""
+    with nodes() as first:
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
         pair.lease("node-2", "2030-01-01T00:00:10.000000Z")
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.clock.sleep(20)
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert first.members(SHARED).alive == {"vm-1"}
         pair.lease("node-2", "2030-01-01T00:00:20.000000Z")
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
         pair.nodes["node-2"]["status"]["conditions"][0]["status"] = "Unknown"
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert first.members(SHARED).alive == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
-def test_a_machine_that_is_no_node_is_not_alive_until_it_is(pair: Double) -> None:
-    """The cluster is searched for it, but not at every look."""
+def test_a_machine_becomes_alive_with_its_node(pair: Double) -> None:
+    """The cluster is searched for it, but not in every query."""
     del pair.nodes["node-2"], pair.leases["node-2"]
-    with nodes() as one:
+    with nodes() as first:
         for _ in range(5):
-            assert one.look(SHARED).alive == {"vm-1"}
+            assert first.members(SHARED).alive == {"vm-1"}
         assert pair.calls.count("GET /api/v1/nodes") == 1
         pair.node("node-3", "x://cloud/vm-2")
         pair.clock.sleep(30)
-        assert one.look(SHARED).alive == {"vm-1", "vm-2"}
+        assert first.members(SHARED).alive == {"vm-1", "vm-2"}
         del pair.nodes["node-3"]
-        assert one.look(SHARED).alive == {"vm-1"}
+        assert first.members(SHARED).alive == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
-def test_trouble_with_the_api_is_an_error_of_the_system(pair: Double) -> None:
-    """The agent looks again; what was told is not lost."""
-    with nodes() as one:
-        one.tell(SHARED)
+def test_api_failures_raise_oserror(pair: Double) -> None:
+    """The agent queries again, and readiness is not lost."""
+    with nodes() as first:
+        first.signal_ready(SHARED)
         pair.failing = [failure(503, "not now")]
         with pytest.raises(OSError, match="not now"):
-            one.look(SHARED)
+            first.members(SHARED)
         pair.failing = [failure(403, "nodes is forbidden")]
         with pytest.raises(OSError, match="forbidden"):
-            one.look(SHARED)
-        assert one.look(SHARED).ready == {"vm-1"}
+            first.members(SHARED)
+        assert first.members(SHARED).ready == {"vm-1"}
 
 
 @pytest.mark.spec("G5")
-def test_a_machine_that_finds_no_node_for_itself_says_so(
-    pair: Double, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It cannot tell anybody that it is ready."""
+def test_a_machine_without_a_node_reports_it(pair: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot signal readiness."""
     monkeypatch.delenv("NODE_NAME")
     del pair.nodes["node-1"]
-    with nodes() as one:
-        one.tell(SHARED)
+    with nodes() as first:
+        first.signal_ready(SHARED)
         with pytest.raises(OSError, match="'vm-1'"):
-            one.look(SHARED)
+            first.members(SHARED)

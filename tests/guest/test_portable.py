@@ -1,7 +1,7 @@
-"""The guest side runs on Linux, macOS and Windows, and needs nothing but Python (G).
+"""The guest side runs on Linux, macOS and Windows, and needs only Python (G).
 
-What differs between systems is in agent/system.py. This walks the rest for names that only one
-kind of system has. It reads source, and so also sees what never runs here.
+Differences between systems are in agent/system.py. These tests search the other source files for
+names that only some systems have, and so also cover code that never runs here.
 """
 
 import ast
@@ -27,7 +27,7 @@ ONLY_INSIDE_FUNCTIONS = {
     GUEST / "agent" / "kubernetes.py": {"lightkube"},
 }
 
-# Names are written as one text each, apart by blanks.
+# Each entry is a string of names separated by spaces.
 MODULES_OF_ONE_SYSTEM = (
     "_posixsubprocess _winapi crypt curses fcntl grp msvcrt nis ossaudiodev posix pty pwd readline"
     " resource spwd syslog termios tty winreg winsound"
@@ -68,26 +68,28 @@ METHODS = frozenset(METHODS_OF_ONE_SYSTEM.split())
 ARGUMENTS = frozenset(ARGUMENTS_OF_ONE_SYSTEM.split())
 
 
-# --- What is looked for ---------------------------------------------------------------------------
+# --- The search -----------------------------------------------------------------------------------
 
 
-def foreign(tree: ast.Module) -> list[str]:
-    """What only some systems have, with the lines where it is used."""
+def platform_names(tree: ast.Module) -> list[str]:
+    """Return names that only some systems have, with their lines."""
     guarded = {node for part in ast.walk(tree) if _guards(part) for node in ast.walk(part)}
-    found = []
+    uses = []
     for node in ast.walk(tree):
         for name in _names(node):
             if name in MAY_BE_GUARDED and node in guarded:
                 continue
-            found.append(f"line {getattr(node, 'lineno', 0)}: {name}")
-    return found
+            uses.append(f"line {getattr(node, 'lineno', 0)}: {name}")
+    return uses
 
 
 def _guards(node: ast.AST) -> bool:
-    """Whether this is a function that looks at the system before it does something."""
+    """Whether this function checks the system before it acts."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    tests = [ast.unparse(one.test) for one in ast.walk(node) if isinstance(one, ast.If | ast.IfExp)]
+    tests = [
+        ast.unparse(child.test) for child in ast.walk(node) if isinstance(child, ast.If | ast.IfExp)
+    ]
     return any("sys.platform" in test or "hasattr(" in test for test in tests)
 
 
@@ -101,22 +103,24 @@ def _names(node: ast.AST) -> Iterator[str]:
         case ast.Attribute(attr=name) if name in METHODS:
             yield f".{name}"
         case ast.ImportFrom(module=str(module), names=names):
-            yield from (f"{module}.{one.name}" for one in names if f"{module}.{one.name}" in NAMES)
+            yield from (
+                f"{module}.{alias.name}" for alias in names if f"{module}.{alias.name}" in NAMES
+            )
             yield from {module} & MODULES
         case ast.Import(names=names):
-            yield from (one.name for one in names if one.name in MODULES)
-            yield from (f"{one.name} as {one.asname}" for one in names if _hides(one))
+            yield from (alias.name for alias in names if alias.name in MODULES)
+            yield from (f"{alias.name} as {alias.asname}" for alias in names if _hides(alias))
         case ast.Call(keywords=keywords):
-            yield from (f"{one.arg}=" for one in keywords if one.arg in ARGUMENTS)
+            yield from (f"{keyword.arg}=" for keyword in keywords if keyword.arg in ARGUMENTS)
 
 
-def _hides(one: ast.alias) -> bool:
-    """A module under another name would not be recognised."""
-    return one.asname is not None and one.name in NAMES_OF_ONE_SYSTEM
+def _hides(alias: ast.alias) -> bool:
+    """Whether an import renames a module, which would hide it from this search."""
+    return alias.asname is not None and alias.name in NAMES_OF_ONE_SYSTEM
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[str, bool]]:
-    """The modules that a file names, and whether it does so only inside a function."""
+    """Return the modules that a file imports, and whether only inside a function."""
     inside = {
         node
         for part in ast.walk(tree)
@@ -125,53 +129,53 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, bool]]:
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((one.name, node in inside) for one in node.names)
+            yield from ((alias.name, node in inside) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports name the whole path"
-            for one in node.names:
-                whole = f"{node.module}.{one.name}"
+            assert node.level == 0, "imports must be absolute"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
                 yield (whole if whole in OURS else str(node.module)), node in inside
 
 
-def belongs(name: str) -> bool:
-    """Whether the guest side may import this."""
+def is_allowed(name: str) -> bool:
+    """Whether the guest side may import this module."""
     return name.partition(".")[0] in sys.stdlib_module_names or any(
-        name == one or name.startswith(f"{one}.") for one in OURS
+        name == module or name.startswith(f"{module}.") for module in OURS
     )
 
 
 def read(path: Path) -> ast.Module:
-    """A file's source, as a tree."""
+    """Parse a source file."""
     return ast.parse(path.read_text("utf-8"), str(path))
 
 
 # --- The guest side -------------------------------------------------------------------------------
 
 
-def test_there_is_something_to_look_at() -> None:
-    """The walk finds the files, and what it looks for in the one file that has it."""
+def test_the_search_finds_something() -> None:
+    """It finds the files, and the names in the file that may have them."""
     assert {"client.py", "aio.py", "plan.py", "hooks.py"} <= {path.name for path in FILES}
-    found = " ".join(foreign(read(SYSTEM)))
+    names = " ".join(platform_names(read(SYSTEM)))
     for name in ("fcntl", "msvcrt", "os.killpg", "signal.SIGKILL", "creationflags="):
-        assert name in found
+        assert name in names
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path != SYSTEM], ids=lambda p: p.name)
-def test_what_only_some_systems_have_is_behind_one_file(path: Path) -> None:
-    """Nothing else names it."""
-    assert foreign(read(path)) == []
+def test_platform_names_are_in_one_file(path: Path) -> None:
+    """No other file uses them."""
+    assert platform_names(read(path)) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_guest_side_needs_only_python(path: Path) -> None:
-    """It imports the standard library, itself, and two small files of `core`."""
+    """It imports the standard library, itself, and two small modules of `core`."""
     allowed = ONLY_INSIDE_FUNCTIONS.get(path, set())
-    strange = [
+    forbidden = [
         name
         for name, inside in imported(read(path))
-        if not belongs(name) and not (inside and name.partition(".")[0] in allowed)
+        if not is_allowed(name) and not (inside and name.partition(".")[0] in allowed)
     ]
-    assert strange == []
+    assert forbidden == []
 
 
 GUARDED = """
@@ -201,13 +205,13 @@ async def connect():
         ("import os\ndef f():\n  if hasattr(os, 'fork'): os.fork()", 1),
     ],
 )
-def test_the_walk_sees_what_it_looks_for(source: str, count: int) -> None:
-    """Also under another name; a guard helps only where there is no other way."""
-    assert len(foreign(ast.parse(source))) == count
+def test_the_search_detects_platform_names(source: str, count: int) -> None:
+    """Even under another name; a guard counts only where there is no other way."""
+    assert len(platform_names(ast.parse(source))) == count
 
 
 @pytest.mark.parametrize(
-    ("source", "strange"),
+    ("source", "forbidden"),
     [
         ("import requests", ["requests"]),
         ("import json, http.client", []),
@@ -219,9 +223,9 @@ def test_the_walk_sees_what_it_looks_for(source: str, count: int) -> None:
         ("from fairwarning.guestbook import x", ["fairwarning.guestbook"]),
     ],
 )
-def test_the_walk_knows_who_belongs(source: str, strange: list[str]) -> None:
-    """The rest of Fairwarning does not."""
-    assert [name for name, _ in imported(ast.parse(source)) if not belongs(name)] == strange
+def test_the_search_detects_forbidden_imports(source: str, forbidden: list[str]) -> None:
+    """The rest of Fairwarning is not allowed."""
+    assert [name for name, _ in imported(ast.parse(source)) if not is_allowed(name)] == forbidden
 
 
 # --- In a fresh interpreter -----------------------------------------------------------------------
@@ -235,23 +239,23 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 
 
 def loaded(statement: str) -> list[str]:
-    """The modules that a statement loads in an interpreter that has none."""
+    """Return the modules that a statement loads in a fresh interpreter."""
     code = LOADED.format(statement=statement)
     environment = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
     names: list[str] = json.loads(run_python(code, env=environment, check=True).stdout)
     return names
 
 
-def strangers(names: list[str]) -> list[str]:
-    """Those that are neither the standard library's nor the guest side's."""
+def foreign_modules(names: list[str]) -> list[str]:
+    """Return modules outside the standard library and the guest side."""
     parents = {"fairwarning", "fairwarning.core"}
-    return [name for name in names if name not in parents and not belongs(name)]
+    return [name for name in names if name not in parents and not is_allowed(name)]
 
 
 def test_importing_fairwarning_loads_hardly_anything() -> None:
-    """A program that imports the package pays for nothing that it does not use."""
+    """A program that imports the package loads only what it uses."""
     names = loaded("import fairwarning")
-    assert strangers(names) == []
+    assert foreign_modules(names) == []
     assert [name for name in names if name.startswith("fairwarning")] == ["fairwarning"]
 
 
@@ -265,15 +269,15 @@ def test_importing_fairwarning_loads_hardly_anything() -> None:
     ],
 )
 def test_the_guest_side_loads_only_what_python_has(statement: str) -> None:
-    """The client and the agent run where nothing is installed but Python."""
-    assert strangers(loaded(statement)) == []
+    """The client and the agent run with nothing but Python installed."""
+    assert foreign_modules(loaded(statement)) == []
 
 
-# --- What differs ---------------------------------------------------------------------------------
+# --- Differences ----------------------------------------------------------------------------------
 
 
 def test_a_lock_is_held_by_one_process(tmp_path: Path) -> None:
-    """Another gets none, until it is free."""
+    """Another process cannot take it until it is released."""
     code = f"""
 import sys
 from pathlib import Path
@@ -289,8 +293,8 @@ sys.exit(lock(Path({str(tmp_path / "lock")!r})) is None)
         system.lock(tmp_path / "missing" / "lock")
 
 
-def test_a_folder_can_be_made_durable(tmp_path: Path) -> None:
-    """What is there is synced; what is not is an error."""
+def test_sync_folder(tmp_path: Path) -> None:
+    """An existing folder is synced; a missing one is an error."""
     system.sync_folder(tmp_path)
     with pytest.raises(FileNotFoundError):
         system.sync_folder(tmp_path / "missing")
@@ -308,10 +312,10 @@ def test_a_folder_can_be_made_durable(tmp_path: Path) -> None:
         ("win32", "D:/Data/Fairwarning/agent", "D:/Data/Fairwarning/agent.toml"),
     ],
 )
-def test_each_system_has_its_places(
+def test_default_paths_of_each_system(
     monkeypatch: pytest.MonkeyPatch, platform: str, state: str, config: str
 ) -> None:
-    """Where its administrators look."""
+    """They follow the conventions of the system."""
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setenv("HOME", "/Users/me")
     monkeypatch.setenv("PROGRAMDATA", "D:/Data")

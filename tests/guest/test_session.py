@@ -1,4 +1,4 @@
-"""What is asked next, and what was learned; time is a number here, and there is no network."""
+"""The next request and the state is_read from responses, in virtual time, without a network."""
 
 import json
 from collections.abc import Mapping
@@ -22,284 +22,284 @@ DAY = 24 * 3600.0
 
 
 def refusal(status: int, error: str = "", **headers: str) -> HttpResponse:
-    """An answer that is no document."""
+    """Return an error response."""
     sent = json.dumps({"error": error}).encode() if error else b""
     return HttpResponse(
         status, {name.replace("_", "-"): text for name, text in headers.items()}, sent
     )
 
 
-def query(ask: HttpRequest) -> Mapping[str, str]:
-    """The parameters of a request."""
-    pairs = (pair.split("=") for pair in ask.path.partition("?")[2].split("&"))
+def query(request: HttpRequest) -> Mapping[str, str]:
+    """Return the query parameters of a request."""
+    pairs = (pair.split("=") for pair in request.path.partition("?")[2].split("&"))
     return {name: value for name, value in pairs}  # noqa: C416  (mypy knows no pair of a list)
 
 
-def informed(answer: HttpResponse = BUSY, now: float = 0.0, **settings: float) -> PollState:
-    """A session that was given this answer."""
-    one = PollState(**settings)  # type: ignore[arg-type]
-    assert one.learned(one.ask(now), answer, now)
-    return one
+def informed(response: HttpResponse = BUSY, now: float = 0.0, **settings: float) -> PollState:
+    """Return a state that has processed this response."""
+    state = PollState(**settings)  # type: ignore[arg-type]
+    assert state.handle_response(state.request(now), response, now)
+    return state
 
 
-# --- Asking ---------------------------------------------------------------------------------------
+# --- Requests -------------------------------------------------------------------------------------
 
 
 def test_the_first_request() -> None:
-    """It has the header and a version, knows no tag, and may take two minutes."""
-    ask = PollState().ask(0)
-    assert (ask.method, ask.path.partition("?")[0]) == ("GET", "/metadata/scheduledevents")
-    assert query(ask) == {"api-version": "2020-07-01"}
-    assert ask.headers == {"Metadata": "true"}
-    assert ask.seconds > 120
-    assert ask.body == b""
+    """It has the header and a version, no tag, and a timeout of two minutes."""
+    request = PollState().request(0)
+    assert (request.method, request.path.partition("?")[0]) == ("GET", "/metadata/scheduledevents")
+    assert query(request) == {"api-version": "2020-07-01"}
+    assert request.headers == {"Metadata": "true"}
+    assert request.seconds > 120
+    assert request.body == b""
 
 
-def test_later_requests_know_what_they_have() -> None:
-    """They send the tag of the document, and need not be answered as slowly."""
-    ask = informed().ask(1)
-    assert ask.headers["If-None-Match"] == '"7"'
-    assert ask.seconds <= 15
+def test_later_requests_are_conditional() -> None:
+    """They send the tag of the document and have a shorter timeout."""
+    request = informed().request(1)
+    assert request.headers["If-None-Match"] == '"7"'
+    assert request.seconds <= 15
 
 
 def test_without_a_tag_there_is_no_condition() -> None:
-    """Such an endpoint is simply asked, and never to hold a request."""
-    one = informed(HttpResponse(200, {}, body(OLDEST)))
-    ask = one.ask(1, held=30)
-    assert "If-None-Match" not in ask.headers
-    assert "wait" not in query(ask)
+    """Such an endpoint is polled, and never asked to hold a request."""
+    state = informed(HttpResponse(200, {}, body(OLDEST)))
+    request = state.request(1, wait=30)
+    assert "If-None-Match" not in request.headers
+    assert "wait" not in query(request)
 
 
 def test_another_version() -> None:
-    """The caller may ask for any."""
-    assert query(PollState(version="2017-03-01").ask(0)) == {"api-version": "2017-03-01"}
+    """The caller may choose any version."""
+    assert query(PollState(version="2017-03-01").request(0)) == {"api-version": "2017-03-01"}
 
 
 def test_once_a_second() -> None:
-    """By default no more is asked, however often somebody wants to know."""
-    one = informed()
-    assert one.pause(0) == 1
-    assert one.pause(0.75) == 0.25
-    assert one.pause(1) == 0
-    assert one.learned(one.ask(1), SAME, 1.5)
-    assert one.pause(1.5) == 0.5
+    """This is the default interval, however often the caller polls."""
+    state = informed()
+    assert state.pause(0) == 1
+    assert state.pause(0.75) == 0.25
+    assert state.pause(1) == 0
+    assert state.handle_response(state.request(1), SAME, 1.5)
+    assert state.pause(1.5) == 0.5
 
 
-def test_a_day_of_silence() -> None:
-    """The feature was switched off meanwhile and the counter began anew: the tag means nothing."""
-    assert "If-None-Match" in informed().ask(DAY - 3600).headers
-    assert "If-None-Match" not in informed().ask(DAY + 1).headers
+def test_an_idle_day() -> None:
+    """The feature was disabled and the incarnation restarted: the tag is invalid."""
+    assert "If-None-Match" in informed().request(DAY - 3600).headers
+    assert "If-None-Match" not in informed().request(DAY + 1).headers
 
 
-# --- Requests that are held -----------------------------------------------------------------------
+# --- Long polls -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("held", "wait"), [(0, None), (0.9, None), (1, "1"), (5.7, "5"), (30, "30"), (1e9, "30")]
 )
-def test_how_long_a_request_may_be_held(held: float, wait: str | None) -> None:
-    """Whole seconds, at most thirty; its answer may take so much longer."""
-    ask = informed().ask(1, held)
-    assert query(ask).get("wait") == wait
-    assert ask.seconds - informed().ask(1).seconds >= float(wait or 0)
+def test_the_length_of_a_long_poll(held: float, wait: str | None) -> None:
+    """Whole seconds, at most thirty; the timeout grows by as much."""
+    request = informed().request(1, held)
+    assert query(request).get("wait") == wait
+    assert request.seconds - informed().request(1).seconds >= float(wait or 0)
 
 
 def test_the_first_request_is_never_held() -> None:
-    """There must be something to compare with."""
-    assert "wait" not in query(PollState().ask(0, held=30))
+    """There is no tag to compare with."""
+    assert "wait" not in query(PollState().request(0, wait=30))
 
 
-def test_an_endpoint_that_holds_requests() -> None:
-    """Once one was answered late, the next may follow at once: nobody is asked too often."""
-    one = informed()
-    assert one.learned(one.ask(1, held=30), SAME, 31)
-    assert one.pause(31) == 0
-    assert query(one.ask(31, held=30))["wait"] == "30"
-    assert one.learned(one.ask(31, held=30), IDLE, 40)
-    assert one.pause(40) == 0
+def test_an_endpoint_with_long_polls() -> None:
+    """After a held response the next request may follow at once."""
+    state = informed()
+    assert state.handle_response(state.request(1, wait=30), SAME, 31)
+    assert state.pause(31) == 0
+    assert query(state.request(31, wait=30))["wait"] == "30"
+    assert state.handle_response(state.request(31, wait=30), IDLE, 40)
+    assert state.pause(40) == 0
 
 
 def test_clocks_do_not_agree_to_the_millisecond() -> None:
-    """A request that was held for a second may be back a trifle sooner by our clock."""
-    one = informed()
-    assert one.learned(one.ask(1, held=1), SAME, 1.9995)
-    assert query(one.ask(3, held=30))["wait"] == "30"
+    """A request held for a second may return slightly sooner by our clock."""
+    state = informed()
+    assert state.handle_response(state.request(1, wait=1), SAME, 1.9995)
+    assert query(state.request(3, wait=30))["wait"] == "30"
 
 
-def test_an_endpoint_that_does_not_look_at_the_parameter() -> None:
-    """It answers at once that nothing is new; so it is polled, and not asked to hold again."""
-    one = informed()
-    assert one.learned(one.ask(1, held=30), SAME, 1.02)
-    assert one.pause(1.02) == pytest.approx(0.98)
-    assert "wait" not in query(one.ask(2, held=30))
+def test_an_endpoint_that_ignores_wait() -> None:
+    """It answers unchanged at once, so it is polled without `wait`."""
+    state = informed()
+    assert state.handle_response(state.request(1, wait=30), SAME, 1.02)
+    assert state.pause(1.02) == pytest.approx(0.98)
+    assert "wait" not in query(state.request(2, wait=30))
 
 
-def test_an_endpoint_that_refuses_the_parameter() -> None:
-    """It is polled without it, and nothing that was known is lost."""
-    one = informed()
-    assert not one.learned(one.ask(1, held=30), refusal(400, "what is wait?"), 1.02)
-    assert one.pause(1.02) == pytest.approx(0.98)
-    ask = one.ask(2, held=30)
-    assert "wait" not in query(ask)
-    assert ask.headers["If-None-Match"] == '"7"'
-    assert one.document == events.read(BUSY.body)
-    assert one.learned(ask, SAME, 2.02)
+def test_an_endpoint_that_refuses_wait() -> None:
+    """It is polled without `wait`, and the document is kept."""
+    state = informed()
+    assert not state.handle_response(state.request(1, wait=30), refusal(400, "what is wait?"), 1.02)
+    assert state.pause(1.02) == pytest.approx(0.98)
+    request = state.request(2, wait=30)
+    assert "wait" not in query(request)
+    assert request.headers["If-None-Match"] == '"7"'
+    assert state.document == events.read(BUSY.body)
+    assert state.handle_response(request, SAME, 2.02)
 
 
-def test_an_endpoint_that_does_not_look_at_the_condition() -> None:
-    """It sends the same document at once, each time; it must not be asked without a pause."""
-    one = informed()
+def test_an_endpoint_that_ignores_if_none_match() -> None:
+    """It sends the same document at once each time; the interval must still hold."""
+    state = informed()
     for second in range(1, 5):
-        assert one.learned(one.ask(second, held=30), BUSY, second + 0.02)
-        assert one.pause(second + 0.02) == pytest.approx(0.98)
+        assert state.handle_response(state.request(second, wait=30), BUSY, second + 0.02)
+        assert state.pause(second + 0.02) == pytest.approx(0.98)
 
 
-def test_an_endpoint_that_has_news_every_time() -> None:
-    """If it holds nothing, it is not asked without a pause either."""
-    one = informed()
+def test_an_endpoint_with_a_change_every_time() -> None:
+    """If it holds nothing, the interval must hold as well."""
+    state = informed()
     asked_at = []
     now = 1.0
     for incarnation in range(8, 18):
-        now += one.pause(now)
+        now += state.pause(now)
         asked_at.append(now)
         news = HttpResponse(
             200, {"etag": f'"{incarnation}"'}, body(OLDEST, incarnation=incarnation)
         )
-        assert one.learned(one.ask(now, held=30), news, now + 0.02)
+        assert state.handle_response(state.request(now, wait=30), news, now + 0.02)
         now += 0.02
     assert asked_at[-1] - asked_at[0] >= len(asked_at) - 3
 
 
-# --- Trouble --------------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [404, 408, 410, 425, 429, 500, 502, 503, 504, 599])
-def test_what_passes(status: int) -> None:
-    """Nothing is learned from it, nothing is forgotten, and asking again comes later and later."""
-    one = informed()
+def test_transient_failures(status: int) -> None:
+    """The document is kept, and retries back off."""
+    state = informed()
     now, pauses = 1.0, []
     for _ in range(12):
-        assert not one.learned(one.ask(now), refusal(status), now)
-        pauses.append(one.pause(now))
+        assert not state.handle_response(state.request(now), refusal(status), now)
+        pauses.append(state.pause(now))
         now += pauses[-1]
     assert pauses[:5] == [1, 2, 4, 8, 16]
     assert max(pauses) == 30
-    assert one.document == events.read(BUSY.body)
+    assert state.document == events.read(BUSY.body)
 
 
-def test_no_answer_is_trouble_as_well() -> None:
-    """A broken connection and an answer that never came are borne in the same way."""
-    one = informed()
-    one.ask(1)
-    one.failed("reset", 1)
-    one.ask(2)
-    one.failed("timed out", 12)
-    assert one.pause(12) == 2
-    assert one.document == events.read(BUSY.body)
+def test_a_missing_response_is_a_failure() -> None:
+    """A broken connection and a timeout are handled in the same way."""
+    state = informed()
+    state.request(1)
+    state.failed("reset", 1)
+    state.request(2)
+    state.failed("timed out", 12)
+    assert state.pause(12) == 2
+    assert state.document == events.read(BUSY.body)
 
 
 @pytest.mark.parametrize("good", [BUSY, SAME, IDLE])
-def test_after_trouble_all_is_as_before(good: HttpResponse) -> None:
-    """One answer, and the next trouble is the first again."""
-    one = informed()
+def test_a_success_resets_the_back_off(good: HttpResponse) -> None:
+    """The next failure counts as the first again."""
+    state = informed()
     for second in range(5):
-        one.ask(second)
-        one.failed("reset", second)
-    assert one.learned(one.ask(100), good, 100)
-    assert one.pause(100) == 1
-    one.ask(101)
-    one.failed("reset", 101)
-    assert one.pause(101) == 1
+        state.request(second)
+        state.failed("reset", second)
+    assert state.handle_response(state.request(100), good, 100)
+    assert state.pause(100) == 1
+    state.request(101)
+    state.failed("reset", 101)
+    assert state.pause(101) == 1
 
 
-def test_an_empty_answer_ends_trouble_too() -> None:
-    """On an idle machine it is all that Azure says."""
-    one = informed(IDLE)
+def test_an_empty_response_resets_the_back_off() -> None:
+    """On an idle machine of Azure it is the normal response."""
+    state = informed(IDLE)
     for second in range(5):
-        one.ask(second)
-        one.failed("reset", second)
-    assert one.learned(one.ask(100), EMPTY, 100)
-    one.ask(101)
-    one.failed("reset", 101)
-    assert one.pause(101) == 1
+        state.request(second)
+        state.failed("reset", second)
+    assert state.handle_response(state.request(100), EMPTY, 100)
+    state.request(101)
+    state.failed("reset", 101)
+    assert state.pause(101) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "pause"),
     [("7", 7), ("0", 1), ("", 1), ("soon", 1), ("-5", 1), ("1e9", 1), ("99999", 300), ("²", 1)],
 )
-def test_the_endpoint_says_when_to_come_again(text: str, pause: float) -> None:
-    """That is heeded, within reason; never sooner than we would by ourselves."""
-    one = PollState()
-    assert not one.learned(one.ask(0), refusal(429, retry_after=text), 0)
-    assert one.pause(0) == pause
+def test_retry_after(text: str, pause: float) -> None:
+    """It is honoured up to a limit, and never shortens our own back-off."""
+    state = PollState()
+    assert not state.handle_response(state.request(0), refusal(429, retry_after=text), 0)
+    assert state.pause(0) == pause
 
 
 @pytest.mark.parametrize("status", [201, 204, 301, 400, 401, 403, 405, 413])
-def test_what_does_not_pass(status: int) -> None:
-    """Asking again would not help: the caller is told, with the endpoint's own words."""
-    one = informed()
+def test_permanent_failures(status: int) -> None:
+    """The caller gets an error with the endpoint's text."""
+    state = informed()
     with pytest.raises(Refused, match=f"{status}.*a bad request"):
-        one.learned(one.ask(1), refusal(status, "a bad request"), 1)
-    assert one.document == events.read(BUSY.body)
+        state.handle_response(state.request(1), refusal(status, "a bad request"), 1)
+    assert state.document == events.read(BUSY.body)
 
 
 @pytest.mark.parametrize(
     "sent", [b"", b"{", b"[]", b'{"error":5}', b'{"error":[]}', b'"error"', b"[" * 9999, b"\xff"]
 )
-def test_a_refusal_in_any_words(sent: bytes) -> None:
-    """What cannot be read is left out."""
-    one = PollState()
+def test_refusals_in_any_format(sent: bytes) -> None:
+    """An unreadable error text is omitted."""
+    state = PollState()
     with pytest.raises(Refused, match=r"400$"):
-        one.learned(one.ask(0), HttpResponse(400, {}, sent), 0)
+        state.handle_response(state.request(0), HttpResponse(400, {}, sent), 0)
 
 
-def test_empty_answers_of_an_idle_machine() -> None:
-    """Nothing is planned, as far as anybody knows; that is a document."""
-    for one in (
+def test_empty_responses_of_an_idle_machine() -> None:
+    """They count as a document without events."""
+    for state in (
         informed(EMPTY),
         informed(HttpResponse(200, {"content-length": "3"}, b" \r\n")),
         informed(IDLE),
     ):
-        assert one.learned(one.ask(1), EMPTY, 1)
-        assert one.document is not None
-        assert one.document.events == ()
+        assert state.handle_response(state.request(1), EMPTY, 1)
+        assert state.document is not None
+        assert state.document.events == ()
     assert informed(EMPTY).document == Document()
 
 
-def test_half_an_answer_is_not_an_empty_one() -> None:
-    """Its head was cut off before it told of a length: nobody said that nothing is planned."""
-    one = PollState()
-    assert not one.learned(one.ask(0), HttpResponse(200, {}, b""), 0)
-    assert one.document is None
+def test_a_truncated_response_is_not_empty() -> None:
+    """Its head ended before a length: it does not mean "no events"."""
+    state = PollState()
+    assert not state.handle_response(state.request(0), HttpResponse(200, {}, b""), 0)
+    assert state.document is None
 
 
-def test_empty_answers_while_something_is_planned() -> None:
-    """They take nothing away."""
-    one = informed()
-    assert not one.learned(one.ask(1), EMPTY, 1)
-    assert one.document == events.read(BUSY.body)
-    assert one.learned(one.ask(2), IDLE, 2)
-    assert one.document == Document(1)
+def test_empty_responses_with_known_events() -> None:
+    """The known events stay."""
+    state = informed()
+    assert not state.handle_response(state.request(1), EMPTY, 1)
+    assert state.document == events.read(BUSY.body)
+    assert state.handle_response(state.request(2), IDLE, 2)
+    assert state.document == Document(1)
 
 
-def test_not_modified_before_there_was_anything() -> None:
-    """It was no answer to what was asked, and there is still no document."""
-    one = PollState()
-    assert not one.learned(one.ask(0), SAME, 0)
-    assert one.document is None
-    assert one.pause(0) >= 1
+def test_304_before_the_first_document() -> None:
+    """The request had no condition, and there is still no document."""
+    state = PollState()
+    assert not state.handle_response(state.request(0), SAME, 0)
+    assert state.document is None
+    assert state.pause(0) >= 1
 
 
-def test_when_patience_ends() -> None:
-    """What went wrong last is told."""
-    one = PollState()
-    assert "nobody answered" in str(one.unreachable())
-    one.learned(one.ask(0), refusal(503, "on holiday"), 0)
-    assert isinstance(one.unreachable(), Unavailable)
-    assert "503 (on holiday)" in str(one.unreachable())
-    one.failed("connection reset", 1)
-    assert "connection reset" in str(one.unreachable())
+def test_the_final_error() -> None:
+    """It has the last failure."""
+    state = PollState()
+    assert "there was no response" in str(state.unavailable_error())
+    state.handle_response(state.request(0), refusal(503, "on holiday"), 0)
+    assert isinstance(state.unavailable_error(), Unavailable)
+    assert "503 (on holiday)" in str(state.unavailable_error())
+    state.failed("connection reset", 1)
+    assert "connection reset" in str(state.unavailable_error())
 
 
 HEADERS = st.dictionaries(st.sampled_from(["etag", "retry-after", "x"]), st.text(max_size=9))
@@ -312,62 +312,66 @@ ANSWERS = st.builds(
 
 
 @given(st.lists(st.tuples(ANSWERS | st.none(), st.floats(0, 60)), max_size=12))
-def test_whatever_happens_events_stay_known(steps: list[tuple[HttpResponse | None, float]]) -> None:
-    """Only a document takes an event away (IG5); nothing but a refusal is ever raised."""
-    one, now = informed(), 0.0
+def test_only_a_document_removes_events(steps: list[tuple[HttpResponse | None, float]]) -> None:
+    """IG5; nothing but a refusal is ever raised."""
+    state, now = informed(), 0.0
     known = events.read(BUSY.body)
-    for answer, passed in steps:
-        now += one.pause(now)
-        ask = one.ask(now, held=30)
+    for response, passed in steps:
+        now += state.pause(now)
+        request = state.request(now, wait=30)
         now += passed
         try:
-            if answer is None:
-                one.failed("reset", now)
-            elif one.learned(ask, answer, now) and answer.status == 200 and answer.body.strip():
-                known = events.read(answer.body)
+            if response is None:
+                state.failed("reset", now)
+            elif (
+                state.handle_response(request, response, now)
+                and response.status == 200
+                and response.body.strip()
+            ):
+                known = events.read(response.body)
         except Refused:
             pass
-        assert one.document == known
-        assert 0 <= one.pause(now) <= 300
+        assert state.document == known
+        assert 0 <= state.pause(now) <= 300
 
 
 @given(ANSWERS)
-def test_only_a_document_is_a_document(answer: HttpResponse) -> None:
-    """Before the first, garbage is not taken for "nothing is planned"."""
-    one = PollState()
+def test_only_a_document_is_a_document(response: HttpResponse) -> None:
+    """Before the first document, garbage does not count as "no events"."""
+    state = PollState()
     try:
-        learned = one.learned(one.ask(0), answer, 0)
+        is_read = state.handle_response(state.request(0), response, 0)
     except Refused:
-        learned = False
-    assert learned == (one.document is not None)
-    if one.document is not None and answer.body.strip():
-        assert events.read(answer.body) == one.document
+        is_read = False
+    assert is_read == (state.document is not None)
+    if state.document is not None and response.body.strip():
+        assert events.read(response.body) == state.document
 
 
 # --- Other requests -------------------------------------------------------------------------------
 
 
 def test_an_approval() -> None:
-    """One request for all events; no counter, which Azure has long stopped asking for."""
-    ask = session.approval(["A", "B"], "2019-08-01")
-    assert (ask.method, ask.headers["Metadata"]) == ("POST", "true")
-    assert query(ask) == {"api-version": "2019-08-01"}
-    assert json.loads(ask.body) == {"StartRequests": [{"EventId": "A"}, {"EventId": "B"}]}
+    """One request for all events, without the incarnation, which Azure no longer needs."""
+    request = session.approval_request(["A", "B"], "2019-08-01")
+    assert (request.method, request.headers["Metadata"]) == ("POST", "true")
+    assert query(request) == {"api-version": "2019-08-01"}
+    assert json.loads(request.body) == {"StartRequests": [{"EventId": "A"}, {"EventId": "B"}]}
 
 
 @pytest.mark.spec("G3")
-def test_the_request_for_the_own_name() -> None:
-    """Instance metadata has versions of its own, and gives a leaf as text only."""
-    ask = session.own_name()
-    assert ask.path.partition("?")[0] == "/metadata/instance/compute/name"
-    assert query(ask) == {"api-version": "2021-02-01", "format": "text"}
-    assert ask.headers == {"Metadata": "true"}
+def test_the_name_request() -> None:
+    """Instance metadata has its own versions, and serves a leaf as text only."""
+    request = session.name_request()
+    assert request.path.partition("?")[0] == "/metadata/instance/compute/name"
+    assert query(request) == {"api-version": "2021-02-01", "format": "text"}
+    assert request.headers == {"Metadata": "true"}
 
 
-def test_unreadable_answers_are_told() -> None:
-    """With what was sent, so that somebody can see what it is."""
-    one = informed()
-    assert not one.learned(one.ask(1), HttpResponse(200, {}, b"<html>login"), 1)
-    assert "<html>login" in str(one.unreachable())
+def test_unreadable_responses_are_reported() -> None:
+    """The error shows what was sent."""
+    state = informed()
+    assert not state.handle_response(state.request(1), HttpResponse(200, {}, b"<html>login"), 1)
+    assert "<html>login" in str(state.unavailable_error())
     with pytest.raises(Unreadable):
         events.read(b"<html>login")

@@ -1,4 +1,4 @@
-"""Two documents in, what happened between them out."""
+"""Changes between two documents."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairwarning import Document, Event, EventChange, EventPhase, EventStatus, EventType, changes
+from fairwarning import Change, Document, Event, EventStatus, EventType, Phase, changes
 
 pytestmark = pytest.mark.spec("G1")
 
@@ -17,31 +17,31 @@ STARTED = replace(PLANNED, status=EventStatus.STARTED, not_before=None)
 OTHER = replace(PLANNED, id="B")
 
 
-def between(before: tuple[Event, ...], after: tuple[Event, ...]) -> tuple[EventChange, ...]:
-    """What happened, whatever the counter says."""
-    found = changes(Document(5, before), Document(6, after))
-    assert found == changes(Document(5, before), Document(1, after))
-    assert found == changes(Document(5, before), Document(5, after))
-    return found
+def between(before: tuple[Event, ...], after: tuple[Event, ...]) -> tuple[Change, ...]:
+    """Return the changes, which do not depend on the incarnations."""
+    changed = changes(Document(5, before), Document(6, after))
+    assert changed == changes(Document(5, before), Document(1, after))
+    assert changed == changes(Document(5, before), Document(5, after))
+    return changed
 
 
-def test_the_life_of_an_event() -> None:
-    """It is announced, it starts, it is over: each is told once."""
-    assert between((), (PLANNED,)) == (EventChange(EventPhase.SCHEDULED, PLANNED),)
+def test_all_phases_of_an_event() -> None:
+    """Announced, started, over: each is reported once."""
+    assert between((), (PLANNED,)) == (Change(Phase.SCHEDULED, PLANNED),)
     assert between((PLANNED,), (PLANNED,)) == ()
-    assert between((PLANNED,), (STARTED,)) == (EventChange(EventPhase.STARTED, STARTED),)
+    assert between((PLANNED,), (STARTED,)) == (Change(Phase.STARTED, STARTED),)
     assert between((STARTED,), (STARTED,)) == ()
-    assert between((STARTED,), ()) == (EventChange(EventPhase.OVER, STARTED),)
+    assert between((STARTED,), ()) == (Change(Phase.OVER, STARTED),)
 
 
-def test_an_event_that_is_gone_before_it_was_seen_to_start() -> None:
-    """It is over, and perhaps was cancelled."""
-    assert between((PLANNED,), ()) == (EventChange(EventPhase.OVER, PLANNED, cancelled=True),)
+def test_an_event_that_is_over_before_a_start_was_seen() -> None:
+    """It is over, and possibly cancelled."""
+    assert between((PLANNED,), ()) == (Change(Phase.OVER, PLANNED, cancelled=True),)
 
 
 def test_an_event_that_starts_without_notice() -> None:
-    """Hardware fails so. It is told as started, and never as announced."""
-    assert between((), (STARTED,)) == (EventChange(EventPhase.STARTED, STARTED),)
+    """As with failing hardware: reported as started, and never as scheduled."""
+    assert between((), (STARTED,)) == (Change(Phase.STARTED, STARTED),)
 
 
 @pytest.mark.parametrize(
@@ -53,38 +53,38 @@ def test_an_event_that_starts_without_notice() -> None:
     ],
 )
 def test_an_event_that_changes(changed: Event) -> None:
-    """When, and whom: both are told, with the event as it is now."""
-    assert between((PLANNED,), (changed,)) == (EventChange(EventPhase.CHANGED, changed),)
+    """A new date or new resources are reported, with the current event."""
+    assert between((PLANNED,), (changed,)) == (Change(Phase.CHANGED, changed),)
 
 
-def test_an_event_that_changes_in_words_only() -> None:
-    """There is nothing to do about that."""
+def test_an_event_whose_description_changes() -> None:
+    """This is not reported."""
     assert between((PLANNED,), (replace(PLANNED, description="Soon."),)) == ()
 
 
 def test_an_event_that_changes_and_starts() -> None:
-    """That it has started is all that counts."""
-    found = between((PLANNED,), (replace(STARTED, resources=("vm-1",)),))
-    assert [change.phase for change in found] == [EventPhase.STARTED]
+    """Only the start is reported."""
+    changed = between((PLANNED,), (replace(STARTED, resources=("vm-1",)),))
+    assert [change.phase for change in changed] == [Phase.STARTED]
 
 
 def test_ids_compare_without_case() -> None:
-    """The same event in another spelling is no other event."""
+    """An id in another case is the same event."""
     assert between((PLANNED,), (replace(PLANNED, id="a"),)) == ()
 
 
-def test_what_is_over_comes_first() -> None:
+def test_events_that_are_over_come_first() -> None:
     """Recovery from one event does not wait for preparation for the next."""
     third = replace(PLANNED, id="C")
     assert between((PLANNED, OTHER), (third, OTHER)) == (
-        EventChange(EventPhase.OVER, PLANNED, cancelled=True),
-        EventChange(EventPhase.SCHEDULED, third),
+        Change(Phase.OVER, PLANNED, cancelled=True),
+        Change(Phase.SCHEDULED, third),
     )
 
 
-def test_an_event_that_comes_back() -> None:
-    """Whatever the endpoint meant by it, the event is announced anew."""
-    assert between((), (PLANNED,)) == (EventChange(EventPhase.SCHEDULED, PLANNED),)
+def test_an_event_that_reappears() -> None:
+    """It is reported as scheduled again."""
+    assert between((), (PLANNED,)) == (Change(Phase.SCHEDULED, PLANNED),)
 
 
 LISTS = st.lists(
@@ -102,15 +102,15 @@ LISTS = st.lists(
 
 
 @given(LISTS, LISTS)
-def test_who_follows_the_changes_knows_the_document(
+def test_changes_reproduce_the_document(
     before: tuple[Event, ...], after: tuple[Event, ...]
 ) -> None:
-    """Nothing comes or goes without being told, and nothing is told twice."""
-    found = changes(Document(1, before), Document(2, after))
-    assert len({change.event.id for change in found}) == len(found)
+    """Every difference is reported exactly once."""
+    changed = changes(Document(1, before), Document(2, after))
+    assert len({change.event.id for change in changed}) == len(changed)
     known = {event.id for event in before}
-    for change in found:
-        if change.phase is EventPhase.OVER:
+    for change in changed:
+        if change.phase is Phase.OVER:
             known.remove(change.event.id)
         else:
             assert change.event in after

@@ -1,7 +1,7 @@
-"""Requests to the control plane as somebody hostile might send them: nearly right, or not at all.
+"""Hostile requests to the control plane: nearly valid ones, and garbage.
 
-A request is drawn as changes to one that works. What works is only known once there is a fleet, so
-what is drawn names places and replacements, and `bent` applies them.
+A request is drawn as mutations of a valid one. Valid requests are only known once there is a fleet,
+so a mutation names positions and replacements, and `mutated` applies them.
 """
 
 import json
@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 from hypothesis import strategies as st
 
 from fairwarning.arm.http.request import BODY_BYTES
-from tests.arm.everything import RouteRequest, filled
+from tests.arm.everything import RouteRequest, fill_path
 from tests.fixtures.arm import VERSION
 
 Json = Any
 
-# --- Words ----------------------------------------------------------------------------------------
+# --- Values ---------------------------------------------------------------------------------------
 
 WORDS = (
     "one", *("new",) * 16, "web", "cloud", "web_0", "web_00", "WEB_1", "nothing", "a/b", "a/../b",
@@ -34,7 +34,7 @@ WORDS = (
     "{}", "{name}", "$(id)", "' or 1=1 --", "<script>", "../../etc/passwd", "x" * 90, "x" * 91,
     "x" * 300, "é" * 300, "x" * 5_000, "/" * 50, "a/" * 200,
 )  # fmt: skip
-"""Names, and what is none."""
+"""Names, valid and invalid."""
 
 VALUES: tuple[Json, ...] = (
     None, True, False, 0, -1, 1, 2, 7, 201, 1_001, 2**31, 2**63, 2**64, -(2**63) - 1, 1.5, -0.0,
@@ -59,7 +59,7 @@ RAW = (
     "[" * 40 + "]" * 40, "[" * 59 + "]" * 59, "[" * 70 + "]" * 70, "[" * 5_000 + "]" * 5_000,
     "[" * 5_000, '{"a":' * 100 + "1" + "}" * 100, '{"properties":' * 9_000 + "1" + "}" * 9_000,
 )  # fmt: skip
-"""What no writer of JSON would write."""
+"""Values that no JSON encoder writes."""
 _MARK = "@@{}@@"
 
 WHOLE = (
@@ -70,10 +70,10 @@ WHOLE = (
     b'"' + b"\\u0041" * 20_000 + b'"',
     b"{" + b" " * 200_000 + b"}", b"{" + b'"a":1,' * 20_000 + b'"a":1}',
 )  # fmt: skip
-"""Bodies that have nothing to do with what is due."""
+"""Bodies unrelated to the request."""
 
 LIMIT = (b"{" + b" " * (BODY_BYTES - 2) + b"}", b"{" + b" " * (BODY_BYTES - 1) + b"}")
-"""As much as may be sent, and one byte more."""
+"""The maximum body, and one byte more."""
 
 _VERSIONS = (
     VERSION, VERSION, "2017-03-30", "2019-03-01", "2021-02-28", "2024-03-01", "2025-04-01",
@@ -118,33 +118,33 @@ _HEADERS = {
 
 
 @dataclass(frozen=True)
-class Bend:
-    """How a request that works is changed."""
+class Mutation:
+    """Mutations of a valid request."""
 
-    params: tuple[tuple[int, int], ...]  # which parameter becomes which word
+    params: tuple[tuple[int, int], ...]  # parameter and replacement value
     queries: tuple[tuple[str, str], ...]
     headers: tuple[tuple[str, str], ...]
     version: str
-    changes: tuple[tuple[int, str, int], ...]  # where in the body, how, what
-    whole: int | None  # instead of the body
+    changes: tuple[tuple[int, str, int], ...]  # position in the body, kind, value
+    whole: int | None  # replaces the body
 
 
 class Choices:
-    """Choices that bytes stand for. Zeros stand for the first of everything: nothing is changed."""
+    """Choices encoded in bytes. Zeros select the first of everything: no mutation."""
 
     def __init__(self, data: bytes) -> None:
         self._data = iter(data)
 
     def number(self) -> int:
-        """The next byte."""
+        """Return the next byte."""
         return next(self._data, 0)
 
-    def of(self, some: Sequence[Any]) -> Any:  # noqa: ANN401  (one of them)
-        """One of them."""
+    def of(self, some: Sequence[Any]) -> Any:  # noqa: ANN401  (the type of the elements)
+        """Choose an element."""
         return some[(self.number() << 8 | self.number()) % len(some)]
 
     def some(self, counts: Sequence[int]) -> range:
-        """So many, one of these numbers."""
+        """Choose a count from these; return a range of that length."""
         return range(counts[self.number() % len(counts)])
 
 
@@ -155,39 +155,39 @@ _FIELDS = [(name, value) for name, values in _HEADERS.items() for value in value
 _BYTES = 32
 
 
-def _bend(data: bytes) -> Bend:
+def _mutation(data: bytes) -> Mutation:
     choose = Choices(data)
     whole = choose.some((0, 0, 0, 0, 0, 0, 0, 1))
-    return Bend(
+    return Mutation(
         params=tuple(
             (choose.number(), choose.of(_WORDS)) for _ in choose.some((0, 0, 0, 1, 0, 1, 2))
         ),
         queries=tuple(choose.of(_PAIRS) for _ in choose.some((0, 0, 0, 1, 0, 1, 2))),
         headers=tuple(choose.of(_FIELDS) for _ in choose.some((0, 0, 0, 1, 0, 1, 2))),
-        changes=drawn_changes(choose, (0, 1, 2, 1, 2, 3)),
+        changes=draw_changes(choose, (0, 1, 2, 1, 2, 3)),
         version=choose.of(_VERSIONS) if choose.some((0, 0, 1)) else VERSION,
         whole=choose.of(range(len(WHOLE))) if whole else None,
     )
 
 
-def drawn_changes(choose: Choices, counts: Sequence[int]) -> tuple[tuple[int, str, int], ...]:
-    """Changes of a body."""
+def draw_changes(choose: Choices, counts: Sequence[int]) -> tuple[tuple[int, str, int], ...]:
+    """Draw changes of a body."""
     return tuple(
         (choose.of(_PLACES), choose.of(HOW), choose.of(_PLACES)) for _ in choose.some(counts)
     )
 
 
 _WORDS = range(len(WORDS))
-BENDS = st.binary(min_size=_BYTES, max_size=_BYTES).map(_bend)
-"""Ways to change a request. Bytes are drawn, because that is quick, and decide what is changed."""
+MUTATIONS = st.binary(min_size=_BYTES, max_size=_BYTES).map(_mutation)
+"""Mutations of requests, decoded from drawn bytes, since drawing bytes is fast."""
 
 
 # --- Applying -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Sent:
-    """A request as it is sent."""
+class MutatedRequest:
+    """A request to send."""
 
     method: str
     path: str
@@ -196,22 +196,22 @@ class Sent:
     headers: Mapping[str, str]
 
 
-def bent(ask: RouteRequest, bend: Bend) -> Sent:
-    """A request that works, changed."""
-    names = [name for name in ask.params if name != "subscription"]
-    params = dict(ask.params)
-    for number, word in bend.params if names else ():
+def mutated(request: RouteRequest, mutation: Mutation) -> MutatedRequest:
+    """Apply a mutation to a valid request."""
+    names = [name for name in request.params if name != "subscription"]
+    params = dict(request.params)
+    for number, word in mutation.params if names else ():
         params[names[number % len(names)]] = WORDS[word]
-    query = urlencode([("api-version", bend.version), *bend.queries])
-    body = b"" if ask.body is None else written(ask.body, bend.changes)
-    if bend.whole is not None:
-        body = WHOLE[bend.whole]
-    path = filled(ask.route.path, params)
-    return Sent(ask.route.method, path, query, body, dict(bend.headers))
+    query = urlencode([("api-version", mutation.version), *mutation.queries])
+    body = b"" if request.body is None else encoded_body(request.body, mutation.changes)
+    if mutation.whole is not None:
+        body = WHOLE[mutation.whole]
+    path = fill_path(request.route.path, params)
+    return MutatedRequest(request.route.method, path, query, body, dict(mutation.headers))
 
 
-def written(body: Json, changes: Sequence[tuple[int, str, Any]]) -> bytes:
-    """A body with some places changed, as JSON or something like it."""
+def encoded_body(body: Json, changes: Sequence[tuple[int, str, Any]]) -> bytes:
+    """Return a body with some positions changed, as JSON or something similar."""
     text = json.dumps(changed_body(body, changes))
     for number, raw in enumerate(RAW):
         text = text.replace(f'"{_MARK.format(number)}"', raw)
@@ -219,7 +219,7 @@ def written(body: Json, changes: Sequence[tuple[int, str, Any]]) -> bytes:
 
 
 def changed_body(body: Json, changes: Sequence[tuple[int, str, Any]]) -> Json:
-    """A body with some places changed."""
+    """Return a body with some positions changed."""
     whole = {"": deepcopy(body)}
     for place, how, what in changes:
         places = _places(whole)
@@ -229,14 +229,14 @@ def changed_body(body: Json, changes: Sequence[tuple[int, str, Any]]) -> Json:
 
 
 def _places(inside: Json) -> list[tuple[Json, Any]]:
-    """Every place in a body: what it is in, and its key there."""
+    """Return every position in a body: its container and its key."""
     keys = list(inside) if isinstance(inside, dict) else range(len(inside))
-    found: list[tuple[Json, Any]] = []
+    positions: list[tuple[Json, Any]] = []
     for key in keys:
-        found.append((inside, key))
+        positions.append((inside, key))
         if isinstance(inside[key], dict | list):
-            found += _places(inside[key])
-    return found
+            positions += _places(inside[key])
+    return positions
 
 
 def _change(inside: Json, key: Any, how: str, what: Any) -> None:  # noqa: ANN401  (anything)

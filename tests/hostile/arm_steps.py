@@ -1,4 +1,4 @@
-"""Steps of a life: what is asked of the control plane, and what happens to machines meanwhile."""
+"""Random steps: requests to the control plane, and what happens to machines meanwhile."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -44,8 +44,8 @@ _DAYS = 30
 _DAY_SECONDS = 24 * 3600
 
 
-class Life:
-    """A small fleet, and whoever lives with it."""
+class RandomSteps:
+    """A small fleet, and random changes to it."""
 
     def __init__(self, arm: ArmHarness, choose: Choices) -> None:
         self.arm = arm
@@ -55,12 +55,12 @@ class Life:
         self.asked: list[tuple[str, str, Response]] = []
 
     def step(self) -> None:
-        """Something happens."""
+        """Take a random step."""
         self.group = f"/resourceGroups/{self._choose.of(GROUPS)}"
         self._choose.of(STEPS)(self)
 
     def begin(self) -> None:
-        """Two groups, and in the first of them one of each kind."""
+        """Create two groups, with one resource of each kind in the first."""
         for group in ("H", "g"):
             self.group = f"/resourceGroups/{group}"
             self.put_group()
@@ -74,55 +74,55 @@ class Life:
         roles = {"roleProfile": {"roles": [{"name": "r0", "sku": {"capacity": 2}}]}}
         self._compute("PUT", "cloudServices/a", {**place, "properties": roles})
 
-    # --- Asking ---
+    # --- Helpers ---
 
-    def _ask(self, method: str, path: str, body: object = None) -> None:
-        answer = self.arm.request(method, f"{self.group}{path}", body)
-        self.asked.append((method, f"{self.group}{path}", answer))
+    def _request(self, method: str, path: str, body: object = None) -> None:
+        response = self.arm.request(method, f"{self.group}{path}", body)
+        self.asked.append((method, f"{self.group}{path}", response))
 
     def _compute(self, method: str, path: str, body: object = None) -> None:
-        self._ask(method, f"/providers/Microsoft.Compute/{path}", body)
+        self._request(method, f"/providers/Microsoft.Compute/{path}", body)
 
     def _name(self) -> str:
         return str(self._choose.of(NAMES))
 
     def _machine(self) -> str:
-        """A machine's name, or that of an instance which may be called so as well."""
+        """Return the name of a machine, or of an instance that may have the same name."""
         return self._name() + str(self._choose.of(("", "", "_0", "_1")))
 
     # --- Requests ---
 
     def put_group(self) -> None:
-        """A resource group comes."""
-        self._ask("PUT", "", {"location": "local"})
+        """Create a resource group."""
+        self._request("PUT", "", {"location": "local"})
 
     def delete_group(self) -> None:
-        """And goes, with all that is in it; at times it comes back at once."""
-        self._ask("DELETE", "")
+        """Delete a resource group with its resources; sometimes create it again at once."""
+        self._request("DELETE", "")
         if self._choose.of((0, 1)):
             self.put_group()
 
     def put_machine(self) -> None:
-        """A machine, alone or in a set."""
+        """Create a machine, alone or in an availability set."""
         properties = dict(self._choose.of(_MODELS))
         if self._choose.of((0, 1)):
-            home = f"/subscriptions/{self.arm.app.plane.cloud.subscription}{self.group}"
+            home = f"/subscriptions/{self.arm.app.context.cloud.subscription}{self.group}"
             path = f"{home}/providers/Microsoft.Compute/availabilitySets/{self._name()}"
             properties["availabilitySet"] = {"id": path}
         body = {"location": "local", "properties": properties}
         self._compute("PUT", f"virtualMachines/{self._machine()}", body)
 
     def act(self) -> None:
-        """Something is done to a machine."""
+        """Run an action on a machine."""
         action = self._choose.of((*_ACTIONS, "simulateEviction"))
         self._compute("POST", f"virtualMachines/{self._machine()}/{action}")
 
     def delete_machine(self) -> None:
-        """A machine goes."""
+        """Delete a machine."""
         self._compute("DELETE", f"virtualMachines/{self._machine()}")
 
     def put_set(self) -> None:
-        """A scale set comes, or is another."""
+        """Create or change a scale set."""
         properties = {
             "orchestrationMode": self._choose.of(("Uniform", "Flexible")),
             "upgradePolicy": {"mode": self._choose.of(("Manual", "Automatic"))},
@@ -133,63 +133,63 @@ class Life:
         self._compute("PUT", f"virtualMachineScaleSets/{self._name()}", body)
 
     def scale(self) -> None:
-        """It grows or shrinks."""
+        """Scale a set out or in."""
         body = {"sku": {"capacity": self._choose.of(range(5))}}
         self._compute("PATCH", f"virtualMachineScaleSets/{self._name()}", body)
 
     def act_on_set(self) -> None:
-        """Something is done to instances."""
+        """Run an action on instances."""
         action = self._choose.of((*_ACTIONS, "delete", "delete", "manualupgrade", "reimageall"))
         ids = self._choose.of((["*"], ["0"], ["1", "2"], ["0", "9"]))
         path = f"virtualMachineScaleSets/{self._name()}/{action}"
         self._compute("POST", path, {"instanceIds": ids})
 
     def act_on_instance(self) -> None:
-        """Something is done to one instance."""
-        one = f"virtualMachineScaleSets/{self._name()}/virtualMachines/{self._choose.of('012')}"
+        """Run an action on one instance."""
+        path = f"virtualMachineScaleSets/{self._name()}/virtualMachines/{self._choose.of('012')}"
         which = self._choose.of(("DELETE", "PUT", "POST", "PUT"))
         if which == "POST":
-            one = f"{one}/{self._choose.of((*_ACTIONS, 'simulateEviction'))}"
+            path = f"{path}/{self._choose.of((*_ACTIONS, 'simulateEviction'))}"
         policy = {"protectFromScaleIn": bool(self._choose.of((0, 1)))}
-        self._compute(which, one, {"properties": {"protectionPolicy": policy}})
+        self._compute(which, path, {"properties": {"protectionPolicy": policy}})
 
     def delete_set(self) -> None:
-        """The whole set goes."""
+        """Delete a scale set."""
         self._compute("DELETE", f"virtualMachineScaleSets/{self._name()}")
 
     def availability(self) -> None:
-        """An availability set comes or, if it is empty, goes."""
+        """Create an availability set, or delete an empty one."""
         method = self._choose.of(("PUT", "PUT", "DELETE"))
         self._compute(method, f"availabilitySets/{self._name()}", {"location": "local"})
 
     def put_service(self) -> None:
-        """A cloud service comes, or its roles grow and shrink."""
+        """Create a cloud service, or scale its roles."""
         sizes = [self._choose.of(range(4)) for _ in range(2)]
         roles = [{"name": f"r{n}", "sku": {"capacity": size}} for n, size in enumerate(sizes)]
         body = {"location": "local", "properties": {"roleProfile": {"roles": roles}}}
         self._compute("PUT", f"cloudServices/{self._name()}", body)
 
     def act_on_service(self) -> None:
-        """Something is done to it, or it goes."""
-        one = f"cloudServices/{self._name()}"
+        """Run an action on a cloud service, or delete it."""
+        path = f"cloudServices/{self._name()}"
         action = self._choose.of(("", "restart", "reimage", "poweroff", "start", "delete", "one"))
         if not action:
-            self._compute("DELETE", one)
+            self._compute("DELETE", path)
         elif action == "one":
-            self._compute("DELETE", f"{one}/roleInstances/r0_IN_{self._choose.of('012')}")
+            self._compute("DELETE", f"{path}/roleInstances/r0_IN_{self._choose.of('012')}")
         else:
             names = self._choose.of((["*"], ["r0_IN_0"], ["r0_IN_0", "r1_IN_1"]))
-            self._compute("POST", f"{one}/{action}", {"roleInstances": names})
+            self._compute("POST", f"{path}/{action}", {"roleInstances": names})
 
     def network(self) -> None:
-        """A network comes, is changed or goes."""
-        one = f"/providers/Microsoft.Network/virtualNetworks/{self._name()}"
+        """Create, change or delete a network."""
+        path = f"/providers/Microsoft.Network/virtualNetworks/{self._name()}"
         part = self._choose.of(("", "", "/subnets/s"))
         method = self._choose.of(("PUT", "PUT", "DELETE"))
-        self._ask(method, one + part, {"location": "local"})
+        self._request(method, path + part, {"location": "local"})
 
     def deploy(self) -> None:
-        """A template makes or changes a machine and a set."""
+        """Deploy a template with a machine and a set."""
         kinds = ("virtualMachines", "availabilitySets", "virtualMachineScaleSets")
         steps: list[dict[str, Any]] = [
             {
@@ -203,23 +203,23 @@ class Life:
         ]
         template = {"contentVersion": "1.0.0.0", "resources": steps}
         body = {"properties": {"mode": "Incremental", "template": template}}
-        self._ask("PUT", "/providers/Microsoft.Resources/deployments/d", body)
+        self._request("PUT", "/providers/Microsoft.Resources/deployments/d", body)
 
-    # --- What happens ---
+    # --- Other steps ---
 
     def poll(self) -> None:
-        """Machines ask, so they are told from now on."""
+        """Poll from machines, which enables their scopes."""
         for scope in self._scopes():
             self.arm.poll(scope.id)
 
     def approve(self) -> None:
-        """Machines agree to all they are told of."""
+        """Approve all events."""
         for scope in self._scopes():
             if scope.events:
                 self._do(Approve(scope=scope.id, events=tuple(scope.events)))
 
     def platform(self) -> None:
-        """The platform wants something."""
+        """Start platform maintenance."""
         scopes = self._scopes()
         if not scopes:
             return
@@ -228,21 +228,21 @@ class Life:
         machines = tuple(scope.machines)[:1]
         which = self._choose.of((Maintain, Fail, None))
         if which is None:
-            every = tuple(one.id for one in scopes)
+            every = tuple(scope.id for scope in scopes)
             self._do(StartRollout(rollout=name, scopes=every, batch=2))
         elif machines:
             self._do(which(scope=scope.id, operation=name, machines=machines))
 
     def hardware(self) -> None:
-        """From now on nothing works, or all does again."""
-        self.arm.driver.fail = self._choose.of(("", "it is broken", ""))
+        """Let the driver fail from now on, or work again."""
+        self.arm.driver.fail = self._choose.of(("", "the hardware is broken", ""))
 
     def wait(self) -> None:
-        """Time passes."""
+        """Advance time."""
         self.arm.advance(self._choose.of((1, 30, 300, 1_000, 4_000, _DAY_SECONDS)))
 
     def restart(self) -> None:
-        """The service stops, and another takes over."""
+        """Stop the service and start another."""
         self.arm.restart()
 
     def _do(self, command: Command) -> None:
@@ -250,57 +250,83 @@ class Life:
             self.arm.do(command)
 
     def _scopes(self) -> list[Scope]:
-        found = self.arm._runner.run(all_entities(self.arm.store)).values()
-        return [one for one in found if isinstance(one, Scope)]
+        entities = self.arm._runner.run(all_entities(self.arm.store)).values()
+        return [entity for entity in entities if isinstance(entity, Scope)]
 
 
-STEPS: Sequence[Callable[[Life], None]] = (
-    *(Life.put_machine, Life.put_set, Life.availability, Life.put_service) * 2,
-    *(Life.act, Life.act_on_set, Life.act_on_instance, Life.act_on_service, Life.scale) * 2,
-    *(Life.poll, Life.approve, Life.platform, Life.wait, Life.put_group) * 2,
-    Life.delete_group, Life.delete_machine, Life.delete_set, Life.network,
-    Life.deploy, Life.hardware, Life.wait, Life.restart,
-)  # fmt: skip
+STEPS: Sequence[Callable[[RandomSteps], None]] = (
+    *(
+        RandomSteps.put_machine,
+        RandomSteps.put_set,
+        RandomSteps.availability,
+        RandomSteps.put_service,
+    )
+    * 2,
+    *(
+        RandomSteps.act,
+        RandomSteps.act_on_set,
+        RandomSteps.act_on_instance,
+        RandomSteps.act_on_service,
+        RandomSteps.scale,
+    )
+    * 2,
+    *(
+        RandomSteps.poll,
+        RandomSteps.approve,
+        RandomSteps.platform,
+        RandomSteps.wait,
+        RandomSteps.put_group,
+    )
+    * 2,
+    RandomSteps.delete_group,
+    RandomSteps.delete_machine,
+    RandomSteps.delete_set,
+    RandomSteps.network,
+    RandomSteps.deploy,
+    RandomSteps.hardware,
+    RandomSteps.wait,
+    RandomSteps.restart,
+)
 
 
-# --- What always holds ----------------------------------------------------------------------------
+# --- Invariants -----------------------------------------------------------------------------------
 
 
-def assert_sound(arm: ArmHarness) -> None:
-    """What is written about and what there is belong together, and nothing is left over."""
-    found = arm._runner.run(all_entities(arm.store))
-    for entity in found.values():
+def assert_consistent(arm: ArmHarness) -> None:
+    """Check that resources and entities match, and that none is orphaned."""
+    entities = arm._runner.run(all_entities(arm.store))
+    for entity in entities.values():
         if isinstance(entity, Resource):
-            _check_resource(found, entity)
+            _check_resource(entities, entity)
         elif isinstance(entity, ScaleSet):
-            owner = found.get((Resource, entity.resource))
+            owner = entities.get((Resource, entity.resource))
             assert isinstance(owner, Resource), entity
             assert owner.set == entity.id
             for name in entity.groups:
-                assert (Scope, name) in found, (entity, name)
+                assert (Scope, name) in entities, (entity, name)
         elif isinstance(entity, Scope):
-            _check_scope(found, entity)
+            _check_scope(entities, entity)
     assert arm.fleet.broken is None
 
 
-def _check_resource(found: Mapping[Ref, Entity | None], resource: Resource) -> None:
+def _check_resource(entities: Mapping[Ref, Entity | None], resource: Resource) -> None:
     kind = resource.id.partition(":")[0]
     if kind != resources.GROUP.lower():
-        assert (Resource, resources.group_id(resource.group)) in found, resource
+        assert (Resource, resources.group_id(resource.group)) in entities, resource
     if resource.set:
-        scale_set = found.get((ScaleSet, resource.set))
+        scale_set = entities.get((ScaleSet, resource.set))
         assert isinstance(scale_set, ScaleSet), resource
         assert scale_set.resource == resource.id
     if resource.scope:
-        scope = found.get((Scope, resource.scope))
+        scope = entities.get((Scope, resource.scope))
         assert isinstance(scope, Scope), resource
         if resource.machine:
             assert resource.machine in scope.machines, (resource, scope)
             assert scope.machines[resource.machine].resource == resource.id
     stands = bool(resource.set or resource.scope)
     assert stands is (kind in _STANDING), resource
-    if resource.doomed:
-        operation = found.get((Operation, resource.doomed))
+    if resource.removed_by:
+        operation = entities.get((Operation, resource.removed_by))
         assert isinstance(operation, Operation), resource
         assert operation.status is OperationStatus.RUNNING, (resource, operation)
 
@@ -317,43 +343,47 @@ _STANDING = {
 }
 
 
-def _check_scope(found: Mapping[Ref, Entity | None], scope: Scope) -> None:
+def _check_scope(entities: Mapping[Ref, Entity | None], scope: Scope) -> None:
     if scope.kind is ScopeKind.PLACEMENT_GROUP:
-        owner = found.get((ScaleSet, scope.owner))
+        owner = entities.get((ScaleSet, scope.owner))
         assert isinstance(owner, ScaleSet), scope
         assert scope.id in owner.groups, (scope, owner)
     elif scope.kind is ScopeKind.STANDALONE:
         assert len(scope.machines) == 1, scope
     else:
         standing = [
-            one
-            for one in found.values()
-            if isinstance(one, Resource) and one.scope == scope.id and not one.machine
+            entity
+            for entity in entities.values()
+            if isinstance(entity, Resource) and entity.scope == scope.id and not entity.machine
         ]
         assert len(standing) == 1, (scope, standing)
     for machine in scope.machines.values():
-        _check_machine(found, scope, machine)
+        _check_machine(entities, scope, machine)
 
 
-def _check_machine(found: Mapping[Ref, Entity | None], scope: Scope, machine: Machine) -> None:
+def _check_machine(entities: Mapping[Ref, Entity | None], scope: Scope, machine: Machine) -> None:
     if scope.kind in {ScopeKind.STANDALONE, ScopeKind.AVAILABILITY_SET}:
         assert machine.resource, (scope, machine)
     if machine.resource:
-        resource = found.get((Resource, machine.resource))
+        resource = entities.get((Resource, machine.resource))
         assert isinstance(resource, Resource), (scope, machine)
         assert (resource.scope, resource.machine) == (scope.id, machine.name)
 
 
-def assert_ends(arm: ArmHarness) -> None:
-    """Once enough time has passed, nothing is under way."""
+def assert_all_done(arm: ArmHarness) -> None:
+    """Check that nothing is in progress once enough time has passed."""
     arm.driver.fail = ""
     for _ in range(_DAYS):
         arm.advance(_DAY_SECONDS)
-    found = arm._runner.run(all_entities(arm.store)).values()
+    entities = arm._runner.run(all_entities(arm.store)).values()
     going = [
-        one for one in found if isinstance(one, Operation) and one.status is OperationStatus.RUNNING
+        entity
+        for entity in entities
+        if isinstance(entity, Operation) and entity.status is OperationStatus.RUNNING
     ]
     assert going == []
-    assert not any(one.impacts or one.events for one in found if isinstance(one, Scope))
-    assert not any(one.doomed for one in found if isinstance(one, Resource))
-    assert_sound(arm)
+    assert not any(
+        entity.impacts or entity.events for entity in entities if isinstance(entity, Scope)
+    )
+    assert not any(entity.removed_by for entity in entities if isinstance(entity, Resource))
+    assert_consistent(arm)

@@ -1,4 +1,4 @@
-"""Templates, and expressions in them, as somebody hostile might write them."""
+"""Hostile templates and template expressions."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def _called(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _called, max_leaves=12)
-"""Something like an expression."""
+"""Random strings similar to expressions."""
 
 _CHANGES = st.lists(
     st.tuples(st.integers(0, 200), st.sampled_from(HOW), st.integers(0, 200)), max_size=4
@@ -69,4 +69,4 @@ def _filled(changes: list[tuple[int, str, int]], texts: list[tuple[int, str]]) -
 TEMPLATES = st.builds(
     _filled, _CHANGES, st.lists(st.tuples(st.integers(0, 200), EXPRESSIONS), max_size=2)
 )
-"""A template that works, changed in a few places."""
+"""A valid template with a few mutations."""

@@ -1,4 +1,4 @@
-"""Good requests made bad, by chance but the same for the same seed."""
+"""Random mutations of valid requests, reproducible by seed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -78,14 +78,14 @@ _CHANGES: tuple[Change, ...] = (
 
 
 def mutated(rng: Random, data: bytes) -> bytes:
-    """The same, changed in one to four places."""
+    """Return the data with one to four mutations."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 4))):
         data = rng.choice(_CHANGES)(rng, data)
     return data
 
 
 def request(rng: Random, events: Sequence[str]) -> bytes:
-    """A whole request, or something like it."""
+    """Return a complete request, or something similar."""
     body = approval(rng.choice(events))
     chunked = head("POST", TARGET, *GOOD, "Transfer-Encoding: chunked")
     good = rng.choice(
@@ -115,7 +115,7 @@ _TEXTS = ("", "EventId", "\0", "\ud800", "\u202e", "\N{SNOWMAN}", "x" * 300, "..
 
 
 def value(rng: Random, events: Sequence[str], depth: int = 3) -> Any:  # noqa: ANN401  (anything)
-    """Any JSON at all, with an EventId here and there."""
+    """Return any JSON value, with an EventId here and there."""
     kind = rng.randrange(9 if depth else 6)
     if kind == 0:
         return rng.choice((None, True, False))
@@ -133,7 +133,7 @@ def value(rng: Random, events: Sequence[str], depth: int = 3) -> Any:  # noqa: A
 
 
 def _shaped(rng: Random, events: Sequence[str]) -> bytes:
-    """Nearly right, but for what stands in one place."""
+    """Return an approval that is valid except in one position."""
     starts: list[Any] = [{"EventId": rng.choice(events)} for _ in range(rng.choice((1, 1, 2, 5)))]
     if rng.random() < 0.5:
         wrong = value(rng, events)
@@ -158,9 +158,13 @@ def _numbered(rng: Random, events: Sequence[str]) -> bytes:
 
 
 def _doubled(rng: Random, events: Sequence[str]) -> bytes:
-    one, other = (approval(rng.choice(events))[1:-1] for _ in range(2))
+    first, second = (approval(rng.choice(events))[1:-1] for _ in range(2))
     return (
-        b"{" + one + b"," + rng.choice((other, b'"StartRequests":[]', b'"StartRequests":1')) + b"}"
+        b"{"
+        + first
+        + b","
+        + rng.choice((second, b'"StartRequests":[]', b'"StartRequests":1'))
+        + b"}"
     )
 
 
@@ -187,6 +191,6 @@ def _mutated(rng: Random, events: Sequence[str]) -> bytes:
 
 
 def body(rng: Random, events: Sequence[str]) -> bytes:
-    """A body, or something like it."""
+    """Return a body, or something similar."""
     kinds = (_mutated, _mutated, _mutated, _shaped, _shaped, _nested, _numbered, _doubled, _encoded)
     return rng.choice(kinds)(rng, events)[: limits.BODY_BYTES]

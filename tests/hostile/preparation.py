@@ -1,4 +1,4 @@
-"""An endpoint prepared for hostile tests, and connections that it is known to have seen."""
+"""An endpoint prepared for hostile tests, and connections that it has accepted."""
 
 import resource
 
@@ -13,29 +13,29 @@ HELD = get('If-None-Match: "2"', target=f"{TARGET}&wait=300")
 
 
 def prepare(endpoint: EndpointHarness) -> str:
-    """A scope that is on, with an event that waits for approval; the event's id."""
+    """Create an enabled scope with a pending event; return the event's id."""
     endpoint.make("av", 2)
     assert endpoint.get("av_0").status == 200
     event = endpoint.freeze("av_1").id
-    endpoint.tick()  # that somebody polled is on record: nothing more is to be written
+    endpoint.tick()  # record the poll now, so that nothing is written later
     endpoint.run(endpoint.fleet.settled())
     endpoint.stop_ticking()
     return event
 
 
-def turn(endpoint: EndpointHarness) -> None:
-    """Let the loop turn a few times: what was sent is most likely read by then."""
+def run_loop(endpoint: EndpointHarness) -> None:
+    """Run the event loop a few times, so that sent data is most likely read."""
     for _ in range(3):
         endpoint.call(lambda: None)
 
 
 def connections(endpoint: EndpointHarness) -> list[MetadataConnection]:
-    """The endpoint's side of what is open."""
+    """Return the endpoint's side of open connections."""
     return endpoint.call(lambda: list(endpoint.connections))
 
 
-def client_of(endpoint: EndpointHarness, machine: str = "av_0") -> Client:
-    """A connection of this machine, and the endpoint knows of it."""
+def connect(endpoint: EndpointHarness, machine: str = "av_0") -> Client:
+    """Connect as this machine and wait until the endpoint has accepted."""
     before = endpoint.server.accepted
     client = Client(endpoint.open(machine))
     endpoint.wait_until(lambda: endpoint.server.accepted > before)
@@ -43,14 +43,14 @@ def client_of(endpoint: EndpointHarness, machine: str = "av_0") -> Client:
 
 
 def hold(endpoint: EndpointHarness, client: Client, request: bytes = HELD) -> None:
-    """Send a long poll, and see that it is held."""
+    """Send a long poll and wait until it is held."""
     before = endpoint.server.counts.held
     client.send(request)
     endpoint.wait_until(lambda: endpoint.server.counts.held > before)
 
 
 def allow_files(count: int) -> None:
-    """Let this process have so many files open; where it may not, there is nothing to test."""
+    """Raise the limit of open files; skip the test where that is not possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < count:
         pytest.skip(f"only {hard} files may be open here, and {count} are needed")

@@ -1,4 +1,4 @@
-"""The probes: for each the bytes, and the one answer that is allowed.
+"""Probes: bytes to send, and the only response that is allowed.
 
 The names are stable: a finding is reported by the name of its probe.
 """
@@ -10,33 +10,33 @@ from tests.hostile.wire import POLL
 
 @dataclass(frozen=True)
 class Probe:
-    """Bytes as they are sent, each part by itself, and what must come of them."""
+    """Bytes to send, part by part, and the expected result."""
 
     name: str
     parts: tuple[bytes, ...]
-    answers: tuple[int, ...] = ()  # in order; none: closed without a word
-    closed: bool = True  # nothing can be asked after it
-    reason: str = ""  # the refusal that is counted
-    approves: bool = False  # it has an approval that must be carried out
+    statuses: tuple[int, ...] = ()  # in order; none: closed without a response
+    closed: bool = True  # the connection closes after it
+    reason: str = ""  # the reason in the metrics
+    approves: bool = False  # it contains a valid approval
 
 
 def refused(name: str, status: int, reason: str, *parts: bytes, closed: bool = False) -> Probe:
-    """It is refused, and the connection is kept unless it can be in step no more."""
+    """Return a probe that is refused; the connection stays open unless framing is lost."""
     return Probe(name, parts, (status,), closed, reason)
 
 
 def malformed(name: str, *parts: bytes) -> Probe:
-    """It is no HTTP, so nothing after it can be trusted."""
+    """Return a probe that is not HTTP, so nothing after it can be trusted."""
     return Probe(name, parts, (400,), closed=True, reason="malformed")
 
 
 def served(name: str, *parts: bytes, closed: bool = False, approves: bool = False) -> Probe:
-    """It looks odd, but is in order."""
+    """Return a probe that looks odd but is valid."""
     return Probe(name, parts, (200,), closed, approves=approves)
 
 
-def after_good(probe: Probe) -> Probe:
-    """The same behind a good poll, in one piece: the poll is answered as if nothing followed."""
+def after_poll(probe: Probe) -> Probe:
+    """Return the same probe behind a valid poll in one packet; the poll is answered as usual."""
     parts = (POLL + b"".join(probe.parts),)
-    answers = (200, *probe.answers)
-    return Probe(f"{probe.name}-behind-a-poll", parts, answers, probe.closed, probe.reason)
+    statuses = (200, *probe.statuses)
+    return Probe(f"{probe.name}-behind-a-poll", parts, statuses, probe.closed, probe.reason)

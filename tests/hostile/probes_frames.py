@@ -1,6 +1,6 @@
-"""Probes of where a request ends: lengths, chunks, and requests that hide in others."""
+"""Probes of message framing: lengths, chunks, and smuggled requests."""
 
-from tests.hostile.probes import Probe, after_good, malformed, refused, served
+from tests.hostile.probes import Probe, after_poll, malformed, refused, served
 from tests.hostile.wire import (
     APPROVE,
     EVENT,
@@ -20,7 +20,7 @@ _CHUNKED = "Transfer-Encoding: chunked"
 
 
 def chunk(data: bytes, extension: bytes = b"") -> bytes:
-    """One chunk."""
+    """Return one chunk."""
     return b"%x%s\r\n%s\r\n" % (len(data), extension, data)
 
 
@@ -198,9 +198,9 @@ TOGETHER = [
         reason="path",
     ),
     Probe("together-good-bad-approval", (POLL + _BAD + APPROVE,), (200, 400), reason="malformed"),
-    after_good(LENGTHS[0]),
-    after_good(CODINGS[0]),
-    after_good(CHUNKS[0]),
+    after_poll(LENGTHS[0]),
+    after_poll(CODINGS[0]),
+    after_poll(CHUNKS[0]),
 ]
 
 FRAMES = [*LENGTHS, *CODINGS, *CHUNKS, *SMUGGLED, *TOGETHER]

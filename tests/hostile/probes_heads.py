@@ -1,4 +1,4 @@
-"""Probes of the header lines: who is named, what must be there, and what a proxy would add."""
+"""Probes of header lines: Host, required headers, and headers that proxies add."""
 
 from tests.hostile.probes import malformed, refused, served
 from tests.hostile.wire import GOOD, HOST, METADATA, TARGET, approval, get, head, post
@@ -102,13 +102,13 @@ METADATAS = [
     ),
     *(
         refused(
-            f"metadata-twice-{one}-{other}",
+            f"metadata-twice-{first}-{second}",
             400,
             "repeated-header",
-            head("GET", TARGET, HOST, f"Metadata: {one}", f"Metadata: {other}"),
+            head("GET", TARGET, HOST, f"Metadata: {first}", f"Metadata: {second}"),
         )
-        for one in ("true", "false")
-        for other in ("true", "false")
+        for first in ("true", "false")
+        for second in ("true", "false")
     ),
     refused("metadata-twice-by-case", 400, "repeated-header", get("METADATA: true")),
     refused(
@@ -191,7 +191,7 @@ FIELDS = [
 _PAD = "a" * 90
 _FILL = [f"X-{n}: {_PAD}" for n in range(1_998)]
 
-# Too much always closes, so that the answer does not depend on how the bytes were cut up.
+# Exceeding a size limit always closes, so that the response does not depend on the packets.
 SIZES = [
     refused("size-65-headers", 431, "headers", get(*(f"X-{n}: 1" for n in range(63))), closed=True),
     served("size-64-headers", get(*(f"X-{n}: 1" for n in range(62)))),

@@ -1,4 +1,4 @@
-"""Probes of the request line: methods, targets, versions; and what is not HTTP at all."""
+"""Probes of the request line: methods, targets, versions, and bytes that are not HTTP."""
 
 from tests.fixtures.endpoint import EVENTS
 from tests.hostile.probes import Probe, malformed, refused, served
@@ -191,14 +191,14 @@ VERSIONS = [
     served("line-empty-lines-before", b"\r\n\r\n" + POLL),
 ]
 
-# What the parser forgives (RFC 9112 section 3 lets it): no request can hide in any of these.
+# Deviations that the parser accepts (RFC 9112 section 3 allows it); none can smuggle a request.
 FORGIVEN = [
     served("forgiven-two-spaces", POLL.replace(b"GET ", b"GET  ")),
     served("forgiven-two-spaces-before-version", POLL.replace(b" HTTP", b"  HTTP")),
     served("forgiven-rtsp", POLL.replace(b"HTTP/1.1", b"RTSP/1.0"), closed=True),
 ]
 
-# Java's client offers h2c by default: the offer is passed over, not refused.
+# Java's client offers h2c by default: the offer is ignored, not refused.
 _H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
 _HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(189))
 
@@ -220,7 +220,7 @@ STRANGERS = [
     ),
     served("stranger-h2c", get(*_H2C)),
     Probe("stranger-h2c-then-poll", (get(*_H2C) + POLL,), (200, 200), closed=False),
-    # A parser that stops at the offer leaves the body, which is then taken for a request.
+    # A parser that stops at the offer leaves the body, which is then read as a request.
     served("stranger-h2c-approval", post(approval(EVENT), *_H2C), approves=True),
     served("stranger-h2c-smuggles", get(*_H2C, f"Content-Length: {len(APPROVE)}") + APPROVE),
     served("stranger-upgrade-alone", get("Upgrade: websocket")),

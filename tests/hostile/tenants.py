@@ -16,7 +16,7 @@ TRANSPORTS = ("own-address", "source-address", "own-listener")
 
 @dataclass(frozen=True)
 class Tenant:
-    """A machine, all that another might call it by, and its pending event."""
+    """A machine, all names by which another could refer to it, and its pending event."""
 
     machine: str
     scope: str
@@ -25,7 +25,7 @@ class Tenant:
 
     @property
     def secrets(self) -> tuple[bytes, ...]:
-        """What nobody else may be told."""
+        """Return what no other tenant may read."""
         return self.machine.encode(), self.scope.encode(), self.event.encode()
 
 
@@ -39,7 +39,7 @@ class TenantEndpoint:
         self._own: dict[str, int] = {}
 
     def add_tenant(self, number: int, *, machines: int = 1) -> Tenant:
-        """A scope of its own, which is on, with an event for its first machine."""
+        """Create an enabled scope with an event for its first machine."""
         tenant = Tenant(f"vm-{number:02}-a", f"home-{number:02}", f"127.77.{number}.1")
         self.endpoint.create(
             CreateScope(
@@ -55,13 +55,13 @@ class TenantEndpoint:
 
     @staticmethod
     def machine(tenant: Tenant, number: int = 0) -> Machine:
-        """The first machine of a scope, or another beside it."""
+        """Return the first machine of a scope, or an additional one."""
         if number == 0:
             return Machine(name=tenant.machine, address=tenant.address)
         return Machine(name=f"{tenant.scope}-spare-{number}")
 
     def open(self, tenant: Tenant) -> Client:
-        """A connection of this machine."""
+        """Connect as this machine."""
         if self.transport == "own-address":
             return Client(self.endpoint.open(tenant.machine))
         if self.transport == "own-listener":
@@ -69,12 +69,12 @@ class TenantEndpoint:
         return self.open_from(tenant.address)
 
     def open_from(self, source: str) -> Client:
-        """A connection from this address."""
-        where = ("127.0.0.1", self._by_source)
-        return Client(socket.create_connection(where, source_address=(source, 0)))
+        """Connect from this address."""
+        address = ("127.0.0.1", self._by_source)
+        return Client(socket.create_connection(address, source_address=(source, 0)))
 
-    def stranger(self) -> Client:
-        """A connection of nobody."""
+    def unknown_caller(self) -> Client:
+        """Connect as no known machine."""
         if self.transport == "own-address":
             return Client(socket.create_connection(("127.0.0.1", self.endpoint.port)))
         if self.transport == "source-address":
@@ -83,12 +83,12 @@ class TenantEndpoint:
         return Client(socket.create_connection(("127.0.0.1", port)))
 
     def scopes(self, *tenants: Tenant) -> list[Scope]:
-        """Everything there is to change."""
+        """Return everything that could be changed."""
         return [self.endpoint.scope(tenant.scope) for tenant in tenants]
 
 
 @contextmanager
 def tenant_endpoint(transport: str) -> Iterator[TenantEndpoint]:
-    """An endpoint without tenants."""
+    """Yield an endpoint without tenants."""
     with EndpointHarness() as endpoint:
         yield TenantEndpoint(endpoint, transport)

@@ -1,7 +1,7 @@
-"""Whatever the control plane is sent: it is done, or refused with a reason and nothing has changed.
+"""Any request to the control plane succeeds, or is refused with a reason and changes nothing.
 
-Every route gets requests that work but for a few places: in the path, the query, the headers and
-the body. Then the same for logins, for templates, and for whole sequences of requests.
+Every route gets valid requests with a few mutations in path, query, headers and body. The same is
+done for logins and templates.
 """
 
 import json
@@ -21,10 +21,10 @@ from fairwarning.arm.http.routes import Route
 from fairwarning.arm.identity.login import FORM_BYTES
 from fairwarning.arm.resources import instances, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
-from tests.arm.everything import OPERATOR, OURS, Everything, Mould, state
+from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
 from tests.fixtures.arm import VERSION
 from tests.fixtures.http import Response
-from tests.hostile.arm_requests import BENDS, LIMIT, Bend, Sent, bent
+from tests.hostile.arm_requests import LIMIT, MUTATIONS, MutatedRequest, Mutation, mutated
 from tests.hostile.arm_templates import EXPRESSIONS, TEMPLATES
 
 pytestmark = pytest.mark.spec("C1", "C3")
@@ -38,10 +38,10 @@ DOCUMENTED = {
     "POST": {200, 202, 204, 429, *REFUSALS},
     "DELETE": {200, 202, 204, 400, 404, 405, 409},
 }
-"""What a method may be answered with, as Azure documents it. 202 of a GET: an operation goes on."""
+"""The statuses that Azure documents per method. 202 for a GET: an operation is in progress."""
 
 MESSAGE_CHARACTERS = 1_000
-EXAMPLES = settings().max_examples // 5  # 20 a route, and many more with profile `explore`
+EXAMPLES = settings().max_examples // 5  # 20 per route, and many more with the profile `explore`
 ROUTES = [route for module in app.MODULES for route in module.ROUTES]
 ODD = ("path", "self", "call", "query", "host", "a b", "&", "$top", "api_version", "é", "monitor")
 PAGES = 100
@@ -50,30 +50,30 @@ FORM = "application/x-www-form-urlencoded"
 limited = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 
 
-class Crowd:
-    """A fleet with one of everything, made anew once it has been changed."""
+class SharedFleet:
+    """A fleet with one of everything, recreated once it has been changed."""
 
     def __init__(self) -> None:
-        self._mould = Mould()
+        self._snapshot = FleetSnapshot()
         self._open: Any = None
         self._arm: Everything | None = None
         self._before: object = None
 
     def arm(self) -> Everything:
-        """The fleet as it was made."""
+        """Return the fleet in its initial state."""
         if self._arm is None:
-            self._open = self._mould.cast()
+            self._open = self._snapshot.restore()
             self._arm = self._open.__enter__()
             self._before = state(self._arm)
         return self._arm
 
     def unchanged(self) -> bool:
-        """Whether it is still that."""
+        """Whether the fleet is still in its initial state."""
         return self._arm is not None and state(self._arm) == self._before
 
     @contextmanager
-    def lent(self) -> Iterator[Everything]:
-        """The fleet as it was made, for one request."""
+    def initial(self) -> Iterator[Everything]:
+        """Yield the fleet in its initial state, for one request."""
         try:
             yield self.arm()
         finally:
@@ -81,53 +81,58 @@ class Crowd:
                 self.drop()
 
     def drop(self) -> None:
-        """The next one shall be another."""
+        """Discard the fleet; the next test gets a new one."""
         if self._arm is not None:
             self._arm = None
             self._open.__exit__(None, None, None)
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Iterator[Crowd]:
-    """One for all tests here."""
-    made = Crowd()
-    yield made
-    made.drop()
+def shared_fleet() -> Iterator[SharedFleet]:
+    """One fleet for all tests of this file."""
+    fleet = SharedFleet()
+    yield fleet
+    fleet.drop()
 
 
-def send(arm: Everything, sent: Sent) -> Response:
-    """Send it as the operator, who may do everything."""
+def send(arm: Everything, sent: MutatedRequest) -> Response:
+    """Send a request as the operator, who may do everything."""
     headers = {"authorization": f"Bearer {arm.tokens.access(OPERATOR)}", **sent.headers}
     return arm.send(sent.method, sent.path, sent.query, sent.body, headers)
 
 
-def check(crowd: Crowd, arm: Everything, sent: Sent, answer: Response) -> None:
-    """What holds for each request."""
-    assert answer.status in DOCUMENTED[sent.method], (sent, answer)
+def check(
+    shared_fleet: SharedFleet, arm: Everything, sent: MutatedRequest, response: Response
+) -> None:
+    """Check what holds for every request."""
+    assert response.status in DOCUMENTED[sent.method], (sent, response)
     assert arm.fleet.broken is None, sent
-    if answer.status >= 400:
-        assert_told(sent, answer)
-        assert crowd.unchanged(), (sent, answer)
+    if response.status >= 400:
+        assert_error(sent, response)
+        assert shared_fleet.unchanged(), (sent, response)
     elif sent.method == "PUT":
-        assert_kept(arm, answer)
+        assert_stored(arm, response)
 
 
-def assert_told(sent: Sent, answer: Response) -> None:
-    """A code that can be compared, and a sentence that can be read."""
-    if sent.method == "HEAD" and not answer.body:
+def assert_error(sent: MutatedRequest, response: Response) -> None:
+    """Check for a code that can be compared, and a readable message."""
+    if sent.method == "HEAD" and not response.body:
         return
-    if answer.status == 409 and "monitor" in sent.query:
-        return  # how an operation ended is told in the same shape, and is no refusal
-    assert set(answer.json) == {"error"}, sent
-    assert set(answer.json["error"]) == {"code", "message"}, sent
-    assert answer.error_code.isalpha(), sent
-    assert answer.error_code.isascii(), sent
-    assert 0 < len(answer.error_message) <= MESSAGE_CHARACTERS, (sent, len(answer.error_message))
+    if response.status == 409 and "monitor" in sent.query:
+        return  # the result of an operation has the same format, and is not a refusal
+    assert set(response.json) == {"error"}, sent
+    assert set(response.json["error"]) == {"code", "message"}, sent
+    assert response.error_code.isalpha(), sent
+    assert response.error_code.isascii(), sent
+    assert 0 < len(response.error_message) <= MESSAGE_CHARACTERS, (
+        sent,
+        len(response.error_message),
+    )
 
 
-def assert_kept(arm: Everything, answer: Response) -> None:
-    """What was written is there, under the id that it was given, and reads the same."""
-    put = answer.json
+def assert_stored(arm: Everything, response: Response) -> None:
+    """Check that a written resource can be read by its id, unchanged."""
+    put = response.json
     got = arm.get(f"/{put['id']}")
     assert got.status == 200, (put, got.body)
     read = got.json
@@ -143,41 +148,43 @@ def _label(route: Route) -> str:
 
 @pytest.mark.parametrize("route", ROUTES, ids=_label)
 @limited
-@given(bend=BENDS)
-def test_no_request_does_harm(crowd: Crowd, route: Route, bend: Bend) -> None:
-    """It is done, soundly, or it is refused with a code and a reason, and nothing has changed."""
-    with crowd.lent() as arm:
-        sent = bent(arm.request_for(route), bend)
-        answer = send(arm, sent)
+@given(mutation=MUTATIONS)
+def test_mutated_requests(shared_fleet: SharedFleet, route: Route, mutation: Mutation) -> None:
+    """Each is carried out consistently, or refused with a code and a reason and no change."""
+    with shared_fleet.initial() as arm:
+        sent = mutated(arm.request_for(route), mutation)
+        response = send(arm, sent)
         if route.public:
-            assert answer.status in {200, 400, 401, 404, 405}, (sent, answer)
-            assert crowd.unchanged()
+            assert response.status in {200, 400, 401, 404, 405}, (sent, response)
+            assert shared_fleet.unchanged()
         else:
-            check(crowd, arm, sent, answer)
+            check(shared_fleet, arm, sent, response)
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["at", "over"])
-def test_the_largest_body(crowd: Crowd, over: bool) -> None:
-    """4 MiB are read; a byte more is refused wherever a body is read, and nothing has changed."""
+def test_the_largest_body(shared_fleet: SharedFleet, over: bool) -> None:
+    """4 MiB are read; one more byte is refused wherever a body is read, without a change."""
     for route in ROUTES:
         if not route.writes or route.public:
             continue
-        with crowd.lent() as arm:
-            ask = arm.request_for(route)
-            sent = Sent(route.method, ask.path, f"api-version={VERSION}", LIMIT[over], {})
-            answer = send(arm, sent)
-            reads = route.method in {"PUT", "PATCH"} or answer.status == 413
-            assert not over or not reads or answer.status == 413, (sent.path, answer)
-            check(crowd, arm, sent, answer)
+        with shared_fleet.initial() as arm:
+            request = arm.request_for(route)
+            sent = MutatedRequest(
+                route.method, request.path, f"api-version={VERSION}", LIMIT[over], {}
+            )
+            response = send(arm, sent)
+            reads = route.method in {"PUT", "PATCH"} or response.status == 413
+            assert not over or not reads or response.status == 413, (sent.path, response)
+            check(shared_fleet, arm, sent, response)
 
 
 @pytest.mark.parametrize("query", [{}, *({name: "x"} for name in ODD)], ids=str)
-def test_listings_in_pages(
-    crowd: Crowd, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+def test_paged_listings(
+    shared_fleet: SharedFleet, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
 ) -> None:
-    """Whatever else stands in a query, each page leads to the next, and all are listed once."""
+    """With any other query parameters, pages link to each other and list everything once."""
     everywhere = [route for route in ROUTES if not route.public and not route.writes]
-    with crowd.lent() as arm:
+    with shared_fleet.initial() as arm:
         whole = {route.path: arm.call(arm.request_for(route)).body for route in everywhere}
         for module in (context, subscriptions, instances):
             monkeypatch.setattr(module, "PAGE", 1)
@@ -188,18 +195,18 @@ def test_listings_in_pages(
                 assert list(pages(arm, first)) == expected, route
 
 
-def pages(arm: Everything, answer: Response) -> Iterator[object]:
-    """What stands on a page and on all that follow."""
+def pages(arm: Everything, response: Response) -> Iterator[object]:
+    """Return the items of a page and of all that follow."""
     for _ in range(PAGES):
-        assert answer.status == 200, answer
-        yield from answer.json["value"]
-        if "nextLink" not in answer.json:
+        assert response.status == 200, response
+        yield from response.json["value"]
+        if "nextLink" not in response.json:
             return
-        answer = arm.follow(answer.json["nextLink"])
+        response = arm.follow(response.json["nextLink"])
     raise AssertionError("the pages do not end")
 
 
-# --- Logging in -----------------------------------------------------------------------------------
+# --- Logins ---------------------------------------------------------------------------------------
 
 _FORM = {
     "grant_type": ("client_credentials", "password", "", "\0", "x" * 9_000),
@@ -225,10 +232,10 @@ _TENANTS = st.sampled_from(("adfs", "common", "nowhere", "..", "%", "x" * 5_000)
 
 @dataclass(frozen=True)
 class Login:
-    """A form, or something else, with headers."""
+    """A form or another body, with headers."""
 
     fields: list[tuple[str, str]]
-    raw: bytes | None = None  # instead of the fields
+    raw: bytes | None = None  # replaces the fields
     kind: str = FORM
     basic: str = ""
     tenant: str = "adfs"
@@ -248,25 +255,25 @@ _LOGINS = st.builds(
 @settings(max_examples=EXAMPLES * 8, suppress_health_check=list(HealthCheck))
 @given(login=_LOGINS)
 @example(login=_GOOD)
-def test_no_login_does_harm(crowd: Crowd, login: Login) -> None:
-    """Who has a secret gets a token, everybody else one of two refusals; nothing has changed."""
-    arm = crowd.arm()
+def test_mutated_logins(shared_fleet: SharedFleet, login: Login) -> None:
+    """A valid secret gets a token, all others one of two refusals; nothing changes."""
+    arm = shared_fleet.arm()
     tokens = {"{secret}": arm.tokens.secret(OPERATOR), "{access}": arm.tokens.access(OPERATOR)}
     form = urlencode([(name, tokens.get(value, value)) for name, value in login.fields])
     body = form.encode() if login.raw is None else login.raw
     headers = {"content-type": login.kind}
     if login.basic:
         headers["authorization"] = login.basic
-    answer = arm.send("POST", f"/{login.tenant}/oauth2/token", "", body, headers)
-    assert answer.status in {200, 400, 401}, answer
-    if answer.status == 200:
+    response = arm.send("POST", f"/{login.tenant}/oauth2/token", "", body, headers)
+    assert response.status in {200, 400, 401}, response
+    if response.status == 200:
         assert ("client_secret", "{secret}") in login.fields
-        assert arm.tokens.read(answer.json["access_token"]) == OPERATOR
+        assert arm.tokens.read(response.json["access_token"]) == OPERATOR
     else:
-        assert set(answer.json) == {"error", "error_description"}
-        assert 0 < len(answer.json["error_description"]) <= MESSAGE_CHARACTERS
-        assert not any(token in answer.body.decode() for token in tokens.values())
-    assert crowd.unchanged()
+        assert set(response.json) == {"error", "error_description"}
+        assert 0 < len(response.json["error_description"]) <= MESSAGE_CHARACTERS
+        assert not any(token in response.body.decode() for token in tokens.values())
+    assert shared_fleet.unchanged()
 
 
 # --- Templates ------------------------------------------------------------------------------------
@@ -274,29 +281,31 @@ def test_no_login_does_harm(crowd: Crowd, login: Login) -> None:
 _DEPLOYMENT = f"/resourceGroups/{OURS}/providers/Microsoft.Resources/deployments/new"
 
 
-def deploy(crowd: Crowd, body: object) -> tuple[Response, Response]:
-    """What validating it says, and deploying it; either does no harm."""
-    with crowd.lent() as arm:
-        return _deployed(crowd, arm, body)
+def deploy(shared_fleet: SharedFleet, body: object) -> tuple[Response, Response]:
+    """Validate and deploy a template; return both results."""
+    with shared_fleet.initial() as arm:
+        return _deployed(shared_fleet, arm, body)
 
 
-def _deployed(crowd: Crowd, arm: Everything, body: object) -> tuple[Response, Response]:
+def _deployed(
+    shared_fleet: SharedFleet, arm: Everything, body: object
+) -> tuple[Response, Response]:
     valid = arm.post(f"{_DEPLOYMENT}/validate", body)
     assert valid.status in {200, 400, 404, 413}, (body, valid)
-    assert crowd.unchanged()
+    assert shared_fleet.unchanged()
     done = arm.put(_DEPLOYMENT, body)
-    sent = Sent("PUT", _DEPLOYMENT, "", repr(body).encode(), {})
+    sent = MutatedRequest("PUT", _DEPLOYMENT, "", repr(body).encode(), {})
     assert done.status in {201, 400, 413}, (body, done)
     if valid.status >= 400:
-        assert_told(sent, valid)
+        assert_error(sent, valid)
     if done.status == 201:
-        assert_ended(arm, done)
-    check(crowd, arm, sent, done)
+        assert_deployment_result(arm, done)
+    check(shared_fleet, arm, sent, done)
     return valid, done
 
 
-def assert_ended(arm: Everything, done: Response) -> None:
-    """The deployment tells how it went."""
+def assert_deployment_result(arm: Everything, done: Response) -> None:
+    """Check that the deployment reports its result."""
     status = arm.follow(done.headers["azure-asyncoperation"]).json
     assert status["status"] in {"Succeeded", "Failed"}
     assert ("error" in status) is (status["status"] == "Failed")
@@ -307,15 +316,15 @@ def assert_ended(arm: Everything, done: Response) -> None:
 
 @settings(max_examples=EXAMPLES * 5, suppress_health_check=list(HealthCheck))
 @given(template=TEMPLATES)
-def test_no_template_does_harm(crowd: Crowd, template: object) -> None:
-    """It is deployed, or the deployment says what is wrong; either way it can be read."""
-    deploy(crowd, {"properties": {"mode": "Incremental", "template": template}})
+def test_mutated_templates(shared_fleet: SharedFleet, template: object) -> None:
+    """A template is deployed, or the deployment reports the error; either can be read."""
+    deploy(shared_fleet, {"properties": {"mode": "Incremental", "template": template}})
 
 
 @settings(max_examples=EXAMPLES * 5, suppress_health_check=list(HealthCheck))
 @given(text=EXPRESSIONS)
-def test_no_expression_does_harm(crowd: Crowd, text: str) -> None:
-    """It has a value, or the deployment says what is wrong with it."""
+def test_mutated_expressions(shared_fleet: SharedFleet, text: str) -> None:
+    """An expression has a value, or the deployment reports the error."""
     template = {
         "contentVersion": "1.0.0.0",
         "parameters": {"p": {"type": "string", "defaultValue": "v"}},
@@ -323,11 +332,11 @@ def test_no_expression_does_harm(crowd: Crowd, text: str) -> None:
         "resources": [],
         "outputs": {"o": {"type": "string", "value": f"[string({text})]"}},
     }
-    deploy(crowd, {"properties": {"mode": "Incremental", "template": template}})
+    deploy(shared_fleet, {"properties": {"mode": "Incremental", "template": template}})
 
 
-def test_a_deployment_that_cannot_be_kept(crowd: Crowd) -> None:
-    """What it comes to is too long to be written down: it fails and says so, or was never begun."""
+def test_a_deployment_too_large_to_store(shared_fleet: SharedFleet) -> None:
+    """It fails with a reason, or was never started."""
     disk = {
         "type": "Microsoft.Compute/disks",
         "name": "made",
@@ -339,4 +348,4 @@ def test_a_deployment_that_cannot_be_kept(crowd: Crowd) -> None:
         "resources": [disk],
         "outputs": {"o": {"type": "string", "value": "x" * RESOURCE_CHARACTERS}},
     }
-    deploy(crowd, {"properties": {"mode": "Incremental", "template": template}})
+    deploy(shared_fleet, {"properties": {"mode": "Incremental", "template": template}})

@@ -1,4 +1,4 @@
-"""Whatever is asked of the control plane in whatever order, what it holds stays sound."""
+"""Any sequence of requests leaves the control plane consistent."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +8,7 @@ from fairwarning.core.model import Scope
 from tests.arm.everything import AVAILABILITY, MACHINE, SERVICE, SET, Json, state
 from tests.fixtures.arm import ArmHarness
 from tests.hostile.arm_requests import Choices
-from tests.hostile.arm_steps import Life, assert_ends, assert_sound
+from tests.hostile.arm_steps import RandomSteps, assert_all_done, assert_consistent
 from tests.hostile.test_arm_fuzz import DOCUMENTED
 
 EXAMPLES = settings().max_examples * 2
@@ -19,29 +19,29 @@ STEPS = 40
 @pytest.mark.spec("C1")
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.binary(min_size=STEP_BYTES, max_size=STEP_BYTES), min_size=5, max_size=STEPS))
-def test_no_sequence_does_harm(steps: list[bytes]) -> None:
-    """Things and what is written about them come and go together; all that is begun ends."""
+def test_random_sequences(steps: list[bytes]) -> None:
+    """Resources and entities stay consistent, and every operation ends."""
     with ArmHarness() as arm:
-        Life(arm, Choices(b"")).begin()
+        RandomSteps(arm, Choices(b"")).begin()
         for data in steps:
-            take(arm, data)
-        assert_ends(arm)
+            take_step(arm, data)
+        assert_all_done(arm)
 
 
-def take(arm: ArmHarness, data: bytes) -> None:
-    """One step, which is done, or refused and nothing has changed."""
+def take_step(arm: ArmHarness, data: bytes) -> None:
+    """Take one step, which succeeds, or is refused without a change."""
     before = state(arm)
-    life = Life(arm, Choices(data))
-    life.step()
-    for method, path, answer in life.asked:
-        assert answer.status in DOCUMENTED[method], (path, answer)
-    if life.asked and all(answer.status >= 400 for *_, answer in life.asked):
-        assert state(arm) == before, life.asked
-    assert_sound(arm)
+    steps = RandomSteps(arm, Choices(data))
+    steps.step()
+    for method, path, response in steps.asked:
+        assert response.status in DOCUMENTED[method], (path, response)
+    if steps.asked and all(response.status >= 400 for *_, response in steps.asked):
+        assert state(arm) == before, steps.asked
+    assert_consistent(arm)
 
 
 @pytest.mark.spec("C1")
-@pytest.mark.parametrize("error", ["", "it is broken"], ids=["works", "fails"])
+@pytest.mark.parametrize("error", ["", "the hardware is broken"], ids=["works", "fails"])
 @pytest.mark.parametrize(
     ("thing", "body", "inside"),
     [
@@ -54,8 +54,8 @@ def take(arm: ArmHarness, data: bytes) -> None:
     ],
     ids=["machine", "set", "instance", "service", "role", "availability"],
 )
-def test_a_group_waits_for_what_leaves(thing: str, body: Json, inside: str, error: str) -> None:
-    """What is being deleted when its group is deleted is gone before the group is, or both stay."""
+def test_a_group_waits_for_deletions(thing: str, body: Json, inside: str, error: str) -> None:
+    """A resource being deleted is gone before its group is, or both stay."""
     with ArmHarness() as arm:
         path = f"{arm.group()}/providers/Microsoft.Compute/{thing}"
         assert arm.put(path, body).status in {200, 201}
@@ -63,11 +63,11 @@ def test_a_group_waits_for_what_leaves(thing: str, body: Json, inside: str, erro
             arm.poll(scope)
         arm.driver.fail = error
         assert arm.delete(path + inside).status in {200, 202}
-        assert_sound(arm)
+        assert_consistent(arm)
         assert arm.delete("/resourceGroups/rg").status in {202, 409}
         for _ in range(20):
-            assert_sound(arm)
+            assert_consistent(arm)
             arm.advance(60)
-        assert_ends(arm)
+        assert_all_done(arm)
         there = arm.get("/resourceGroups/rg").status == 200
         assert there or not arm.get("/resources").json["value"]

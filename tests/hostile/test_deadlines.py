@@ -4,25 +4,25 @@ import pytest
 
 from fairwarning.core import limits
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.preparation import client_of, connections, hold, prepare
+from tests.hostile.preparation import connect, connections, hold, prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 
 HALF_HEAD = POLL[:-10]
 HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 
 
-def read_in(endpoint: EndpointHarness) -> None:
-    """The endpoint has begun to read a request on its one connection."""
+def wait_until_reading(endpoint: EndpointHarness) -> None:
+    """Wait until the endpoint has begun to read a request on its only connection."""
     (connection,) = connections(endpoint)
     endpoint.wait_until(lambda: connection._reader is not None)
 
 
 @pytest.mark.spec("M17")
 def test_silence_ends_at_the_header_deadline() -> None:
-    """A connection on which nothing was ever said is closed, without a word."""
+    """A connection without any data is closed without a response."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             endpoint.tick(limits.HEADER_SECONDS)
             assert len(connections(endpoint)) == 1
             endpoint.tick()
@@ -41,12 +41,12 @@ def test_silence_ends_at_the_header_deadline() -> None:
     ids=["half-head", "one-byte", "half-body"],
 )
 def test_half_a_request_ends_at_its_deadline(begun: bytes, seconds: int) -> None:
-    """A request that does not come to its end in time is refused with 408, and closed on."""
+    """An incomplete request gets 408 at its deadline, then the connection closes."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(begun)
-            read_in(endpoint)
+            wait_until_reading(endpoint)
             endpoint.tick(seconds)
             assert len(connections(endpoint)) == 1
             endpoint.tick()
@@ -62,38 +62,38 @@ def test_half_a_request_ends_at_its_deadline(begun: bytes, seconds: int) -> None
     [(HALF_HEAD, limits.HEADER_SECONDS), (HALF_BODY, limits.BODY_SECONDS)],
     ids=["half-head", "half-body"],
 )
-def test_a_good_request_before_it_buys_no_time(begun: bytes, seconds: int) -> None:
-    """Half a request behind a whole one, in one piece, has no longer than any other."""
+def test_a_request_before_it_does_not_extend_the_deadline(begun: bytes, seconds: int) -> None:
+    """A partial request behind a complete one in the same packet has the usual deadline."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
-            assert client.ask(POLL + begun).status == 200
-            read_in(endpoint)
+        with connect(endpoint) as client:
+            assert client.request(POLL + begun).status == 200
+            wait_until_reading(endpoint)
             endpoint.tick(seconds + 1)
             assert [refusal.status for refusal in client.replies()] == [408]
 
 
 @pytest.mark.spec("M17")
-def test_drops_buy_no_time() -> None:
-    """One byte a second is as slow as none: the deadline is the whole head's."""
+def test_single_bytes_do_not_extend_the_deadline() -> None:
+    """The deadline is for the whole head, even with one byte a second."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             for byte in POLL[: limits.HEADER_SECONDS + 1]:
                 client.send(bytes([byte]))
-                read_in(endpoint)
+                wait_until_reading(endpoint)
                 endpoint.tick()
             assert [refusal.status for refusal in client.replies()] == [408]
 
 
 @pytest.mark.spec("M17", "M20")
 def test_an_idle_connection_is_kept_for_a_while() -> None:
-    """After an answer a connection may be quiet, but not for ever."""
+    """An idle connection stays open for a limited time after a response."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
-            for _ in range(2):  # each request begins it anew
-                assert client.ask(POLL).status == 200
+        with connect(endpoint) as client:
+            for _ in range(2):  # each request restarts the idle time
+                assert client.request(POLL).status == 200
                 endpoint.tick(limits.KEEP_SECONDS)
                 assert len(connections(endpoint)) == 1
             endpoint.tick()
@@ -103,10 +103,10 @@ def test_an_idle_connection_is_kept_for_a_while() -> None:
 
 @pytest.mark.spec("M18")
 def test_a_long_poll_is_not_idle() -> None:
-    """A held request outlives every deadline of those who ask nothing."""
+    """A held request outlives the deadlines of idle connections."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             hold(endpoint, client)
             endpoint.tick(200)
             endpoint.freeze("av_0")
@@ -114,14 +114,14 @@ def test_a_long_poll_is_not_idle() -> None:
 
 
 @pytest.mark.spec("M18", "M20")
-def test_half_a_request_behind_a_long_poll_waits_its_turn() -> None:
-    """The deadline of a request behind a held one is no answer to the held one."""
+def test_deadline_of_a_partial_request_behind_a_long_poll() -> None:
+    """Its deadline does not end the held request."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             hold(endpoint, client)
             client.send(HALF_HEAD)
-            read_in(endpoint)
+            wait_until_reading(endpoint)
             endpoint.tick(limits.HEADER_SECONDS + 5)
             endpoint.freeze("av_0")
             assert client.reply().status == 200
@@ -136,7 +136,7 @@ _BIG_POLLS = 1_000
 
 
 def unread(endpoint: EndpointHarness) -> Client:
-    """A client with a large document that asks for it a thousand times and reads nothing."""
+    """Return a client that requests a large document a thousand times and reads nothing."""
     endpoint.make("av", _EVENTS)
     assert endpoint.get("av_0").status == 200
     for n in range(_EVENTS):
@@ -147,13 +147,15 @@ def unread(endpoint: EndpointHarness) -> Client:
     small.connect(endpoint.address("av_0"))
     client = Client(small)
     client.send(POLL * _BIG_POLLS)
-    endpoint.wait_until(lambda: any(one._paused for one in endpoint.connections))
+    endpoint.wait_until(
+        lambda: any(connection._writing_paused for connection in endpoint.connections)
+    )
     return client
 
 
 @pytest.mark.spec("M17")
-def test_a_client_that_does_not_read_is_let_go() -> None:
-    """Answers that nobody takes are thrown away, and the connection with them."""
+def test_a_client_that_does_not_read_is_disconnected() -> None:
+    """Its unread responses are discarded, and its connection is closed."""
     with EndpointHarness() as endpoint, unread(endpoint):
         endpoint.tick(limits.WRITE_SECONDS)
         assert len(connections(endpoint)) == 1
@@ -164,8 +166,8 @@ def test_a_client_that_does_not_read_is_let_go() -> None:
 
 
 @pytest.mark.spec("M17")
-def test_a_client_that_does_not_read_costs_little() -> None:
-    """What waits to be read is bounded, however much was asked for; in the end all of it comes."""
+def test_memory_of_a_client_that_does_not_read() -> None:
+    """Buffered responses are bounded, however many are requested; all arrive in the end."""
     with EndpointHarness() as endpoint, unread(endpoint) as client:
         (connection,) = connections(endpoint)
         assert endpoint.call(connection._transport.get_write_buffer_size) < 1024 * 1024

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.preparation import client_of, connections, hold, prepare, turn
+from tests.hostile.preparation import connect, connections, hold, prepare, run_loop
 from tests.hostile.probes_frames import END, chunk
 from tests.hostile.watch import Watch
 from tests.hostile.wire import GOOD, METADATA, POLL, TARGET, Client, approval, get, head, post
@@ -12,62 +12,62 @@ EXPECT = "Expect: 100-continue"
 
 
 def statuses(client: Client, count: int) -> list[int]:
-    """Of so many answers."""
+    """Return the statuses of this many responses."""
     return [client.reply().status for _ in range(count)]
 
 
 @pytest.mark.spec("M12", "M20")
 @pytest.mark.parametrize("kind", ["GET", "POST"])
-def test_a_request_may_be_cut_anywhere(kind: str) -> None:
-    """However a request is cut in two, it is the same request."""
+def test_a_request_may_be_split_anywhere(kind: str) -> None:
+    """A request in two pieces is the same request."""
     with EndpointHarness() as endpoint:
         request = POLL if kind == "GET" else post(approval(prepare(endpoint)))
         if kind == "GET":
             prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             for cut in range(1, len(request)):
                 client.send(request[:cut])
-                turn(endpoint)
-                assert client.ask(request[cut:]).status == 200, cut
+                run_loop(endpoint)
+                assert client.request(request[cut:]).status == 200, cut
 
 
 @pytest.mark.spec("M12", "M20")
 def test_a_request_may_come_byte_by_byte() -> None:
-    """A request in as many pieces as it has bytes is the same request."""
+    """A request sent byte by byte is the same request."""
     with EndpointHarness() as endpoint:
         event = prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             for byte in POLL + post(approval(event)) + POLL:
                 client.send(bytes([byte]))
-                turn(endpoint)
+                run_loop(endpoint)
             assert statuses(client, 3) == [200, 200, 200]
         assert endpoint.scope("av").events[event].approved_by == "av_0"
 
 
 @pytest.mark.spec("M20")
 @pytest.mark.parametrize("first", ["known", "new"])
-def test_fifty_requests_at_once(first: str) -> None:
-    """Requests that are sent without waiting are answered in their order."""
+def test_fifty_pipelined_requests(first: str) -> None:
+    """They are answered in order."""
     with EndpointHarness() as endpoint:
         event = prepare(endpoint)
         if first == "new":
             endpoint.call(endpoint.server.callers.known.clear)
         round_of_five = [POLL, LOST, post(approval(event)), BARE, POLL]
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(b"".join(round_of_five * 10))
             assert statuses(client, 50) == [200, 404, 200, 400, 200] * 10
             assert client.finish() == []
 
 
 @pytest.mark.spec("M18", "M20")
-def test_requests_behind_a_long_poll_wait_their_turn() -> None:
-    """200 requests behind one that is held are answered after it, in their order."""
+def test_requests_behind_a_long_poll_wait() -> None:
+    """200 requests behind a held one are answered after it, in order."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             hold(endpoint, client)
             client.send(b"".join([POLL, LOST] * 100))
-            turn(endpoint)
+            run_loop(endpoint)
             endpoint.freeze("av_0")
             held = client.reply()
             assert (held.status, held.json["DocumentIncarnation"]) == (200, 3)
@@ -75,17 +75,17 @@ def test_requests_behind_a_long_poll_wait_their_turn() -> None:
 
 
 @pytest.mark.spec("M20")
-def test_a_client_that_runs_ahead_is_made_to_wait() -> None:
-    """Behind a held request no more than one read's worth is taken in; nothing is lost by that."""
+def test_back_pressure_behind_a_long_poll() -> None:
+    """Behind a held request, at most one read is buffered; nothing is lost."""
     count = 8_000
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             hold(endpoint, client)
             (connection,) = connections(endpoint)
             client.send(POLL * count)
             endpoint.wait_until(lambda: bool(connection._queue))
-            turn(endpoint)
+            run_loop(endpoint)
             assert connection._queue is not None
             assert len(connection._queue) * len(POLL) < 300_000
             endpoint.freeze("av_0")
@@ -93,42 +93,42 @@ def test_a_client_that_runs_ahead_is_made_to_wait() -> None:
 
 
 @pytest.mark.spec("M20")
-def test_many_whole_requests_and_a_half() -> None:
-    """What limits one request's head does not count the requests before it."""
+def test_many_requests_and_a_partial_one() -> None:
+    """The head limit of a request does not count the requests before it."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             half = len(POLL) // 2
             client.send(POLL * 200 + POLL[:half])
             assert statuses(client, 200) == [200] * 200
-            assert client.ask(POLL[half:]).status == 200
+            assert client.request(POLL[half:]).status == 200
 
 
 # --- Expect: 100-continue (.NET and curl send it) ---
 
 
 @pytest.mark.spec("M12")
-def test_continue_is_said_before_the_body() -> None:
-    """A client that asks whether it may send its body is told so, then answered."""
+def test_continue_comes_before_the_body() -> None:
+    """A client with Expect gets 100, then its response."""
     with EndpointHarness() as endpoint:
         event = prepare(endpoint)
         whole = post(approval(event), EXPECT)
         start = whole.index(b"\r\n\r\n") + 4
-        with client_of(endpoint) as client:
-            assert client.ask(whole[:start]).status == 100
-            assert client.ask(whole[start:]).status == 200
-            assert client.ask(whole).status == 200  # and one that did not wait needs no 100
+        with connect(endpoint) as client:
+            assert client.request(whole[:start]).status == 100
+            assert client.request(whole[start:]).status == 200
+            assert client.request(whole).status == 200  # a client that did not wait gets no 100
 
 
 @pytest.mark.spec("M12")
-def test_continue_comes_after_the_answers_before_it() -> None:
-    """A 100 belongs to its own request: the answers that are due come first."""
+def test_continue_comes_after_earlier_responses() -> None:
+    """Responses to earlier requests precede the 100."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(POLL + head("POST", TARGET, *GOOD, EXPECT, "Content-Length: 2"))
             assert statuses(client, 2) == [200, 100]
-            assert client.ask(b"{}").status == 400
+            assert client.request(b"{}").status == 400
 
 
 @pytest.mark.spec("M12", "M17")
@@ -140,32 +140,32 @@ def test_continue_comes_after_the_answers_before_it() -> None:
         ((*GOOD, "X-Forwarded-For: ::1", "Content-Length: 10"), 400),
     ],
 )
-def test_a_body_that_is_not_wanted_is_not_asked_for(lines: tuple[str, ...], status: int) -> None:
-    """A request that is refused by its head is refused at once, without a 100."""
+def test_no_continue_for_a_refused_head(lines: tuple[str, ...], status: int) -> None:
+    """A request with a bad head is refused at once, without a 100."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(head("POST", TARGET, *lines, EXPECT))
             (refusal,) = client.replies()
             assert (refusal.status, refusal.closes) == (status, True)
 
 
 @pytest.mark.spec("M12")
-def test_a_body_in_chunks() -> None:
-    """An approval in chunks, each sent by itself, is an approval."""
+def test_a_chunked_body() -> None:
+    """An approval in chunks, each sent separately, is valid."""
     with EndpointHarness() as endpoint:
         event = prepare(endpoint)
         body = approval(event)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(head("POST", TARGET, *GOOD, "Transfer-Encoding: chunked"))
             for at in range(0, len(body), 10):
                 client.send(chunk(body[at : at + 10]))
-                turn(endpoint)
-            assert client.ask(END).status == 200
+                run_loop(endpoint)
+            assert client.request(END).status == 200
         assert endpoint.scope("av").events[event].approved_by == "av_0"
 
 
-# --- How a connection ends ---
+# --- Closing ---
 
 
 @pytest.mark.spec("M20")
@@ -182,58 +182,58 @@ def test_a_body_in_chunks() -> None:
     ("method", "target", "status"),
     [("GET", TARGET, 200), ("GET", "/nowhere", 404), ("POST", TARGET, 400), ("PUT", TARGET, 405)],
 )
-def test_closing_is_answered_in_kind(
+def test_connection_close_is_echoed(
     lines: tuple[str, ...], version: str, method: str, target: str, status: int
 ) -> None:
-    """Whoever says that it is the last, or speaks HTTP/1.0, is told so and closed on."""
+    """A last request, or one in HTTP/1.0, gets `Connection: close`, then the server closes."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(head(method, target, *GOOD, *lines, version=version))
-            (answer,) = client.replies()
-            assert (answer.status, answer.closes) == (status, True)
+            (reply,) = client.replies()
+            assert (reply.status, reply.closes) == (status, True)
 
 
 @pytest.mark.spec("M20")
 @pytest.mark.parametrize("first", ["known", "new"])
-def test_half_closed_is_still_answered(first: str) -> None:
-    """A client that has said all it will is answered, however much is under way."""
+def test_a_half_closed_client_is_answered(first: str) -> None:
+    """All its requests in progress are answered."""
     with EndpointHarness() as endpoint:
         event = prepare(endpoint)
         if first == "new":
             endpoint.call(endpoint.server.callers.known.clear)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send((post(approval(event)) + POLL) * 2)
-            answers = client.finish()
-            assert [answer.status for answer in answers] == [200] * 4
+            replies = client.finish()
+            assert [reply.status for reply in replies] == [200] * 4
 
 
 @pytest.mark.spec("M18", "M20")
-def test_hanging_up_gives_up_a_long_poll() -> None:
-    """Whoever hangs up while a request is held is gone: nothing is kept for them."""
+def test_a_disconnect_releases_a_long_poll() -> None:
+    """Nothing is kept for a client that disconnects while its request is held."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             hold(endpoint, client)
             assert client.finish() == []
         endpoint.wait_until(lambda: not endpoint.connections and not endpoint.server.counts.held)
 
 
 @pytest.mark.spec("M18", "M20")
-def test_stopping_is_graceful() -> None:
-    """A stop answers what is held, closes what is idle, and takes no more."""
+def test_graceful_stop() -> None:
+    """A stop answers held requests, closes idle connections, and accepts no more."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
         with (
-            client_of(endpoint) as holding,
-            client_of(endpoint) as idle,
-            client_of(endpoint) as halfway,
+            connect(endpoint) as holding,
+            connect(endpoint) as idle,
+            connect(endpoint) as halfway,
         ):
             hold(endpoint, holding)
-            assert idle.ask(POLL).status == 200
+            assert idle.request(POLL).status == 200
             halfway.send(POLL[:20])
             endpoint.run(endpoint.server.stop())
-            assert [answer.status for answer in holding.replies()] == [304]
+            assert [reply.status for reply in holding.replies()] == [304]
             assert idle.replies() == []
             assert halfway.replies() == []
         with pytest.raises(ConnectionRefusedError):
@@ -241,11 +241,11 @@ def test_stopping_is_graceful() -> None:
 
 
 @pytest.mark.spec("M20")
-def test_many_offers_to_upgrade_at_once() -> None:
-    """A thousand requests in one piece that each offer another protocol are plain requests."""
+def test_many_upgrade_offers_at_once() -> None:
+    """A thousand pipelined requests that each offer an upgrade are normal requests."""
     with EndpointHarness() as endpoint, Watch(endpoint) as watch:
         prepare(endpoint)
-        with client_of(endpoint) as client:
+        with connect(endpoint) as client:
             client.send(get("Connection: Upgrade", "Upgrade: h2c") * 1_000)
             assert statuses(client, 1_000) == [200] * 1_000
         assert watch.seen == []

@@ -14,18 +14,18 @@ from tests.hostile.preparation import prepare
 from tests.hostile.watch import Watch, resident_bytes
 from tests.hostile.wire import POLL, Client, Reply, post
 
-SEEDS = range(1701, 1705)  # a test each; the seed is in its name
-CASES = 2_500  # of a seed
+SEEDS = range(1701, 1705)  # one test each; the seed is in its name
+CASES = 2_500  # per seed
 EVENTS = 30
 DOCUMENTED = {100, 200, 304, 400, 404, 405, 408, 413, 429, 431}
-GROWTH_BYTES = 8 * 1024 * 1024  # in the second half of a test; noise is about one
-SMALL_SECONDS = 0.05  # of processor time, for the worst body there may be
+GROWTH_BYTES = 8 * 1024 * 1024  # in the second half of a test; noise is about 1 MiB
+SMALL_SECONDS = 0.05  # of processor time, for the worst body possible
 
 Events = Mapping[str, Event]
 
 
 def planned(endpoint: EndpointHarness) -> Events:
-    """A scope with events that wait for approval."""
+    """Create a scope with pending events."""
     endpoint.make("av", EVENTS)
     assert endpoint.get("av_0").status == 200
     for n in range(EVENTS):
@@ -35,12 +35,12 @@ def planned(endpoint: EndpointHarness) -> Events:
 
 
 def approved(events: Events) -> set[str]:
-    """Those that somebody approved."""
+    """Return the approved events."""
     return {event.id for event in events.values() if event.approved_by}
 
 
 def named(data: bytes) -> set[str]:
-    """The ids in an approval, as another reader of JSON sees them; none if it is no approval."""
+    """Return the ids in an approval, as another JSON parser reads them; none if it is invalid."""
     try:
         whole: Any = json.loads(data)
         return {start["EventId"].upper() for start in whole["StartRequests"]}
@@ -48,22 +48,22 @@ def named(data: bytes) -> set[str]:
         return set()
 
 
-def half_of(case: int, memory: list[int]) -> None:
-    """Note how much memory is in use, half way through and at the end."""
+def measure_memory(case: int, memory: list[int]) -> None:
+    """Record memory use half way through and at the end."""
     if case in {CASES // 2, CASES - 1}:
         memory.append(resident_bytes())
 
 
-def assert_flat(memory: list[int]) -> None:
-    """What the second half needed, the first half had already."""
+def assert_no_growth(memory: list[int]) -> None:
+    """Check that the second half needed no more memory than the first."""
     middle, end = memory
     assert end - middle < GROWTH_BYTES
 
 
 @pytest.mark.spec("M12", "M13")
 @pytest.mark.parametrize("seed", split(SEEDS, 1))
-def test_no_body_does_harm(seed: int) -> None:
-    """Whatever is posted is approved whole or refused whole, and the connection stays in step."""
+def test_mutated_bodies(seed: int) -> None:
+    """Each is approved or refused as a whole, and the connection stays usable."""
     rng, memory = Random(seed), list[int]()
     with EndpointHarness() as endpoint, Watch(endpoint) as watch:
         events = planned(endpoint)
@@ -72,19 +72,19 @@ def test_no_body_does_harm(seed: int) -> None:
         with Client(endpoint.open("av_0")) as client:
             for case in range(CASES):
                 data = body(rng, ids)
-                reply = client.ask(post(data))
+                reply = client.request(post(data))
                 after = approved(endpoint.scope("av").events)
                 assert_all_or_none(data, reply, before, after)
                 before = after
-                half_of(case, memory)
-            assert client.ask(POLL).status == 200
+                measure_memory(case, memory)
+            assert client.request(POLL).status == 200
         assert watch.seen == []
-        assert_flat(memory)
+        assert_no_growth(memory)
         assert before, "no body of this seed approved anything"
 
 
 def assert_all_or_none(data: bytes, reply: Reply, before: set[str], after: set[str]) -> None:
-    """200 approves all that are named; a refusal approves nothing and says why."""
+    """Check that 200 approves all named events, and that a refusal approves none."""
     if reply.status == 200:
         assert named(data), data
         assert after == before | named(data), data
@@ -96,8 +96,8 @@ def assert_all_or_none(data: bytes, reply: Reply, before: set[str], after: set[s
 
 @pytest.mark.spec("M13", "M17")
 @pytest.mark.parametrize("seed", split(SEEDS, 1))
-def test_no_request_does_harm(seed: int) -> None:
-    """Whatever is sent, the answers are those documented; only a 200 can have changed anything."""
+def test_mutated_requests(seed: int) -> None:
+    """All responses are documented ones; only a 200 can change anything."""
     rng, memory = Random(seed), list[int]()
     with EndpointHarness() as endpoint, Watch(endpoint) as watch:
         events = planned(endpoint)
@@ -111,9 +111,9 @@ def test_no_request_does_harm(seed: int) -> None:
             after = approved(endpoint.scope("av").events)
             assert after == before or (after > before and 200 in statuses), (data, statuses)
             before = after
-            half_of(case, memory)
+            measure_memory(case, memory)
         assert watch.seen == []
-        assert_flat(memory)
+        assert_no_growth(memory)
         assert endpoint.get("av_0").status == 200
 
 
@@ -141,21 +141,21 @@ WORST = {
 
 @pytest.mark.spec("M13", "M17")
 @pytest.mark.parametrize("name", WORST)
-def test_the_worst_body_is_cheap(name: str) -> None:
-    """As much as may be sent, of the kind that is hardest to read, is refused in an instant."""
+def test_cost_of_the_worst_body(name: str) -> None:
+    """A body of maximum size that is hardest to parse is refused at once."""
     assert len(WORST[name]) <= _SIZE
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        spent = times(endpoint, WORST[name])
+        spent = processor_times(endpoint, WORST[name])
         assert min(spent) < SMALL_SECONDS
 
 
-def times(endpoint: EndpointHarness, data: bytes) -> list[float]:
-    """What refusing this costs, tried a few times, in processor time of both sides."""
+def processor_times(endpoint: EndpointHarness, data: bytes) -> list[float]:
+    """Return the processor time of several refusals, for both sides."""
     spent = []
     with Client(endpoint.open("av_0")) as client:
         for _ in range(3):
             began = time.process_time()
-            assert client.ask(post(data)).status == 400
+            assert client.request(post(data)).status == 400
             spent.append(time.process_time() - began)
     return spent

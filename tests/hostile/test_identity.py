@@ -13,59 +13,61 @@ INSTANCE = get(target="/metadata/instance?api-version=2021-02-01")
 each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
 
 
-def asked(where: TenantEndpoint, me: Tenant, requests: list[bytes]) -> list[Reply]:
-    """The answer to each, on as few connections as the endpoint allows, an own poll before each."""
+def responses_to(harness: TenantEndpoint, caller: Tenant, requests: list[bytes]) -> list[Reply]:
+    """Return the response to each request, with a poll before each, on few connections."""
     replies = []
-    client = where.open(me)
+    client = harness.open(caller)
     try:
         for request in requests:
-            own, reply = asked_behind(client, request)
-            assert me.event.encode() in own.body
+            own, reply = responses_behind(client, request)
+            assert caller.event.encode() in own.body
             replies.append(reply)
             if reply.closes:
                 client.sock.close()
-                client = where.open(me)
+                client = harness.open(caller)
     finally:
         client.sock.close()
     return replies
 
 
-def asked_behind(client: Client, request: bytes) -> tuple[Reply, Reply]:
-    """Answers to an own poll, and to what is sent in one piece with it."""
+def responses_behind(client: Client, request: bytes) -> tuple[Reply, Reply]:
+    """Return the responses to a poll and to the data in the same packet."""
     client.send(POLL + request)
     return client.reply(), client.reply()
 
 
-def as_old(request: bytes) -> bytes:
-    """The same in HTTP/1.0."""
+def as_http_1_0(request: bytes) -> bytes:
+    """Convert a request to HTTP/1.0."""
     return request.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1)
 
 
 @pytest.mark.spec("M16", "M22")
 @each_transport
-def test_nobody_reads_for_another(transport: str) -> None:
-    """Whatever a request says, it shows its own machine's events or nothing (ID7)."""
-    with tenant_endpoint(transport) as where:
-        tenants = [where.add_tenant(n) for n in range(STRANGERS[transport])]
-        for me in tenants:
-            (own,) = asked(where, me, [POLL])
+def test_no_machine_reads_for_another(transport: str) -> None:
+    """Whatever a request claims, it shows its own machine's events or nothing (ID7)."""
+    with tenant_endpoint(transport) as harness:
+        tenants = [harness.add_tenant(n) for n in range(STRANGERS[transport])]
+        for caller in tenants:
+            (own,) = responses_to(harness, caller, [POLL])
             for other in tenants:
-                if other is not me:
-                    assert_reads_nothing(where, me, other, own.body)
+                if other is not caller:
+                    assert_reads_nothing(harness, caller, other, own.body)
 
 
-def assert_reads_nothing(where: TenantEndpoint, me: Tenant, other: Tenant, own: bytes) -> None:
-    """Each trick gets what it gets for a machine that is not there: own events, or nothing."""
+def assert_reads_nothing(
+    harness: TenantEndpoint, caller: Tenant, other: Tenant, own: bytes
+) -> None:
+    """Check that each trick has the same result as for a machine that does not exist."""
     requests = [trick(tenant) for trick in READS.values() for tenant in (other, NOBODY)]
-    replies = iter(asked(where, me, requests))
+    replies = iter(responses_to(harness, caller, requests))
     for name, real, made_up in zip(READS, replies, replies, strict=True):
-        about = f"{name}, {me.machine} for {other.machine}: {real.raw!r}"
-        assert unnamed(real, other) == made_up.raw, about
+        about = f"{name}, {caller.machine} for {other.machine}: {real.raw!r}"
+        assert without_names(real, other) == made_up.raw, about
         assert real.body == own if real.status == 200 else real.status in {400, 404}, about
 
 
-def unnamed(reply: Reply, other: Tenant) -> bytes:
-    """The answer, with what it may have been told put in place of what was asked about."""
+def without_names(reply: Reply, other: Tenant) -> bytes:
+    """Return a response with the names of the request replaced."""
     raw = reply.raw
     for real, made_up in zip(other.secrets, NOBODY.secrets, strict=True):
         raw = raw.replace(real, made_up)
@@ -74,67 +76,69 @@ def unnamed(reply: Reply, other: Tenant) -> bytes:
 
 @pytest.mark.spec("M13", "M16", "M22")
 @each_transport
-def test_nobody_approves_for_another(transport: str) -> None:
-    """The other's event cannot be told from one that was never made, and nothing changes (IL10)."""
-    with tenant_endpoint(transport) as where:
-        tenants = [where.add_tenant(n) for n in range(STRANGERS[transport])]
-        where.endpoint.tick()
-        where.endpoint.run(where.endpoint.fleet.settled())
-        before = where.scopes(*tenants)
-        for me in tenants:
+def test_no_machine_approves_for_another(transport: str) -> None:
+    """The other's event looks like one that does not exist, and nothing changes (IL10)."""
+    with tenant_endpoint(transport) as harness:
+        tenants = [harness.add_tenant(n) for n in range(STRANGERS[transport])]
+        harness.endpoint.tick()
+        harness.endpoint.run(harness.endpoint.fleet.settled())
+        before = harness.scopes(*tenants)
+        for caller in tenants:
             for other in tenants:
-                if other is not me:
-                    assert_approves_nothing(where, me, other)
-        after = where.scopes(*tenants)
+                if other is not caller:
+                    assert_approves_nothing(harness, caller, other)
+        after = harness.scopes(*tenants)
         assert all(old is new for old, new in zip(before, after, strict=True))
-        for me in tenants:  # and all of it could have been approved
-            assert asked(where, me, [post(approval(me.event))])[0].status == 200
+        for caller in tenants:  # each event could have been approved
+            assert responses_to(harness, caller, [post(approval(caller.event))])[0].status == 200
 
 
-def assert_approves_nothing(where: TenantEndpoint, me: Tenant, other: Tenant) -> None:
-    """Every trick is refused, as it is for an event that is not there at all."""
-    requests = [trick(me, tenant) for trick in APPROVALS.values() for tenant in (other, NOBODY)]
-    replies = iter(asked(where, me, requests))
+def assert_approves_nothing(harness: TenantEndpoint, caller: Tenant, other: Tenant) -> None:
+    """Check that each trick is refused, as for an event that does not exist."""
+    requests = [trick(caller, tenant) for trick in APPROVALS.values() for tenant in (other, NOBODY)]
+    replies = iter(responses_to(harness, caller, requests))
     for name, real, made_up in zip(APPROVALS, replies, replies, strict=True):
-        about = f"{name}, {me.machine} for {other.machine}: {real.raw!r}"
+        about = f"{name}, {caller.machine} for {other.machine}: {real.raw!r}"
         assert real.status in {400, 404}, about
-        assert unnamed(real, other) == made_up.raw, about
+        assert without_names(real, other) == made_up.raw, about
 
 
 @pytest.mark.spec("M16", "M20", "M22")
 @each_transport
-def test_http10_names_nobody_either(transport: str) -> None:
-    """The same tricks in HTTP/1.0, where no Host is needed."""
-    with tenant_endpoint(transport) as where:
-        me, other = where.add_tenant(1), where.add_tenant(2)
-        before = where.endpoint.scope(other.scope)
+def test_tricks_in_http_1_0(transport: str) -> None:
+    """The same tricks in HTTP/1.0, which needs no Host header."""
+    with tenant_endpoint(transport) as harness:
+        caller, other = harness.add_tenant(1), harness.add_tenant(2)
+        before = harness.endpoint.scope(other.scope)
         for trick in READS.values():
-            real, made_up = asked(where, me, [as_old(trick(other)), as_old(trick(NOBODY))])
-            assert unnamed(real, other) == made_up.raw
+            real, made_up = responses_to(
+                harness, caller, [as_http_1_0(trick(other)), as_http_1_0(trick(NOBODY))]
+            )
+            assert without_names(real, other) == made_up.raw
         for both in APPROVALS.values():
-            (reply,) = asked(where, me, [as_old(both(me, other))])
+            (reply,) = responses_to(harness, caller, [as_http_1_0(both(caller, other))])
             assert reply.status in {400, 404}
-        assert where.endpoint.scope(other.scope) is before
+        assert harness.endpoint.scope(other.scope) is before
 
 
-# --- Who is no machine, or no longer ---
+# --- Unknown and deleted machines ---
 
 
 def assert_not_found(client: Client) -> None:
-    """Whatever is asked, the answer is 404 and says why; the connection can be used again."""
+    """Check that every request gets 404 with a reason, and that the connection stays usable."""
     for request in (POLL, post(approval(MADE_UP)), INSTANCE, POLL):
-        reply = client.ask(request)
+        reply = client.request(request)
         assert (reply.status, reply.closes) == (404, False), reply.raw
         assert reply.json["error"].startswith("Not found")
 
 
 @pytest.mark.spec("M22")
 @each_transport
-def test_an_unknown_caller_is_told_nothing(transport: str) -> None:
-    """Where no machine asks from there is nothing, in any version and in HTTP/1.0 too."""
-    with tenant_endpoint(transport) as where:
-        where.add_tenant(1)
-        with where.stranger() as client:
+def test_an_unknown_caller_gets_404(transport: str) -> None:
+    """At every version, and in HTTP/1.0."""
+    with tenant_endpoint(transport) as harness:
+        harness.add_tenant(1)
+        with harness.unknown_caller() as client:
             assert_not_found(client)
             client.send(head("GET", "/metadata/versions", "Metadata: true", version="HTTP/1.0"))
             assert [reply.status for reply in client.replies()] == [404]
@@ -144,61 +148,63 @@ def test_an_unknown_caller_is_told_nothing(transport: str) -> None:
 @each_transport
 @pytest.mark.parametrize("end", [Delete, Stop, Deallocate])
 @pytest.mark.parametrize("machines", [1, 2])
-def test_a_machine_that_is_gone_asks_no_more(
+def test_a_deleted_or_stopped_machine_is_refused(
     transport: str, end: type[Delete | Stop | Deallocate], machines: int
 ) -> None:
-    """A connection from before is of no use once its machine is gone or off; nor is a new one."""
-    with tenant_endpoint(transport) as where:
-        me = where.add_tenant(1, machines=machines)
-        where.endpoint.run(where.endpoint.fleet.advance(3600))  # its event runs out
-        with where.open(me) as client:
-            assert client.ask(POLL).status == 200
-            where.endpoint.do(end(scope=me.scope, operation="end", machines=(me.machine,)))
-            where.endpoint.advance(60)
+    """Neither an old connection nor a new one is served."""
+    with tenant_endpoint(transport) as harness:
+        caller = harness.add_tenant(1, machines=machines)
+        harness.endpoint.run(harness.endpoint.fleet.advance(3600))  # its event ends
+        with harness.open(caller) as client:
+            assert client.request(POLL).status == 200
+            harness.endpoint.do(
+                end(scope=caller.scope, operation="end", machines=(caller.machine,))
+            )
+            harness.endpoint.advance(60)
             assert_not_found(client)
-        with where.open(me) as client:
+        with harness.open(caller) as client:
             assert_not_found(client)
 
 
 @pytest.mark.spec("M22")
 @pytest.mark.parametrize("transport", ["source-address", "own-listener"])
-def test_a_machine_that_comes_again_is_served(transport: str) -> None:
-    """One that is made anew, at the same place and under the same name, is as good as any."""
-    with tenant_endpoint(transport) as where:
-        me = where.add_tenant(1, machines=2)
-        where.endpoint.advance(3600)
-        with where.open(me) as client:
-            assert client.ask(POLL).status == 200
-            renew(where, me)
-            assert client.ask(POLL).status == 200
-        with where.open(me) as client:
-            assert client.ask(POLL).status == 200
+def test_a_recreated_machine_is_served(transport: str) -> None:
+    """A new machine with the same address and name is served like any other."""
+    with tenant_endpoint(transport) as harness:
+        caller = harness.add_tenant(1, machines=2)
+        harness.endpoint.advance(3600)
+        with harness.open(caller) as client:
+            assert client.request(POLL).status == 200
+            recreate(harness, caller)
+            assert client.request(POLL).status == 200
+        with harness.open(caller) as client:
+            assert client.request(POLL).status == 200
 
 
-def renew(where: TenantEndpoint, me: Tenant) -> None:
-    """Delete a machine, and make it again."""
-    where.endpoint.do(Delete(scope=me.scope, operation="delete", machines=(me.machine,)))
-    where.endpoint.advance(60)
-    where.endpoint.do(AddMachines(scope=me.scope, machines=(where.machine(me),)))
+def recreate(harness: TenantEndpoint, caller: Tenant) -> None:
+    """Delete a machine and create it again."""
+    harness.endpoint.do(Delete(scope=caller.scope, operation="delete", machines=(caller.machine,)))
+    harness.endpoint.advance(60)
+    harness.endpoint.do(AddMachines(scope=caller.scope, machines=(harness.machine(caller),)))
 
 
 @pytest.mark.spec("M16", "M22")
 def test_an_address_can_pass_to_another_machine() -> None:
-    """Whoever has an address now is who asks from it: the new one is shown its own events only."""
-    with tenant_endpoint("source-address") as where:
-        old, heir = where.add_tenant(1, machines=2), where.add_tenant(2)
-        with where.open(old) as client:
-            assert old.event.encode() in client.ask(POLL).body
-        where.endpoint.do(Delete(scope=old.scope, operation="delete", machines=(old.machine,)))
-        where.endpoint.advance(60)
-        where.endpoint.create(
+    """The current owner of an address is the caller, and sees only its own events."""
+    with tenant_endpoint("source-address") as harness:
+        old, heir = harness.add_tenant(1, machines=2), harness.add_tenant(2)
+        with harness.open(old) as client:
+            assert old.event.encode() in client.request(POLL).body
+        harness.endpoint.do(Delete(scope=old.scope, operation="delete", machines=(old.machine,)))
+        harness.endpoint.advance(60)
+        harness.endpoint.create(
             CreateScope(
                 scope="home-03",
                 kind=ScopeKind.STANDALONE,
-                machines=(where.machine(Tenant("vm-03-a", "home-03", old.address)),),
+                machines=(harness.machine(Tenant("vm-03-a", "home-03", old.address)),),
             )
         )
-        with where.open(old) as client:
-            reply = client.ask(POLL)
+        with harness.open(old) as client:
+            reply = client.request(POLL)
             assert (reply.status, reply.json["Events"]) == (200, [])
-            assert client.ask(post(approval(heir.event))).status == 400
+            assert client.request(post(approval(heir.event))).status == 400

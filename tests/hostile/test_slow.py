@@ -8,45 +8,45 @@ import pytest
 
 from fairwarning.core.limits import HEADER_SECONDS
 from tests.fixtures.endpoint import EndpointHarness
-from tests.hostile.preparation import allow_files, client_of, prepare
+from tests.hostile.preparation import allow_files, connect, prepare
 from tests.hostile.wire import GOOD, POLL, TARGET, Client, head
 
-SCOPES, MACHINES = 5, 100  # that poll honestly
+SCOPES, MACHINES = 5, 100  # that poll normally
 SLOW, SLOW_MACHINES = 200, 20
-ROUNDS = 6  # of a second each: longer than slow clients are borne with
+ROUNDS = 6  # of a second each: longer than the deadlines of slow clients
 
 HALF_HEAD = POLL[:-10]
 HALF_BODY = head("POST", TARGET, *GOOD, "Content-Length: 20") + b'{"Start'
 
 Address = tuple[str, int]
-RESET = (1).to_bytes(4, "little") + bytes(4)  # SO_LINGER: on, and no time
+RESET = (1).to_bytes(4, "little") + bytes(4)  # SO_LINGER on, zero seconds
 
 
-class Dawdler:
-    """A client that says a little, then one byte at a time or nothing, and reads nothing at all."""
+class SlowClient:
+    """A client that sends a little, then single bytes or nothing, and never reads."""
 
-    def __init__(self, address: Address, said: bytes, drops: bytes = b"") -> None:
+    def __init__(self, address: Address, first: bytes, drops: bytes = b"") -> None:
         self._address = address
-        self._said = said
+        self._first = first
         self._drops = drops
-        self._come()
+        self._connect()
 
-    def _come(self) -> None:
+    def _connect(self) -> None:
         self._dropped = 0
         self.sock = socket.create_connection(self._address)
-        self.sock.sendall(self._said)
+        self.sock.sendall(self._first)
         self.sock.setblocking(False)
 
     def step(self) -> None:
-        """Go on; if it was shut out, come again."""
+        """Continue; reconnect if the server has disconnected it."""
         with suppress(BlockingIOError, ConnectionError):
             if self._drops:
                 self.sock.send(self._drops[self._dropped : self._dropped + 1])
                 self._dropped += 1
             if self.sock.recv(1, socket.MSG_PEEK):
-                return  # there is an answer, which it does not take
+                return  # a response has arrived, which it does not read
             self.sock.close()
-            self._come()
+            self._connect()
 
 
 WAYS: tuple[tuple[bytes, bytes], ...] = (
@@ -58,25 +58,25 @@ WAYS: tuple[tuple[bytes, bytes], ...] = (
 )
 
 
-async def dawdle(crowd: list[Dawdler]) -> None:
-    """All of them, ten times a second."""
+async def run_slow_clients(slow_clients: list[SlowClient]) -> None:
+    """Step all slow clients, ten times a second."""
     while True:
-        for one in crowd:
-            one.step()
+        for client in slow_clients:
+            client.step()
         await asyncio.sleep(0.1)
 
 
-async def poll_honestly(address: Address, late: float, took: list[float]) -> None:
-    """Once a second on one connection; every answer must be the document."""
+async def poll_normally(address: Address, late: float, took: list[float]) -> None:
+    """Poll once a second on one connection; every response must be the document."""
     await asyncio.sleep(late)
     reader, writer = await asyncio.open_connection(*address)
     try:
         for _ in range(ROUNDS):
             began = time.perf_counter()
             writer.write(POLL)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 200 "), answer
-            size = int(answer.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            head_bytes = await reader.readuntil(b"\r\n\r\n")
+            assert head_bytes.startswith(b"HTTP/1.1 200 "), head_bytes
+            size = int(head_bytes.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
             await reader.readexactly(size)
             took.append(time.perf_counter() - began)
             await asyncio.sleep(1.0)
@@ -84,14 +84,14 @@ async def poll_honestly(address: Address, late: float, took: list[float]) -> Non
         writer.transport.abort()
 
 
-async def both(honest: list[Address], crowd: list[Dawdler]) -> list[float]:
-    """Honest clients beside slow ones; how long each honest answer took."""
+async def run_both(normal: list[Address], slow_clients: list[SlowClient]) -> list[float]:
+    """Run normal and slow clients together; return the time of each normal response."""
     took: list[float] = []
-    slow = asyncio.ensure_future(dawdle(crowd))
+    slow = asyncio.ensure_future(run_slow_clients(slow_clients))
     try:
         async with asyncio.TaskGroup() as pollers:
-            for n, address in enumerate(honest):
-                pollers.create_task(poll_honestly(address, n / len(honest), took))
+            for n, address in enumerate(normal):
+                pollers.create_task(poll_normally(address, n / len(normal), took))
         assert not slow.done(), slow
     finally:
         slow.cancel()
@@ -99,56 +99,56 @@ async def both(honest: list[Address], crowd: list[Dawdler]) -> list[float]:
 
 
 @pytest.mark.spec("M17")
-def test_slow_clients_slow_nobody_else() -> None:
-    """Beside 200 connections that dawdle, 500 machines are answered, and wait for none of them.
+def test_slow_clients_do_not_delay_others() -> None:
+    """Besides 200 slow connections, 500 machines are answered without waiting for them.
 
-    An answer that waited for a slow client would take until that client's deadline. How long it
-    takes on a quiet machine is measured by `make bench`.
+    A response that waited for a slow client would take until that client's deadline. `make bench`
+    measures response times on an idle machine.
     """
-    allow_files(2 * (SLOW + SCOPES * MACHINES) + 200)  # both ends of each are ours
+    allow_files(2 * (SLOW + SCOPES * MACHINES) + 200)  # both ends of each connection are ours
     with EndpointHarness() as endpoint, ExitStack() as sockets:
         for n in range(SCOPES):
             endpoint.make(f"av{n}", MACHINES)
         endpoint.make("slow", SLOW_MACHINES)
-        honest = [endpoint.address(f"av{n}_{m}") for n in range(SCOPES) for m in range(MACHINES)]
-        crowd = []
+        normal = [endpoint.address(f"av{n}_{m}") for n in range(SCOPES) for m in range(MACHINES)]
+        slow_clients = []
         for n in range(SLOW):
-            crowd.append(
-                Dawdler(endpoint.address(f"slow_{n % SLOW_MACHINES}"), *WAYS[n % len(WAYS)])
+            slow_clients.append(
+                SlowClient(endpoint.address(f"slow_{n % SLOW_MACHINES}"), *WAYS[n % len(WAYS)])
             )
-            sockets.callback(lambda one: one.sock.close(), crowd[-1])
-        took = sorted(asyncio.run(both(honest, crowd)))
-        assert len(took) == len(honest) * ROUNDS
+            sockets.callback(lambda client: client.sock.close(), slow_clients[-1])
+        took = sorted(asyncio.run(run_both(normal, slow_clients)))
+        assert len(took) == len(normal) * ROUNDS
         assert took[len(took) * 99 // 100] < HEADER_SECONDS
         assert not endpoint.server.counts.refused["connections"]
-        assert endpoint.server.counts.refused["deadline"]  # so the slow ones were
+        assert endpoint.server.counts.refused["deadline"]  # the slow clients were refused
 
 
-# --- What each of them costs ---
+# --- Memory per connection ---
 
 
-def half_open(endpoint: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
-    """So many connections, each with half a large request read in."""
-    head_of_15_kib = get_long()
+def open_partial(endpoint: EndpointHarness, clients: ExitStack, count: int) -> list[Client]:
+    """Open this many connections, each with half a large request."""
+    head_of_15_kib = long_head()
     opened = []
     for n in range(count):
-        client = clients.enter_context(client_of(endpoint, f"slow_{n % SLOW_MACHINES}"))
+        client = clients.enter_context(connect(endpoint, f"slow_{n % SLOW_MACHINES}"))
         client.send(head_of_15_kib)
         opened.append(client)
     endpoint.wait_until(
-        lambda: sum(one._reader is not None for one in endpoint.connections) == count
+        lambda: sum(connection._reader is not None for connection in endpoint.connections) == count
     )
     return opened
 
 
-def get_long() -> bytes:
-    """Nearly all that a head may be, but for its end."""
+def long_head() -> bytes:
+    """Return a head of nearly the maximum size, without its end."""
     return POLL.removesuffix(b"\r\n") + b"X-Long: " + b"a" * 15_000
 
 
 @pytest.mark.spec("M17")
-def test_half_a_request_costs_little() -> None:
-    """200 connections with as much of a head as there may be cost less than 64 KiB each."""
+def test_memory_of_partial_requests() -> None:
+    """200 connections with heads of maximum size cost less than 64 KiB each."""
     with EndpointHarness() as endpoint, ExitStack() as clients:
         endpoint.make("slow", SLOW_MACHINES)
         for n in range(SLOW_MACHINES):
@@ -156,7 +156,7 @@ def test_half_a_request_costs_little() -> None:
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
-            half_open(endpoint, clients, SLOW)
+            open_partial(endpoint, clients, SLOW)
             after, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -164,17 +164,17 @@ def test_half_a_request_costs_little() -> None:
 
 
 @pytest.mark.spec("M17")
-def test_a_connection_that_is_gone_leaves_nothing() -> None:
-    """However a connection ends, by a close or a reset, in whatever state, its place is free."""
+def test_a_closed_connection_releases_everything() -> None:
+    """After a close or a reset in any state, its slot is free."""
     with EndpointHarness() as endpoint:
         prepare(endpoint)
-        for said in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
+        for sent in (b"", HALF_HEAD, HALF_BODY, POLL, POLL * 50):
             for linger in (b"", RESET):
-                client = client_of(endpoint)
-                client.send(said)
+                client = connect(endpoint)
+                client.send(sent)
                 if linger:
                     client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 client.sock.close()
         endpoint.wait_until(lambda: not endpoint.connections)
-        (caller, *_) = (one for one in endpoint.server.callers.known.values() if one.name == "av_0")
+        (caller, *_) = (c for c in endpoint.server.callers.known.values() if c.name == "av_0")
         assert caller.connections == 0

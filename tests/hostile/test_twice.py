@@ -1,4 +1,4 @@
-"""What is known by heart is read as if it were new: the memo opens no door that the gate shuts."""
+"""Cached requests are parsed like new ones: the cache accepts nothing that validation refuses."""
 
 from random import Random
 
@@ -24,51 +24,51 @@ BASES = (
 
 
 def read(data: bytes) -> tuple[list[ReceivedRequest], bool]:
-    """What somebody makes of these bytes who never saw any; and whether more has to come."""
+    """Read bytes with an empty cache; return the requests, and whether one is incomplete."""
     reader = RequestReader(RequestValidator(MetadataSettings()))
     return reader.feed(data), reader.in_message
 
 
 def warm() -> RequestValidator:
-    """A gate that has seen the good requests."""
-    gate = RequestValidator(MetadataSettings())
-    memo = RequestCache(gate)
+    """Return a validator whose cache holds the valid requests."""
+    validator = RequestValidator(MetadataSettings())
+    cache = RequestCache(validator)
     for base in BASES:
-        reader = RequestReader(gate)
+        reader = RequestReader(validator)
         (request,) = reader.feed(base)
-        assert memo.learn(base, request, reader.head)
-    return gate
+        assert cache.add(base, request, reader.head)
+    return validator
 
 
-def check(gate: RequestValidator, data: bytes) -> bool:
-    """Whether the gate knows this; then it must know it as a reader would."""
+def check(validator: RequestValidator, data: bytes) -> bool:
+    """Whether the cache parses these bytes; the result must equal that of a reader."""
     try:
-        ask, refused = gate.recognise(data), None
+        parsed, refused = validator.parse_cached(data), None
     except RequestRefused as refusal:
-        ask, refused = None, refusal
-    if ask is None and refused is None:
+        parsed, refused = None, refusal
+    if parsed is None and refused is None:
         return False
     (request,), more = read(data)
     assert not more, data
-    assert request.ask == ask, data
+    assert request.parsed == parsed, data
     assert (request.refusal is None) == (refused is None), data
     if refused is not None and request.refusal is not None:
-        assert request.refusal.answer(close=True) == refused.answer(close=True), data
-    elif ask is not None:
-        assert (request.body, request.last) == (b"", ask.close), data
+        assert request.refusal.to_bytes(close=True) == refused.to_bytes(close=True), data
+    elif parsed is not None:
+        assert (request.body, request.last) == (b"", parsed.close), data
     return True
 
 
 @pytest.mark.spec("M4", "M5", "M22")
 @pytest.mark.parametrize("seed", [3001, 3002])
-def test_what_is_recognised_is_what_would_be_read(seed: int) -> None:
-    """Mutated first lines, headers and whole requests: each is unknown, or read the same."""
-    rng, gate, known = Random(seed), warm(), 0
+def test_cached_parsing_equals_reading(seed: int) -> None:
+    """Mutated request lines, headers and requests: each misses the cache, or parses the same."""
+    rng, validator, hits = Random(seed), warm(), 0
     for _ in range(CASES):
         line, _, block = rng.choice(BASES).partition(b"\r\n")
         if rng.random() < 0.7:
             data = mutated(rng, line) + b"\r\n" + block
         else:
             data = mutated(rng, line + b"\r\n" + block)
-        known += check(gate, data)
-    assert known > CASES // 100, "hardly any of this seed was recognised"
+        hits += check(validator, data)
+    assert hits > CASES // 100, "hardly any request of this seed hit the cache"

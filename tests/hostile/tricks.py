@@ -1,4 +1,4 @@
-"""Ways to ask in another's name. Each is written for the tenant it names; all must be in vain."""
+"""Ways to impersonate another machine. Each targets the tenant it names; all must fail."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -52,13 +52,13 @@ READS: Mapping[str, Trick] = {
     "headers-event": lambda other: _labelled(other.event),
     "query-name": lambda other: _asked(other.machine),
     "query-event": lambda other: _asked(other.event),
-    **{f"forwarded-{one}": _forwarded(one) for one in _FORWARDING},
+    **{f"forwarded-{name}": _forwarded(name) for name in _FORWARDING},
 }
-"""What tries to see the other's document."""
+"""Attempts to read another machine's document."""
 
 
 def _start(*events: str, **more: object) -> bytes:
-    return json.dumps({**more, "StartRequests": [{"EventId": one} for one in events]}).encode()
+    return json.dumps({**more, "StartRequests": [{"EventId": event} for event in events]}).encode()
 
 
 def _chunked(body: bytes) -> bytes:
@@ -78,27 +78,29 @@ def _first_version(other: Tenant) -> bytes:
 
 
 APPROVALS: Mapping[str, Both] = {
-    "plain": lambda me, other: post(approval(other.event)),
-    "lower-case": lambda me, other: post(approval(other.event.lower())),
-    "own-first": lambda me, other: post(approval(me.event, other.event)),
-    "own-last": lambda me, other: post(approval(other.event, me.event)),
-    "own-around": lambda me, other: post(approval(me.event, other.event, me.event)),
-    "host": lambda me, other: _hosted(other),
-    "header": lambda me, other: post(approval(other.event), f"X-Machine: {other.machine}"),
-    "query": lambda me, other: post(
+    "plain": lambda caller, other: post(approval(other.event)),
+    "lower-case": lambda caller, other: post(approval(other.event.lower())),
+    "own-first": lambda caller, other: post(approval(caller.event, other.event)),
+    "own-last": lambda caller, other: post(approval(other.event, caller.event)),
+    "own-around": lambda caller, other: post(approval(caller.event, other.event, caller.event)),
+    "host": lambda caller, other: _hosted(other),
+    "header": lambda caller, other: post(approval(other.event), f"X-Machine: {other.machine}"),
+    "query": lambda caller, other: post(
         approval(other.event), target=f"{TARGET}&machine={other.machine}&scope={other.scope}"
     ),
-    "body-fields": lambda me, other: post(
+    "body-fields": lambda caller, other: post(
         _start(other.event, Scope=other.scope, Resource=other.machine, scope=other.scope)
     ),
-    "chunked": lambda me, other: _chunked(approval(other.event)),
-    "first-version": lambda me, other: _first_version(other),
-    "forwarded": lambda me, other: post(approval(other.event), f"X-Forwarded-For: {other.address}"),
-    "path": lambda me, other: post(
+    "chunked": lambda caller, other: _chunked(approval(other.event)),
+    "first-version": lambda caller, other: _first_version(other),
+    "forwarded": lambda caller, other: post(
+        approval(other.event), f"X-Forwarded-For: {other.address}"
+    ),
+    "path": lambda caller, other: post(
         approval(other.event), target=f"/metadata/scheduledevents/{other.event}"
     ),
-    "absolute": lambda me, other: post(
+    "absolute": lambda caller, other: post(
         approval(other.event), target=f"http://{other.address}{TARGET}"
     ),
 }
-"""What tries to approve the other's event."""
+"""Attempts to approve another machine's event."""

@@ -1,4 +1,4 @@
-"""Watches what must not happen while a server is under fire: errors, log lines, growth."""
+"""Watch a server under attack for errors, log lines and memory growth."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ _PAGE = resource.getpagesize()
 
 
 class Watch(logging.Handler):
-    """Collects everything that reaches the log, or the exception handler of the endpoint's loop."""
+    """Collects log records and exceptions of the endpoint's event loop."""
 
     def __init__(self, endpoint: EndpointHarness) -> None:
         super().__init__(logging.WARNING)
@@ -29,7 +29,7 @@ class Watch(logging.Handler):
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A line for the log."""
+        """Take a log record."""
         self.seen.append(record.getMessage())
 
     def _failed(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -37,6 +37,6 @@ class Watch(logging.Handler):
 
 
 def resident_bytes() -> int:
-    """What this process holds in memory."""
+    """Return the resident memory of this process."""
     pages = Path(f"/proc/{os.getpid()}/statm").read_text(encoding="ascii").split()[1]
     return int(pages) * _PAGE

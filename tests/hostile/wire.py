@@ -1,4 +1,4 @@
-"""HTTP as bytes: requests written by hand, answers read strictly, one after the other."""
+"""HTTP as bytes: requests written by hand, and responses parsed strictly in order."""
 
 import json
 import socket
@@ -16,28 +16,28 @@ METADATA = "Metadata: true"
 GOOD = (HOST, METADATA)
 
 EVENT = "EEEEEEEE-0000-4000-8000-EEEEEEEEEEEE"
-"""Stands for the id of an event that exists: whoever sends it puts the real one in its place."""
+"""A placeholder for the id of an existing event, which `with_event` replaces."""
 
 _BODYLESS = {100, 304}
 
 
 def head(method: str, target: str, *lines: str, version: str = "HTTP/1.1") -> bytes:
-    """A request's head, its lines as they are given."""
+    """Return the head of a request with exactly these lines."""
     return "\r\n".join([f"{method} {target} {version}", *lines, "", ""]).encode("latin-1")
 
 
 def get(*more: str, target: str = TARGET) -> bytes:
-    """A good poll, and whatever is wrong with it."""
+    """Return a valid poll with additional lines."""
     return head("GET", target, *GOOD, *more)
 
 
 def post(body: bytes, *more: str, target: str = TARGET) -> bytes:
-    """A good POST of this body, and whatever is wrong with it."""
+    """Return a valid POST of this body with additional lines."""
     return head("POST", target, *GOOD, f"Content-Length: {len(body)}", *more) + body
 
 
 def approval(*events: str) -> bytes:
-    """The body that approves these events."""
+    """Return the body that approves these events."""
     return json.dumps({"StartRequests": [{"EventId": event} for event in events]}).encode()
 
 
@@ -45,14 +45,14 @@ POLL = get()
 APPROVE = post(approval(EVENT))
 
 
-def at(part: bytes, event: str) -> bytes:
-    """These bytes, about this event."""
+def with_event(part: bytes, event: str) -> bytes:
+    """Insert an event's id into these bytes."""
     return part.replace(EVENT.encode(), event.encode())
 
 
 @dataclass(frozen=True)
 class Reply:
-    """One answer, and the bytes it came in."""
+    """A response, and its bytes."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
@@ -60,18 +60,18 @@ class Reply:
     raw: bytes
 
     @property
-    def json(self) -> Any:  # noqa: ANN401  (whatever it is)
-        """The body, read."""
+    def json(self) -> Any:  # noqa: ANN401  (any JSON value)
+        """Return the parsed body."""
         return json.loads(self.body)
 
     @property
     def closes(self) -> bool:
-        """Whether it says that nothing follows."""
+        """Whether the response announces a close."""
         return self.headers.get("connection") == "close"
 
 
 class Client:
-    """A connection that says exactly what it is told to, and believes nothing but the bytes."""
+    """A connection that sends exact bytes and parses exact bytes."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -85,54 +85,54 @@ class Client:
         self.sock.close()
 
     def send(self, *parts: bytes) -> None:
-        """Send each part by itself; the other side may have had enough before the end."""
+        """Send each part separately; the server may close before the end."""
         with suppress(ConnectionResetError, BrokenPipeError):
             for part in parts:
                 self.sock.sendall(part)
 
-    def ask(self, *parts: bytes) -> Reply:
-        """Send, and the answer."""
+    def request(self, *parts: bytes) -> Reply:
+        """Send bytes and return the response."""
         self.send(*parts)
         return self.reply()
 
     def reply(self) -> Reply:
-        """The next answer; `EOFError` if there is none."""
+        """Return the next response; raise `EOFError` if there is none."""
         reply = self.next()
         if reply is None:
-            raise EOFError("closed without an answer")
+            raise EOFError("closed without a response")
         return reply
 
     def bare_head(self) -> Reply:
-        """The answer to a HEAD, which has no body, whatever its headers say."""
+        """Return the response to a HEAD, which has no body, whatever its headers say."""
         reply = self.next(bodyless=True)
         assert reply is not None
         return reply
 
     def next(self, *, bodyless: bool = False) -> Reply | None:
-        """The next answer; None if the other side closes instead."""
+        """Return the next response; None if the server closes instead."""
         while b"\r\n\r\n" not in self._rest:
             if not self._more():
-                assert not self._rest, f"half an answer: {self._rest!r}"
+                assert not self._rest, f"incomplete response: {self._rest!r}"
                 return None
         raw, _, rest = self._rest.partition(b"\r\n\r\n")
         status, headers = _head(raw)
         size = 0 if bodyless or status in _BODYLESS else int(headers["content-length"])
         self._rest = rest
         while len(self._rest) < size:
-            assert self._more(), f"a body cut short: {self._rest!r}"
+            assert self._more(), f"truncated body: {self._rest!r}"
         body, self._rest = self._rest[:size], self._rest[size:]
         return Reply(status, headers, body, raw + b"\r\n\r\n" + body)
 
     def replies(self) -> list[Reply]:
-        """All answers until the other side closes."""
-        found = []
+        """Return all responses until the server closes."""
+        replies = []
         while reply := self.next():
-            found.append(reply)
-        return found
+            replies.append(reply)
+        return replies
 
     def finish(self) -> list[Reply]:
-        """Say that no more follows; all answers until the other side closes."""
-        with suppress(OSError):  # it may have gone already
+        """Close the sending side; return all responses until the server closes."""
+        with suppress(OSError):  # the server may have closed it
             self.sock.shutdown(socket.SHUT_WR)
         return self.replies()
 
@@ -146,7 +146,7 @@ class Client:
 
 
 def _head(raw: bytes) -> tuple[int, dict[str, str]]:
-    """Status and headers; no header comes twice, and none is anything but plain text."""
+    """Parse status and headers; no header may repeat, and all must be plain text."""
     first, *lines = raw.decode("ascii").split("\r\n")
     version, status, _ = first.split(" ", 2)
     assert version == "HTTP/1.1", first

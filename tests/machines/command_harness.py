@@ -1,4 +1,4 @@
-"""A command driver, shell scripts that it runs for impacts, and what they wrote down."""
+"""A harness for the command driver: shell scripts to run for impacts, and their log."""
 
 import asyncio
 import os
@@ -18,16 +18,16 @@ from tests.fixtures.waiting import OUTER_LIMIT_SECONDS, wait_until_async
 MakeLoop = Callable[[], asyncio.AbstractEventLoop]
 Test = Callable[[Path], Coroutine[Any, Any, None]]
 
-# $0 is the test's folder. Each run says that it began, and that it ended, in one file.
+# $0 is the test's folder. Each run logs its start and its end in one file.
 NOTES = 'echo "begun $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT $$ $PPID" >> "$0/log"\n'
 ENDS = 'echo "ended $FAIRWARNING_IMPACT" >> "$0/log"\n'
 QUICK = NOTES + ENDS
 WAITS = NOTES + 'while [ ! -e "$0/go" ]; do sleep 0.02; done\n' + ENDS
-"""Goes on when the test lets it."""
+"""Runs until the test releases it."""
 
 
 def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
-    """Run a test on asyncio's own loop and on the one that the service uses; fail if it hangs."""
+    """Run a test on the asyncio loop and on the loop of the service; fail if it hangs."""
 
     def run(make_loop: MakeLoop, tmp_path: Path) -> None:
         with asyncio.Runner(loop_factory=make_loop) as runner:
@@ -39,7 +39,7 @@ def in_both_loops(test: Test) -> Callable[[MakeLoop, Path], None]:
 
 
 class CommandDriverHarness:
-    """One driver after another, all with the same memory."""
+    """A sequence of drivers that share a state folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -47,7 +47,7 @@ class CommandDriverHarness:
         self.reports: dict[str, list[str]] = {}
         self.drivers: list[CommandDriver] = []
 
-    def begin(
+    def start_driver(
         self,
         script: str,
         *,
@@ -55,7 +55,7 @@ class CommandDriverHarness:
         seconds: float = 20.0,
         now: Callable[[], float] = lambda: 0.0,
     ) -> CommandDriver:
-        """A service begins, with this script for its impacts."""
+        """Start a driver with this script for its impacts."""
         driver = CommandDriver(
             self.command(script),
             check=self.command(check) if check else (),
@@ -70,8 +70,10 @@ class CommandDriverHarness:
     def command(self, script: str) -> list[str]:
         return ["sh", "-c", script, str(self.folder)]
 
-    def hit(self, name: str = "one", machine: str = "web_0", deadline: float | None = None) -> None:
-        """Let an impact happen by the newest driver."""
+    def submit(
+        self, name: str = "one", machine: str = "web_0", deadline: float | None = None
+    ) -> None:
+        """Hand an impact to the newest driver."""
         impact = Impact(
             id=name,
             scope="web",
@@ -86,49 +88,49 @@ class CommandDriverHarness:
     def _report(self, impact: Impact, error: str) -> None:
         self.reports.setdefault(impact.id, []).append(error)
 
-    async def over(self, name: str = "one", times: int = 1) -> str:
-        """How an impact went, once it is over."""
+    async def result(self, name: str = "one", times: int = 1) -> str:
+        """Wait for the given report of an impact and return its error."""
         await wait_until_async(lambda: len(self.reports.get(name, [])) == times, f"{name} is over")
         return self.reports[name][-1]
 
     async def outcome(self, script: str, *, check: str = "", seconds: float = 20.0) -> str:
-        """How one impact goes with this script."""
-        self.begin(script, check=check, seconds=seconds)
-        self.hit()
-        return await self.over()
+        """Execute one impact with this script and return its error."""
+        self.start_driver(script, check=check, seconds=seconds)
+        self.submit()
+        return await self.result()
 
     def log(self) -> list[list[str]]:
-        """What the scripts wrote down: a list of words for each line."""
+        """Return the words of each line that the scripts logged."""
         path = self.folder / "log"
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def words(self) -> list[str]:
-        """The first word of each line."""
+        """Return the first word of each line."""
         return [line[0] for line in self.log()]
 
-    async def begun(self, runs: int = 1) -> None:
-        """So many runs have begun."""
-        await wait_until_async(lambda: self.words().count("begun") == runs, f"{runs} have begun")
+    async def wait_for_runs(self, count: int = 1) -> None:
+        """Wait until this many runs have started."""
+        await wait_until_async(lambda: self.words().count("begun") == count, f"{count} have begun")
 
-    def go(self) -> None:
-        """Let scripts that wait go on."""
+    def release(self) -> None:
+        """Let waiting scripts end."""
         (self.folder / "go").touch()
 
-    async def end(self) -> None:
-        """Close all; nothing of a script is left running."""
-        self.go()
+    async def close(self) -> None:
+        """Close all drivers and kill all scripts."""
+        self.release()
         for driver in self.drivers:
             await driver.close()
-        for begun in [line for line in self.log() if line[0] == "begun"]:
+        for line in [line for line in self.log() if line[0] == "begun"]:
             with suppress(ProcessLookupError):
-                os.killpg(int(begun[3]), signal.SIGKILL)
+                os.killpg(int(line[3]), signal.SIGKILL)
 
 
 @asynccontextmanager
 async def command_harness(folder: Path) -> AsyncIterator[CommandDriverHarness]:
-    """Cleaned up after."""
-    made = CommandDriverHarness(folder)
+    """Provide a harness and clean up after it."""
+    harness = CommandDriverHarness(folder)
     try:
-        yield made
+        yield harness
     finally:
-        await made.end()
+        await harness.close()

@@ -1,6 +1,6 @@
-"""A small service to be killed: `python -m tests.machines.command_service FOLDER SCRIPT`.
+"""A small service that tests kill: `python -m tests.machines.command_service FOLDER SCRIPT`.
 
-It asks for the reboot of one machine, unless an earlier life has, and says how that went.
+It requests the reboot of one machine, unless an earlier process did, and prints the result.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from fairwarning.service.clock import RealClock
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 async def main(folder: Path, script: str) -> None:
-    """Until the operation is over."""
+    """Run until the operation has finished."""
     driver = CommandDriver(["sh", "-c", script, str(folder)], state=folder / "state")
     fleet = Fleet(SQLiteStore(folder / "data"), RealClock(), driver)
     await fleet.start()
@@ -30,7 +30,7 @@ async def main(folder: Path, script: str) -> None:
         if operation.status is not OperationStatus.RUNNING:
             sys.stdout.write(f"{operation.status} {operation.error}\n")
             break
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
     await driver.close()
     await fleet.stop()
 

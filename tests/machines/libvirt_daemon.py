@@ -1,4 +1,4 @@
-"""A libvirtd of the test's own: no root, no network, nothing outside a folder that goes again."""
+"""A private libvirtd for tests: no root, no network, and all files in a temporary folder."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ from tests.fixtures.waiting import wait_until
 
 
 class Daemon:
-    """One that runs, as a user's own (a session), never as the system's."""
+    """A running libvirtd in session mode, never the system's."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self.folder = folder
@@ -23,27 +23,27 @@ class Daemon:
         self.socket = folder / "run" / "libvirt" / "libvirt-sock"
 
     def uri(self, driver: str, path: str, through: Path | None = None) -> str:
-        """How it is reached."""
+        """Return the URI to connect to it."""
         return f"{driver}+unix:///{path}?socket={through or self.socket}"
 
 
 @contextmanager
 def daemon(settings: str = "", host: str = "") -> Iterator[Daemon]:
-    """It runs inside, with these settings for QEMU, and perhaps thinks that it is another host.
+    """Run a libvirtd with these settings for QEMU, optionally with the name of another host.
 
-    Root's runs as nobody: it is no system's.
+    If the tests run as root, it runs as nobody, so that it is not the system's.
     """
     with tempfile.TemporaryDirectory(prefix="fw-") as name:
-        found = Daemon(Path(name), _start(Path(name), settings, host))
+        libvirtd = Daemon(Path(name), _start(Path(name), settings, host))
         try:
-            _await(found)
-            yield found
+            _wait_until_ready(libvirtd)
+            yield libvirtd
         except BaseException as error:
-            error.add_note(f"libvirtd ({found.process.poll()}) said:\n{_said(found)}")
+            error.add_note(f"libvirtd ({libvirtd.process.poll()}) logged:\n{_log(libvirtd)}")
             raise
         finally:
-            found.process.kill()
-            found.process.wait()
+            libvirtd.process.kill()
+            libvirtd.process.wait()
 
 
 def _start(folder: Path, settings: str, host: str) -> subprocess.Popen[bytes]:
@@ -52,18 +52,18 @@ def _start(folder: Path, settings: str, host: str) -> subprocess.Popen[bytes]:
     configuration = folder / "config" / "libvirt"
     configuration.mkdir(parents=True)
     (configuration / "qemu.conf").write_text(settings)
-    words = []
+    command = []
     if host:
         identity = f'host_uuid = "{uuid4()}"\n'
         (configuration / "libvirtd.conf").write_text(identity)
-        words += ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "-"]
-    words += [SETPRIV, "--pdeathsig", "KILL"]
+        command += ["unshare", "--uts", "sh", "-c", f'hostname {host} && exec "$@"', "-"]
+    command += [SETPRIV, "--pdeathsig", "KILL"]
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         for path in (folder, configuration.parent, configuration):
             os.chown(path, nobody.pw_uid, nobody.pw_gid)
         user, group = str(nobody.pw_uid), str(nobody.pw_gid)
-        words += ["--reuid", user, "--regid", group, "--clear-groups"]
+        command += ["--reuid", user, "--regid", group, "--clear-groups"]
     environment = {
         "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin",
         "HOME": str(folder),
@@ -73,7 +73,7 @@ def _start(folder: Path, settings: str, host: str) -> subprocess.Popen[bytes]:
     }
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            [*words, LIBVIRTD],
+            [*command, LIBVIRTD],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -82,15 +82,16 @@ def _start(folder: Path, settings: str, host: str) -> subprocess.Popen[bytes]:
         )
 
 
-def _said(found: Daemon) -> str:
-    return (found.folder / "log").read_text()
+def _log(libvirtd: Daemon) -> str:
+    return (libvirtd.folder / "log").read_text()
 
 
-def _await(found: Daemon) -> None:
+def _wait_until_ready(libvirtd: Daemon) -> None:
     wait_until(
-        lambda: _listens(found.socket) or found.process.poll() is not None, lambda: _said(found)
+        lambda: _listens(libvirtd.socket) or libvirtd.process.poll() is not None,
+        lambda: _log(libvirtd),
     )
-    assert found.process.poll() is None, "it ended"
+    assert libvirtd.process.poll() is None, "libvirtd ended"
 
 
 def _listens(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""libvirt for tests: Python's own if it is installed, else Debian's, and domains to do things to.
+"""A harness for the libvirt driver: libvirt's bindings, a hypervisor, and domains.
 
-`test:///default` is a hypervisor inside libvirt that keeps its domains in the memory of whoever
-opened it. All that is opened in one process is the same one, and is forgotten when all are closed.
+`test:///default` is a mock hypervisor inside libvirt that keeps its domains in the memory of the
+process. All connections of one process share it, and its state is lost when all are closed.
 """
 
 import sys
@@ -21,7 +21,7 @@ from tests.fixtures.waiting import wait_until_async
 
 URI = "test:///default"
 
-# By libvirt's numbers.
+# Indexed by libvirt's constants.
 _EVENTS = ("defined", "undefined", "started", "suspended", "resumed", "stopped", "shut-down")
 _STATES = ("none", "running", "blocked", "paused", "ending", "off", "crashed", "asleep")
 
@@ -49,88 +49,87 @@ libvirt = _load()
 
 
 def machine_element(scope: str, name: str) -> str:
-    """The element by which a domain says which machine it is."""
-    said = f'scope="{scope}" name="{name}"' if scope else f'name="{name}"'
-    return f'<fairwarning:machine xmlns:fairwarning="{MACHINE}" {said}/>'
+    """Return the metadata element that says which machine a domain is."""
+    names = f'scope="{scope}" name="{name}"' if scope else f'name="{name}"'
+    return f'<fairwarning:machine xmlns:fairwarning="{MACHINE}" {names}/>'
 
 
 class Hypervisor:
-    """A connection of the test's own, and what happens there."""
+    """A connection for the test, and the lifecycle events of the domains."""
 
     def __init__(self, uri: str = URI) -> None:
         library()  # before the first connection: without it there are no events
         self.connection = libvirt.open(uri)
-        self._happened: list[tuple[str, str]] = []  # with whose it was: names are used again
-        self._made: dict[str, tuple[str, int]] = {}
+        self._events: list[tuple[str, str]] = []  # UUID and event, as names are reused
+        self._created: dict[str, tuple[str, int]] = {}  # UUID, and the number of events so far
         self.connection.domainEventRegisterAny(
-            None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._note, None
+            None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._record, None
         )
 
-    def _note(self, _connection: object, domain: Any, event: int, *_: object) -> None:  # noqa: ANN401
-        self._happened.append((domain.UUIDString(), _EVENTS[event]))
+    def _record(self, _connection: object, domain: Any, event: int, *_: object) -> None:  # noqa: ANN401
+        self._events.append((domain.UUIDString(), _EVENTS[event]))
 
     def define(self, name: str, metadata: str = "", *, running: bool = True) -> Any:  # noqa: ANN401
-        """A domain."""
+        """Define a domain."""
         domain = self.connection.defineXML(_DOMAIN.format(name=name, metadata=metadata))
         if running:
             domain.create()
-        self._made[name] = (domain.UUIDString(), 2 if running else 1)
+        self._created[name] = (domain.UUIDString(), 2 if running else 1)
         return domain
 
     def transient(self, name: str) -> Any:  # noqa: ANN401
-        """A domain that is gone when it is off."""
+        """Create a domain that ceases to exist when it is off."""
         domain = self.connection.createXML(_DOMAIN.format(name=name, metadata=""))
-        self._made[name] = (domain.UUIDString(), 1)
+        self._created[name] = (domain.UUIDString(), 1)
         return domain
 
     def domain(self, name: str = "web_0") -> Any:  # noqa: ANN401
-        """As it is now."""
+        """Return the current domain of this name."""
         return self.connection.lookupByName(name)
 
     def state(self, name: str = "web_0") -> str:
         return _STATES[self.domain(name).state()[0]]
 
     def record(self, name: str = "web_0") -> DomainRecord:
-        """What our driver has written."""
+        """Return the record that the driver has written."""
         return read(self.domain(name).metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, RECORD))
 
     def names(self) -> list[str]:
         return sorted(domain.name() for domain in self.connection.listAllDomains())
 
     async def history(self, name: str = "web_0") -> str:
-        """All that happened to a domain since it was made."""
-        mark = self.define("mark", running=False)
-        mark.undefine()
-        heard = (mark.UUIDString(), "undefined")
-        await wait_until_async(
-            lambda: heard in self._happened, "the last that happened is heard of"
-        )
-        uuid, made = self._made[name]
-        return " ".join([event for one, event in self._happened if one == uuid][made:])
+        """Return all lifecycle events of a domain after its creation."""
+        marker = self.define("marker", running=False)
+        marker.undefine()
+        last = (marker.UUIDString(), "undefined")
+        await wait_until_async(lambda: last in self._events, "the last event is received")
+        uuid, created = self._created[name]
+        events = [event for of, event in self._events if of == uuid]
+        return " ".join(events[created:])
 
 
 @contextmanager
 def open_hypervisor(uri: str = URI) -> Iterator[Hypervisor]:
-    """One without a single domain, as long as it is open."""
-    found = Hypervisor(uri)
+    """Provide a hypervisor without any domain."""
+    hypervisor = Hypervisor(uri)
     try:
-        _clear(found)
-        yield found
+        _clear(hypervisor)
+        yield hypervisor
     finally:
-        _clear(found)
-        found.connection.close()
+        _clear(hypervisor)
+        hypervisor.connection.close()
 
 
-def _clear(found: Hypervisor) -> None:
-    for domain in found.connection.listAllDomains():
+def _clear(hypervisor: Hypervisor) -> None:
+    for domain in hypervisor.connection.listAllDomains():
         if domain.isActive():
             domain.destroy()
-    for domain in found.connection.listAllDomains():
+    for domain in hypervisor.connection.listAllDomains():
         domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
 
 
 def impact(kind: str, machine: str = "web_0", seconds: int = -1, number: int = 1) -> Impact:
-    """One on a machine of the scope `web`."""
+    """Return an impact on a machine of the scope `web`."""
     return Impact(
         id=f"event-{number}:{machine}",
         scope="web",
@@ -142,23 +141,25 @@ def impact(kind: str, machine: str = "web_0", seconds: int = -1, number: int = 1
 
 
 class LibvirtDriverHarness:
-    """A libvirt driver, and what it reported."""
+    """A libvirt driver and its reports."""
 
     def __init__(self, driver: LibvirtDriver) -> None:
         self.driver = driver
         self.reports: list[tuple[str, str]] = []
 
-    def give(self, *impacts: Impact) -> None:
-        """Hand them over."""
-        for one in impacts:
-            self.driver.carry_out(one, lambda given, error: self.reports.append((given.id, error)))
+    def submit(self, *impacts: Impact) -> None:
+        """Hand impacts to the driver."""
+        for impact in impacts:
+            self.driver.carry_out(
+                impact, lambda reported, error: self.reports.append((reported.id, error))
+            )
 
-    async def over(self, *impacts: Impact) -> str:
-        """Hand them over, and wait until all are over; what went wrong."""
-        so_far = len(self.reports)
-        self.give(*impacts)
-        await wait_until_async(lambda: len(self.reports) == so_far + len(impacts), "all are over")
-        return "; ".join(filter(None, (error for _, error in self.reports[so_far:])))
+    async def execute(self, *impacts: Impact) -> str:
+        """Hand impacts to the driver, wait for all reports and return their errors."""
+        before = len(self.reports)
+        self.submit(*impacts)
+        await wait_until_async(lambda: len(self.reports) == before + len(impacts), "all are over")
+        return "; ".join(filter(None, (error for _, error in self.reports[before:])))
 
 
 @asynccontextmanager
@@ -169,7 +170,7 @@ async def libvirt_harness(
     timeout_seconds: float = 20,
     destination: str = "",
 ) -> AsyncIterator[LibvirtDriverHarness]:
-    """A driver with short times."""
+    """Provide a driver with short time limits."""
     driver = LibvirtDriver(
         uri,
         destination=destination,

@@ -1,4 +1,4 @@
-"""A service that has nothing but a process driver, and programs that are its machines."""
+"""A harness for the process driver: a service with nothing else, and programs as its machines."""
 
 import asyncio
 import signal
@@ -22,7 +22,7 @@ MACHINES = {
     "web_1": ("web", Machine(name="web_1", host_name="web000001")),
 }
 
-# Says that it has started, then counts as long as it runs; says that it was asked to end.
+# Logs its start, counts as long as it runs, and logs that it was asked to end.
 COUNTER = """
 trap 'echo ended >> {out}/log; exit 0' TERM
 echo started >> {out}/log
@@ -31,28 +31,28 @@ while :; do echo >> {out}/count; sleep 0.01; done
 
 
 async def steady(read: Callable[[], object]) -> bool:
-    """Whether something stands still for longer than any of our programs ever does."""
+    """Return whether a value stays the same for longer than any test program ever pauses."""
     before = read()
     await asyncio.sleep(0.3)
     return read() == before
 
 
 class FallbackDriver:
-    """Takes the impacts on machines without a program, and reports them as done."""
+    """Takes the impacts on machines without a program, and reports them as successful."""
 
     def __init__(self) -> None:
-        self.given: list[str] = []
+        self.executed: list[str] = []
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        self.given.append(impact.id)
+        self.executed.append(impact.id)
         report(impact, "")
 
 
 class MachineListeners:
-    """Answers each request with the scope and machine whose listener it came through.
+    """Answers each request with the scope and machine of the listener it came through.
 
-    A connection is accepted and answered in one step. An asyncio server may forget one that it has
-    accepted when it is closed a moment later, and the program would wait for ever.
+    A connection is accepted and answered in one step. An asyncio server that is closed may drop a
+    connection that it has just accepted, and the program would wait for ever.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def _answer(listener: socket.socket, text: str) -> None:
 
 
 class ProcessDriverHarness:
-    """A service in a folder. It may end and another come, as often as a test likes."""
+    """A service in a folder. A test may stop it and start another any number of times."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -99,8 +99,8 @@ class ProcessDriverHarness:
         self.driver: ProcessDriver
         self._impacts = 0
 
-    async def begin(self) -> None:
-        """The service starts."""
+    async def start_service(self) -> None:
+        """Start the service."""
         self.driver = self.make_driver()
         await self.driver.listen()
 
@@ -122,20 +122,20 @@ class ProcessDriverHarness:
         before: Iterable[str] = (),
         **settings: object,
     ) -> subprocess.Popen[bytes]:
-        """A program, as that machine."""
+        """Start a program as a machine."""
         words = [*before, *EXEC, "--data", str(self.data), *options, machine, "--", *command]
         number = len(self.programs)
         with (
             (self.folder / f"out{number}").open("wb") as out,
             (self.folder / f"err{number}").open("wb") as err,
         ):
-            usual = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
-            started = subprocess.Popen(words, **usual | settings)  # type: ignore[call-overload]
-        self.programs.append(started)
-        return started  # type: ignore[no-any-return]
+            defaults = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+            program = subprocess.Popen(words, **defaults | settings)  # type: ignore[call-overload]
+        self.programs.append(program)
+        return program  # type: ignore[no-any-return]
 
-    async def counting(self, **settings: object) -> subprocess.Popen[bytes]:
-        """A program that runs and counts."""
+    async def start_counter(self, **settings: object) -> subprocess.Popen[bytes]:
+        """Start a program that counts, and wait until it does."""
         number = len(self.programs)
         (self.folder / str(number)).mkdir()
         script = COUNTER.format(out=self.folder / str(number))
@@ -149,13 +149,13 @@ class ProcessDriverHarness:
     def err(self, number: int = 0) -> str:
         return (self.folder / f"err{number}").read_text()
 
-    def said(self, number: int = 0) -> list[str]:
-        """What exec said of its machine."""
+    def messages(self, number: int = 0) -> list[str]:
+        """Return the messages of exec about its machine."""
         lines = self.err(number).splitlines()
         return [line for line in lines if line.startswith("fairwarning: ")]
 
     def log(self, number: int = 0) -> list[str]:
-        """What a counting program said of itself."""
+        """Return what a counting program logged."""
         path = self.folder / str(number) / "log"
         return path.read_text().split() if path.exists() else []
 
@@ -163,14 +163,14 @@ class ProcessDriverHarness:
         path = self.folder / str(number) / "count"
         return path.stat().st_size if path.exists() else 0
 
-    async def code(self, program: subprocess.Popen[bytes]) -> int:
-        """Its exit code, once it has ended."""
+    async def exit_code(self, program: subprocess.Popen[bytes]) -> int:
+        """Wait for the end of a program and return its exit code."""
         await wait_until_async(lambda: program.poll() is not None, "it ends")
         assert program.returncode is not None
         return program.returncode
 
-    def hit(self, kind: str, machine: str = "web_0", seconds: int = -1, again: str = "") -> str:
-        """Let an impact happen; its id."""
+    def submit(self, kind: str, machine: str = "web_0", seconds: int = -1, again: str = "") -> str:
+        """Hand an impact to the driver and return its id."""
         self._impacts += 1
         impact = Impact(
             id=again or f"impact {self._impacts}",
@@ -186,47 +186,47 @@ class ProcessDriverHarness:
     def _report(self, impact: Impact, error: str) -> None:
         self.reports.setdefault(impact.id, []).append(error)
 
-    async def over(self, impact: str) -> str:
-        """How an impact went, once it is over."""
+    async def result(self, impact: str) -> str:
+        """Wait for the report of an impact and return its error."""
         await wait_until_async(lambda: impact in self.reports, f"{impact} is over")
         (error,) = self.reports[impact]
         return error
 
-    def inhabitants(self) -> list[int]:
-        """Every process inside the machines."""
+    def processes_inside(self) -> list[int]:
+        """Return every process inside the machines."""
         return _mentioning(str(self.data), "environ")
 
-    def left(self) -> list[int]:
-        """Every process that has to do with the machines at all."""
-        return self.inhabitants() + _mentioning(str(self.data), "cmdline")
+    def remaining_processes(self) -> list[int]:
+        """Return every process of the machines, inside and outside."""
+        return self.processes_inside() + _mentioning(str(self.data), "cmdline")
 
-    async def end(self) -> None:
-        """The service ends, and after it whatever the test has left."""
+    async def close(self) -> None:
+        """Stop the service and kill all programs."""
         await self.driver.close()
         for program in self.programs:
             if program.poll() is None:
                 program.send_signal(signal.SIGKILL)
         for program in self.programs:
             program.wait(LIMIT_SECONDS)
-        await wait_until_async(lambda: not self.left(), "nothing is left behind")
+        await wait_until_async(lambda: not self.remaining_processes(), "no process remains")
         assert not self.listeners.open
 
 
 def _mentioning(text: str, where: str) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
-        with suppress(OSError):  # they come and go
+        with suppress(OSError):  # the process has just ended
             if entry.name.isdigit() and text.encode() in (entry / where).read_bytes():
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 @asynccontextmanager
 async def process_harness(folder: Path) -> AsyncIterator[ProcessDriverHarness]:
-    """A service that runs, and is cleaned up after."""
-    made = ProcessDriverHarness(folder)
-    await made.begin()
+    """Provide a running service and clean up after it."""
+    harness = ProcessDriverHarness(folder)
+    await harness.start_service()
     try:
-        yield made
+        yield harness
     finally:
-        await made.end()
+        await harness.close()

@@ -1,4 +1,4 @@
-"""The command driver: a program for each impact, what it is told, and whatever it may do."""
+"""The command driver: a program for each impact, its input, its results and its failures."""
 
 import json
 import os
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.command.driver import AT_ONCE, CommandDriver
+from fairwarning.machines.command.driver import MAX_CONCURRENT, CommandDriver
 from tests.fixtures.waiting import run_async, wait_until_async
 from tests.machines.command_harness import NOTES, QUICK, WAITS, command_harness, in_both_loops
 from tests.machines.process_harness import steady
 
-# Writes far more than any pipe holds, and then what its keeper has needed of memory.
+# Writes far more than a pipe holds, and then the peak memory of its keeper.
 FLOOD = """
 head -c 30000000 /dev/zero
 head -c 30000000 /dev/zero | tr '\\0' x >&2
@@ -26,8 +26,8 @@ exit 1
 
 
 @in_both_loops
-async def test_what_a_program_is_told(tmp_path: Path) -> None:
-    """The impact as one JSON object, the same as variables, and little else of our environment."""
+async def test_the_input_of_a_program(tmp_path: Path) -> None:
+    """It gets the impact as a JSON object and as variables, and little else of our environment."""
     async with command_harness(tmp_path) as harness:
         os.environ["PGPASSWORD"] = "secret"
         assert await harness.outcome('cat > "$0/stdin"; env > "$0/env"') == ""
@@ -42,8 +42,8 @@ async def test_what_a_program_is_told(tmp_path: Path) -> None:
             "duration_seconds": -1,
             "repeat": False,
         }
-        told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
-        assert {name: told[name] for name in told if name.startswith("FAIRWARNING_")} == {
+        seen = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines())
+        assert {name: seen[name] for name in seen if name.startswith("FAIRWARNING_")} == {
             "FAIRWARNING_IMPACT": "one",
             "FAIRWARNING_KIND": "reboot",
             "FAIRWARNING_SCOPE": "web",
@@ -52,18 +52,18 @@ async def test_what_a_program_is_told(tmp_path: Path) -> None:
             "FAIRWARNING_OPERATION": "restart",
             "FAIRWARNING_REPEAT": "0",
         }
-        assert told["PATH"] == os.environ["PATH"]
-        assert "PGPASSWORD" not in told
+        assert seen["PATH"] == os.environ["PATH"]
+        assert "PGPASSWORD" not in seen
 
 
 @pytest.mark.parametrize(
-    ("script", "failed"),
+    ("script", "error"),
     [
         ("exit 0", ""),
         ("echo all is well >&2", ""),
         ("exit 3", "exit code 3"),
         ("echo one >&2; echo two >&2; echo >&2; exit 3", "exit code 3: two"),
-        ("echo told nobody; exit 1", "exit code 1"),
+        ("echo not on stderr; exit 1", "exit code 1"),
         ("kill -KILL $$", "ended by signal SIGKILL"),
         ("kill -40 $$", "ended by signal 40"),
         (
@@ -74,28 +74,28 @@ async def test_what_a_program_is_told(tmp_path: Path) -> None:
         (FLOOD.partition("sed")[0] + "echo enough >&2; exit 5", "exit code 5: enough"),
     ],
 )
-def test_how_it_ends(script: str, failed: str, tmp_path: Path) -> None:
-    """Exit code 0 is success; else the last line it said on stderr is part of the reason."""
+def test_the_exit_of_a_program(script: str, error: str, tmp_path: Path) -> None:
+    """Exit code 0 is success; otherwise the reason includes the last line of stderr."""
 
     @run_async
     async def play() -> None:
         async with command_harness(tmp_path) as harness:
-            assert await harness.outcome(script) == failed
+            assert await harness.outcome(script) == error
 
     play()
 
 
 @run_async
-async def test_what_it_says_is_bounded(tmp_path: Path) -> None:
-    """A program may say as much as it likes: nobody is held up, and only the end of it is kept."""
+async def test_output_is_bounded(tmp_path: Path) -> None:
+    """A program may write any amount: nothing blocks, and only the end of it is kept."""
     async with command_harness(tmp_path) as harness:
-        failed = await harness.outcome(FLOOD)
-        assert int(failed.removeprefix("exit code 1: ")) < 32_000  # KiB; an interpreter has 12,000
+        error = await harness.outcome(FLOOD)
+        assert int(error.removeprefix("exit code 1: ")) < 32_000  # KiB; an interpreter has 12,000
 
 
 @in_both_loops
 async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
-    """All of its group are asked to end, and those who do not are killed."""
+    """Its whole process group gets SIGTERM; processes that do not end are killed."""
     async with command_harness(tmp_path) as harness:
         script = (
             f"""{NOTES} trap 'echo asked >> "$0/log"; exit 0' TERM\n"""
@@ -104,80 +104,80 @@ async def test_a_program_that_takes_too_long(tmp_path: Path) -> None:
         assert await harness.outcome(script, seconds=0.5) == "took too long and was ended"
         assert harness.words().count("asked") == 1
         group = int(harness.log()[0][3])
-        await wait_until_async(lambda: _gone(group), "the group has ended")
+        await wait_until_async(lambda: _ended(group), "the group has ended")
 
 
 @run_async
-async def test_a_program_that_does_not_listen(tmp_path: Path) -> None:
-    """It is killed after its grace; what it said counts."""
+async def test_a_program_that_ignores_sigterm(tmp_path: Path) -> None:
+    """It is killed after the grace period; its output is reported."""
     async with command_harness(tmp_path) as harness:
         script = "trap '' TERM; echo busy >&2; while :; do sleep 0.05; done"
         assert await harness.outcome(script, seconds=0.3) == "took too long and was ended: busy"
 
 
 @run_async
-async def test_what_a_program_leaves_running(tmp_path: Path) -> None:
-    """It is left alone, as it may be the machine, and not waited for, whatever it holds open."""
+async def test_processes_that_a_program_leaves_running(tmp_path: Path) -> None:
+    """The driver neither ends nor waits for them, even if they hold files open."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(f"(sleep 100) & {QUICK}") == ""
-        assert not _gone(int(harness.log()[0][3]))
+        assert not _ended(int(harness.log()[0][3]))
 
 
 @in_both_loops
-async def test_so_many_at_once(tmp_path: Path) -> None:
-    """Impacts of different machines happen beside each other, but only so many of them."""
+async def test_the_number_of_concurrent_programs_is_limited(tmp_path: Path) -> None:
+    """Impacts of different machines run concurrently, up to a limit."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS)
-        names = [f"impact{n}" for n in range(AT_ONCE + 3)]
+        harness.start_driver(WAITS)
+        names = [f"impact{number}" for number in range(MAX_CONCURRENT + 3)]
         for name in names:
-            harness.hit(name, machine=name)
-        await harness.begun(AT_ONCE)
+            harness.submit(name, machine=name)
+        await harness.wait_for_runs(MAX_CONCURRENT)
         assert await steady(harness.words)
-        harness.go()
-        assert {await harness.over(name) for name in names} == {""}
+        harness.release()
+        assert {await harness.result(name) for name in names} == {""}
 
 
 @in_both_loops
 async def test_impacts_of_one_machine_keep_their_order(tmp_path: Path) -> None:
-    """One after the other; those of other machines do not wait for them."""
+    """They run one at a time; impacts of other machines do not wait for them."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS)
+        harness.start_driver(WAITS)
         for name in ("one", "two", "three"):
-            harness.hit(name)
-        harness.hit("other", machine="web_1")
-        await harness.begun(2)
+            harness.submit(name)
+        harness.submit("other", machine="web_1")
+        await harness.wait_for_runs(2)
         assert {line[1] for line in harness.log()} == {"one", "other"}
-        harness.go()
-        await harness.over("three")
+        harness.release()
+        await harness.result("three")
         mine = [line[:2] for line in harness.log() if line[1] != "other"]
         assert mine == [
-            [did, name] for name in ("one", "two", "three") for did in ("begun", "ended")
+            [word, name] for name in ("one", "two", "three") for word in ("begun", "ended")
         ]
 
 
 @run_async
-async def test_nothing_begins_after_the_service_has_given_up(tmp_path: Path) -> None:
-    """An impact whose time has run out while it waited does not happen any more (IL5)."""
+async def test_nothing_starts_after_the_service_has_given_up(tmp_path: Path) -> None:
+    """An impact whose deadline passes while it waits does not start (IL5)."""
     now = [0.0]
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS, now=lambda: now[0])
-        harness.hit("one", deadline=100.0)
-        harness.hit("two", deadline=100.0)
-        await harness.begun()
+        harness.start_driver(WAITS, now=lambda: now[0])
+        harness.submit("one", deadline=100.0)
+        harness.submit("two", deadline=100.0)
+        await harness.wait_for_runs()
         now[0] = 100.0
-        harness.go()
-        assert await harness.over("one") == ""
-        assert await harness.over("two") == "it was not begun: the service has given it up"
+        harness.release()
+        assert await harness.result("one") == ""
+        assert await harness.result("two") == "not started: the service has given the impact up"
         assert harness.words() == ["begun", "ended"]
 
 
 @run_async
-async def test_a_program_has_no_longer_than_the_service_waits(tmp_path: Path) -> None:
-    """The impact's own deadline counts if it is the earlier one."""
+async def test_a_program_ends_by_the_deadline_of_the_impact(tmp_path: Path) -> None:
+    """The impact's own deadline counts if it is earlier than the timeout."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS)
-        harness.hit(deadline=0.5)
-        assert await harness.over() == "took too long and was ended"
+        harness.start_driver(WAITS)
+        harness.submit(deadline=0.5)
+        assert await harness.result() == "took too long and was ended"
 
 
 @pytest.mark.parametrize(
@@ -189,73 +189,73 @@ async def test_a_program_has_no_longer_than_the_service_waits(tmp_path: Path) ->
         lambda path: CommandDriver(["true"], check=["no-such-program"], state=path),
     ],
 )
-def test_a_program_that_is_not_there(make: Callable[[Path], object], tmp_path: Path) -> None:
-    """Whoever starts a service with one hears of it then, and not when an impact is due."""
+def test_a_program_that_does_not_exist(make: Callable[[Path], object], tmp_path: Path) -> None:
+    """The service fails at its start, not at the first impact."""
     with pytest.raises(Refused, match="name a program that this user may run"):
         make(tmp_path)
 
 
 @run_async
 async def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
-    """It is gone, or is none: the impact failed, and says why. Once mended, it can be tried."""
+    """The impact fails with the reason. Once the program is fixed, it can be tried again."""
     program = tmp_path / "impact"
     program.write_text("#!/nowhere\n")
     program.chmod(0o700)
     async with command_harness(tmp_path) as harness:
         driver = CommandDriver([str(program)], state=harness.state)
         harness.drivers.append(driver)
-        harness.hit()
-        assert await harness.over() == f"cannot be started: No such file or directory: {program}"
+        harness.submit()
+        assert await harness.result() == f"cannot be started: No such file or directory: {program}"
         program.write_text("#!/bin/sh\n")
-        harness.hit()
-        assert await harness.over(times=2) == ""
+        harness.submit()
+        assert await harness.result(times=2) == ""
 
 
 @run_async
-async def test_a_memory_that_cannot_be_kept(tmp_path: Path) -> None:
-    """Nothing is run then: nobody could tell afterwards."""
+async def test_a_state_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """The driver runs nothing, as it could not tell later what it did."""
     (tmp_path / "state").write_text("no folder")
     async with command_harness(tmp_path) as harness:
-        failed = await harness.outcome(QUICK)
-        assert failed.startswith("was not begun: ")
-        assert str(harness.state) in failed
+        error = await harness.outcome(QUICK)
+        assert error.startswith("not started: ")
+        assert str(harness.state) in error
         assert harness.log() == []
 
 
 @in_both_loops
-async def test_what_keepers_come_from_is_killed(tmp_path: Path) -> None:
-    """Those at work go on; the next impact starts another."""
+async def test_the_parent_of_the_keepers_is_killed(tmp_path: Path) -> None:
+    """Running keepers continue; the next impact starts a new parent."""
     async with command_harness(tmp_path) as harness:
-        driver = harness.begin(WAITS)
-        harness.hit("one")
-        await harness.begun()
+        driver = harness.start_driver(WAITS)
+        harness.submit("one")
+        await harness.wait_for_runs()
         os.kill(driver._keepers._process, signal.SIGKILL)
-        harness.hit("two", machine="web_1")
-        await harness.begun(2)
-        harness.go()
-        assert (await harness.over("one"), await harness.over("two")) == ("", "")
+        harness.submit("two", machine="web_1")
+        await harness.wait_for_runs(2)
+        harness.release()
+        assert (await harness.result("one"), await harness.result("two")) == ("", "")
         assert [line[2] for line in harness.log() if line[0] == "begun"] == ["0", "0"]
 
 
 @run_async
-async def test_nobody_keeps_what_is_the_services(tmp_path: Path) -> None:
-    """Whatever it has open, a socket or a lock, is free again when it has ended."""
+async def test_keepers_hold_no_files_of_the_service(tmp_path: Path) -> None:
+    """Sockets and locks of the service are released when it ends."""
     async with command_harness(tmp_path) as harness:
         reading, writing = os.pipe()
         os.set_inheritable(writing, True)
-        harness.begin(WAITS)
-        harness.hit()
-        await harness.begun()
+        harness.start_driver(WAITS)
+        harness.submit()
+        await harness.wait_for_runs()
         os.close(writing)
         os.set_blocking(reading, False)
         assert os.read(reading, 1) == b""
         os.close(reading)
 
 
-def _gone(group: int) -> bool:
-    """Whether none of the group lives; who has ended may yet have to be taken note of."""
+def _ended(group: int) -> bool:
+    """Return whether no process of the group runs; a zombie does not count."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # they come and go
+        with suppress(OSError):  # the process has just ended
             state, _, its_group, *_ = stat.read_text().rpartition(")")[2].split()
             if int(its_group) == group and state not in "ZX":
                 return False

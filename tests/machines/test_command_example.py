@@ -1,4 +1,4 @@
-"""examples/impact-command, run by the driver it is for, on machines that are processes."""
+"""examples/impact-command, run by the command driver, with processes as machines."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.command.driver import CommandDriver
-from fairwarning.machines.command.program import birth
+from fairwarning.machines.command.program import start_time
 from tests.fixtures.waiting import run_async, wait_until_async
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "impact-command" / "impact.py"
@@ -20,7 +20,7 @@ while :; do sleep 0.02; done
 
 
 class Site:
-    """A folder of machines, and a driver that knows it."""
+    """A folder of machines, and a driver for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "machines"
@@ -32,12 +32,12 @@ class Site:
         self.open(folder / "state")
 
     def open(self, state: Path) -> None:
-        """A driver with this memory."""
+        """Create a driver with this state folder."""
         command = [sys.executable, str(PROGRAM), str(self.folder)]
         self.driver = CommandDriver(command, check=[*command, "--done"], state=state)
 
-    async def hit(self, kind: str, name: str = "", machine: str = "web_0") -> str:
-        """Let an impact happen; how it went."""
+    async def execute(self, kind: str, name: str = "", machine: str = "web_0") -> str:
+        """Execute an impact and return its error."""
         before = len(self.reports)
         impact = Impact(
             id=name or kind,
@@ -47,74 +47,74 @@ class Site:
             operation="operation",
             duration_seconds=0,
         )
-        self.driver.carry_out(impact, lambda _, failed: self.reports.append(failed))
+        self.driver.carry_out(impact, lambda _, error: self.reports.append(error))
         await wait_until_async(lambda: len(self.reports) > before, f"{kind} is over")
         return self.reports[-1]
 
     async def logged(self, *lines: str) -> None:
-        """What the machine has said of itself."""
+        """Wait until the machine has logged exactly these lines."""
         path = self.machine / "log"
         await wait_until_async(
             lambda: path.exists() and path.read_text().split() == [*lines], f"{lines}"
         )
 
-    def number(self) -> int:
+    def pid(self) -> int:
         return int((self.machine / "pid").read_text())
 
     async def end(self) -> None:
-        """Nothing is left running."""
+        """Close the driver and kill the machine."""
         await self.driver.close()
         with suppress(OSError):
-            os.kill(self.number(), signal.SIGKILL)
+            os.kill(self.pid(), signal.SIGKILL)
 
 
 @run_async
-async def test_a_machine_lives_by_it(tmp_path: Path) -> None:
-    """It comes up, stands still, goes down and up again, loses its temporary disk, and is gone."""
+async def test_every_impact_on_a_machine(tmp_path: Path) -> None:
+    """The machine starts, freezes, reboots, loses its temporary disk, and is deleted."""
     site = Site(tmp_path)
-    assert await site.hit("start") == ""
+    assert await site.execute("start") == ""
     await site.logged("up")
-    first = site.number()
+    first = site.pid()
     (site.machine / "tmp" / "file").touch()
-    assert await site.hit("freeze") == ""
-    assert site.number() == first
-    assert await site.hit("reboot") == ""
+    assert await site.execute("freeze") == ""
+    assert site.pid() == first
+    assert await site.execute("reboot") == ""
     await site.logged("up", "down", "up")
-    assert not birth(first)
+    assert not start_time(first)
     assert (site.machine / "tmp" / "file").exists()
-    assert await site.hit("redeploy") == ""
+    assert await site.execute("redeploy") == ""
     await site.logged("up", "down", "up", "down", "up")
     assert list((site.machine / "tmp").iterdir()) == []
-    assert await site.hit("evict") == ""
+    assert await site.execute("evict") == ""
     assert not (site.machine / "pid").exists()
-    assert await site.hit("delete") == ""
+    assert await site.execute("delete") == ""
     assert not site.machine.exists()
     await site.end()
 
 
 @run_async
-async def test_another_host_hears_that_it_was_done(tmp_path: Path) -> None:
-    """A driver that knows nothing asks the check, and does nothing twice."""
+async def test_another_host_can_tell_what_was_done(tmp_path: Path) -> None:
+    """A driver without a record runs the check, and repeats nothing."""
     site = Site(tmp_path)
-    assert await site.hit("start") == ""
+    assert await site.execute("start") == ""
     await site.logged("up")
-    assert await site.hit("reboot") == ""
+    assert await site.execute("reboot") == ""
     await site.logged("up", "down", "up")
     await site.driver.close()
     site.open(tmp_path / "another")
-    assert await site.hit("reboot") == ""
+    assert await site.execute("reboot") == ""
     await site.logged("up", "down", "up")
-    assert await site.hit("reboot", "one more") == ""
+    assert await site.execute("reboot", "one more") == ""
     await site.logged("up", "down", "up", "down", "up")
     await site.end()
 
 
 @run_async
-async def test_a_machine_that_is_not_there(tmp_path: Path) -> None:
-    """The failure says so; to delete it is no failure."""
+async def test_a_machine_that_does_not_exist(tmp_path: Path) -> None:
+    """The error says so; deleting it succeeds."""
     site = Site(tmp_path)
-    assert await site.hit("reboot", machine="web_1") == (
+    assert await site.execute("reboot", machine="web_1") == (
         f"exit code 1: there is no machine web_1 in {site.folder}"
     )
-    assert await site.hit("delete", machine="web_1") == ""
+    assert await site.execute("delete", machine="web_1") == ""
     await site.end()

@@ -1,4 +1,4 @@
-"""The command driver can tell what it carried out, whoever is killed in between (E9, IL5)."""
+"""The command driver executes each impact once, whichever process is killed (E9, IL5)."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fairwarning.machines.command.driver import CommandDriver
-from fairwarning.machines.command.program import birth
+from fairwarning.machines.command.program import start_time
 from fairwarning.machines.command.record import KEPT_DAYS
 from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import run_async, wait_until_async
@@ -33,106 +33,106 @@ CHECKS = 'echo "check $FAIRWARNING_IMPACT $FAIRWARNING_REPEAT" >> "$0/log"\n'
 
 
 def runs(harness: CommandDriverHarness) -> list[list[str]]:
-    """Which impact, and whether it may have been begun before, of each run so far."""
+    """Return, for each run so far, the impact and whether it was marked as a repetition."""
     return [line[1:3] for line in harness.log() if line[0] == "begun"]
 
 
-def one_at_a_time(harness: CommandDriverHarness) -> bool:
-    """Whether no run of the impact began before the one before it ended."""
+def never_concurrent(harness: CommandDriverHarness) -> bool:
+    """Return whether each run of the impact started after the previous one had ended."""
     words = harness.words()
     return words == ["begun", "ended"] * (len(words) // 2)
 
 
-def keepers_of(driver: CommandDriver) -> bool:
-    """Whether it has any."""
+def has_keepers(driver: CommandDriver) -> bool:
+    """Return whether the driver has running keepers."""
     parent = driver._keepers._process
     return bool(parent and Path(f"/proc/{parent}/task/{parent}/children").read_text())
 
 
-# --- Handed over again ----------------------------------------------------------------------------
+# --- Repeated impacts -----------------------------------------------------------------------------
 
 
 @in_both_loops
-async def test_what_was_carried_out_is_not_done_again(tmp_path: Path) -> None:
-    """The same impact again, to the same driver or to the next one: the same report, no act."""
+async def test_an_executed_impact_is_not_repeated(tmp_path: Path) -> None:
+    """The same driver and the next one report the same result without running the program."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
-        harness.hit()
-        assert await harness.over(times=2) == ""
-        harness.begin(QUICK)
-        harness.hit()
-        assert await harness.over(times=3) == ""
-        harness.hit("another")
-        assert await harness.over("another") == ""
+        harness.submit()
+        assert await harness.result(times=2) == ""
+        harness.start_driver(QUICK)
+        harness.submit()
+        assert await harness.result(times=3) == ""
+        harness.submit("another")
+        assert await harness.result("another") == ""
         assert runs(harness) == [["one", "0"], ["another", "0"]]
 
 
 @run_async
-async def test_what_failed_has_failed(tmp_path: Path) -> None:
-    """An impact that was tried is not tried again behind the back of whoever was told."""
+async def test_a_failed_impact_is_not_repeated(tmp_path: Path) -> None:
+    """An impact that was reported as failed is not tried again later."""
     async with command_harness(tmp_path) as harness:
         script = QUICK + "echo no such host >&2; exit 3"
         assert await harness.outcome(script) == "exit code 3: no such host"
-        harness.begin(QUICK)
-        harness.hit()
-        assert await harness.over(times=2) == "exit code 3: no such host"
+        harness.start_driver(QUICK)
+        harness.submit()
+        assert await harness.result(times=2) == "exit code 3: no such host"
         assert runs(harness) == [["one", "0"]]
 
 
 @in_both_loops
 async def test_two_drivers_at_once(tmp_path: Path) -> None:
-    """Two processes of a host have the same impact: one acts, and both hear how it went."""
+    """Two processes of a host get the same impact: one runs it, and both report the result."""
     async with command_harness(tmp_path) as harness:
         for _ in range(2):
-            harness.begin(WAITS)
-            harness.hit()
-        await harness.begun()
+            harness.start_driver(WAITS)
+            harness.submit()
+        await harness.wait_for_runs()
         assert await steady(harness.words)
-        harness.go()
-        assert await harness.over(times=2) == ""
+        harness.release()
+        assert await harness.result(times=2) == ""
         assert harness.reports["one"] == ["", ""]
         assert runs(harness) == [["one", "0"]]
 
 
-# --- Closed and killed ----------------------------------------------------------------------------
+# --- Closed and killed services -------------------------------------------------------------------
 
 
 @in_both_loops
-async def test_a_program_outlives_a_service_that_is_closed(tmp_path: Path) -> None:
-    """It is not cut off; the next service hears how it ended. What had not begun does not begin."""
+async def test_a_program_outlives_a_closed_service(tmp_path: Path) -> None:
+    """It continues, and the next service reports its result. Waiting impacts do not start."""
     async with command_harness(tmp_path) as harness:
-        first = harness.begin(WAITS)
-        harness.hit("one")
-        harness.hit("two")
-        await harness.begun()
+        first = harness.start_driver(WAITS)
+        harness.submit("one")
+        harness.submit("two")
+        await harness.wait_for_runs()
         await first.close()
-        harness.hit("three")
-        harness.go()
-        await wait_until_async(lambda: "ended" in harness.words(), "it goes on")
+        harness.submit("three")
+        harness.release()
+        await wait_until_async(lambda: "ended" in harness.words(), "it ends")
         assert await steady(harness.words)
         assert harness.reports == {}
-        harness.begin(WAITS)
-        harness.hit("two")
-        harness.hit("one")
-        assert (await harness.over("one"), await harness.over("two")) == ("", "")
+        harness.start_driver(WAITS)
+        harness.submit("two")
+        harness.submit("one")
+        assert (await harness.result("one"), await harness.result("two")) == ("", "")
         assert runs(harness) == [["one", "0"], ["two", "0"]]
 
 
 @in_both_loops
-async def test_whoever_waits_for_another_does_not_begin_once_its_service_is_closed(
+async def test_a_waiting_keeper_does_not_start_once_its_service_is_closed(
     tmp_path: Path,
 ) -> None:
-    """A keeper whose service has hung up leaves what it has not begun to the next one."""
+    """A keeper whose service has ended leaves an impact that has not started to the next one."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS + "kill -KILL $PPID")
-        harness.hit()
-        await harness.begun()
-        second = harness.begin(WAITS)
-        harness.hit()
-        await wait_until_async(lambda: keepers_of(second), "it has a keeper")
+        harness.start_driver(WAITS + "kill -KILL $PPID")
+        harness.submit()
+        await harness.wait_for_runs()
+        second = harness.start_driver(WAITS)
+        harness.submit()
+        await wait_until_async(lambda: has_keepers(second), "it has a keeper")
         await second.close()
         await harness.drivers[0].close()
-        harness.go()
+        harness.release()
         await wait_until_async(lambda: "ended" in harness.words(), "the first ends")
         assert await steady(harness.words)
         assert runs(harness) == [["one", "0"]]
@@ -149,149 +149,149 @@ def service(folder: Path, script: str = WAITS) -> Iterator[subprocess.Popen[str]
             process.kill()
 
 
-async def said(process: subprocess.Popen[str]) -> str:
-    """What a service says at its end."""
+async def output(process: subprocess.Popen[str]) -> str:
+    """Wait for the end of a service and return its output."""
     return (await asyncio.to_thread(process.communicate))[0].strip()
 
 
 @run_async
 async def test_a_service_is_killed(tmp_path: Path) -> None:
-    """With kill -9: the program goes on, and the next life of the service hears how it ended."""
+    """After kill -9 the program continues, and the next service reports its result."""
     script = WAITS + "echo the disk is worn >&2; exit 7"
     async with command_harness(tmp_path) as harness:
         with service(tmp_path, script) as first:
-            await harness.begun()
+            await harness.wait_for_runs()
             first.kill()
             first.wait()
         with service(tmp_path, script) as second:
             assert await steady(harness.words)
-            harness.go()
-            assert await said(second) == "Failed exit code 7: the disk is worn"
+            harness.release()
+            assert await output(second) == "Failed exit code 7: the disk is worn"
         assert [line[2] for line in harness.log() if line[0] == "begun"] == ["0"]
         assert harness.words() == ["begun", "ended"]
 
 
 @run_async
 async def test_a_service_is_killed_and_its_program_ends_meanwhile(tmp_path: Path) -> None:
-    """How it ended was written down."""
+    """The next service reads the result from the record."""
     async with command_harness(tmp_path) as harness:
         with service(tmp_path) as first:
-            await harness.begun()
+            await harness.wait_for_runs()
             first.kill()
             first.wait()
-        harness.go()
-        await wait_until_async(lambda: "ended" in harness.words(), "it goes on")
+        harness.release()
+        await wait_until_async(lambda: "ended" in harness.words(), "it ends")
         with service(tmp_path) as second:
-            assert await said(second) == "Succeeded"
+            assert await output(second) == "Succeeded"
         assert harness.words() == ["begun", "ended"]
 
 
 @run_async
 async def test_all_but_the_program_are_killed(tmp_path: Path) -> None:
-    """Nobody knows how it ended: it is waited for, and run again, being told so; never two."""
+    """Its result is unknown: the next service waits for it and repeats it, marked as such."""
     async with command_harness(tmp_path) as harness:
         with service(tmp_path) as first:
-            await harness.begun()
+            await harness.wait_for_runs()
             first.kill()
             first.wait()
         os.kill(int(harness.log()[0][4]), signal.SIGKILL)
         with service(tmp_path) as second:
             assert await steady(harness.words)
-            harness.go()
-            assert await said(second) == "Succeeded"
+            harness.release()
+            assert await output(second) == "Succeeded"
         assert [repeat for _, repeat in runs(harness)] == ["0", "1"]
-        assert one_at_a_time(harness)
+        assert never_concurrent(harness)
 
 
 @in_both_loops
 async def test_a_keeper_is_killed(tmp_path: Path) -> None:
-    """The service lives: it gets another keeper, which waits for the program and runs it again."""
+    """The service starts another keeper, which waits for the program and runs it again."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS)
-        harness.hit()
-        await harness.begun()
+        harness.start_driver(WAITS)
+        harness.submit()
+        await harness.wait_for_runs()
         os.kill(int(harness.log()[0][4]), signal.SIGKILL)
         assert await steady(harness.words)
-        harness.go()
-        assert await harness.over() == ""
+        harness.release()
+        assert await harness.result() == ""
         assert runs(harness) == [["one", "0"], ["one", "1"]]
-        assert one_at_a_time(harness)
+        assert never_concurrent(harness)
 
 
 @in_both_loops
 async def test_a_keeper_is_killed_beside_others(tmp_path: Path) -> None:
-    """Nobody else notices, neither those at work nor those that begin at that moment."""
+    """No other impact is affected, neither running ones nor ones that start at that moment."""
     async with command_harness(tmp_path) as harness:
-        harness.begin(WAITS)
+        harness.start_driver(WAITS)
         for name in ("a", "b", "c"):
-            harness.hit(name, machine=name)
-        await harness.begun(3)
+            harness.submit(name, machine=name)
+        await harness.wait_for_runs(3)
         os.kill(int(harness.log()[0][4]), signal.SIGKILL)
         for name in ("d", "e", "f"):
-            harness.hit(name, machine=name)
-        harness.go()
-        assert {await harness.over(name) for name in "abcdef"} == {""}
-        again = [name for name, repeat in runs(harness) if repeat == "1"]
-        assert again == [harness.log()[0][1]]
+            harness.submit(name, machine=name)
+        harness.release()
+        assert {await harness.result(name) for name in "abcdef"} == {""}
+        repeated = [name for name, repeat in runs(harness) if repeat == "1"]
+        assert repeated == [harness.log()[0][1]]
         assert len(runs(harness)) == 7
 
 
 @run_async
 async def test_a_program_without_a_keeper_takes_too_long(tmp_path: Path) -> None:
-    """It is ended by whoever comes next, and not run again."""
+    """The next keeper ends it and does not repeat it."""
     async with command_harness(tmp_path) as harness:
-        harness.begin("trap '' TERM\n" + WAITS, seconds=1.0)
-        harness.hit()
-        await harness.begun()
+        harness.start_driver("trap '' TERM\n" + WAITS, seconds=1.0)
+        harness.submit()
+        await harness.wait_for_runs()
         os.kill(int(harness.log()[0][4]), signal.SIGKILL)
-        assert await harness.over() == "took too long and was ended"
+        assert await harness.result() == "took too long and was ended"
         assert harness.words() == ["begun"]
 
 
 @run_async
-async def test_all_are_asked_to_end(tmp_path: Path) -> None:
-    """As when systemd stops the whole control group: no failure, and run again by the next."""
+async def test_all_processes_get_sigterm(tmp_path: Path) -> None:
+    """As when systemd stops the control group: not a failure; the next service repeats it."""
     async with command_harness(tmp_path) as harness:
-        first = harness.begin(WAITS)
-        harness.hit()
-        await harness.begun()
+        first = harness.start_driver(WAITS)
+        harness.submit()
+        await harness.wait_for_runs()
         program, keeper = map(int, harness.log()[0][3:])
         os.killpg(program, signal.SIGTERM)
         os.kill(keeper, signal.SIGTERM)
-        await wait_until_async(lambda: not birth(keeper), "the keeper has said so")
+        await wait_until_async(lambda: not start_time(keeper), "the keeper has ended")
         assert await steady(lambda: dict(harness.reports))
         assert harness.reports == {}
         await first.close()
-        harness.begin(QUICK)
-        harness.hit()
-        assert await harness.over() == ""
+        harness.start_driver(QUICK)
+        harness.submit()
+        assert await harness.result() == ""
         assert runs(harness) == [["one", "0"], ["one", "1"]]
 
 
 @run_async
-async def test_a_program_that_finishes_although_all_are_asked_to_end(tmp_path: Path) -> None:
-    """Then it was carried out."""
+async def test_a_program_that_finishes_after_sigterm_to_all(tmp_path: Path) -> None:
+    """The impact was executed."""
     async with command_harness(tmp_path) as harness:
-        harness.begin("trap '' TERM\n" + WAITS)
-        harness.hit()
-        await harness.begun()
+        harness.start_driver("trap '' TERM\n" + WAITS)
+        harness.submit()
+        await harness.wait_for_runs()
         program, keeper = map(int, harness.log()[0][3:])
         os.kill(keeper, signal.SIGTERM)
         os.killpg(program, signal.SIGTERM)
-        harness.go()
-        assert await harness.over() == ""
-        harness.begin(QUICK)
-        harness.hit()
-        assert await harness.over(times=2) == ""
+        harness.release()
+        assert await harness.result() == ""
+        harness.start_driver(QUICK)
+        harness.submit()
+        assert await harness.result(times=2) == ""
         assert runs(harness) == [["one", "0"]]
 
 
-# --- What another host has done -------------------------------------------------------------------
+# --- Impacts executed on another host -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("code", "words"), [(0, ["check"]), (1, ["check", "begun", "ended"])])
 def test_check(code: int, words: list[str], tmp_path: Path) -> None:
-    """It is told the same as the program: 0 means done, by whomever, and 1 not done."""
+    """It gets the same input as the program. 0 means executed, 1 means not executed."""
 
     @run_async
     async def play() -> None:
@@ -300,8 +300,8 @@ def test_check(code: int, words: list[str], tmp_path: Path) -> None:
             assert await harness.outcome(QUICK, check=check) == ""
             assert harness.words() == words
             assert json.loads((tmp_path / "stdin").read_text())["machine"] == "web_0"
-            harness.hit()
-            assert await harness.over(times=2) == ""
+            harness.submit()
+            assert await harness.result(times=2) == ""
             assert harness.words() == words
 
     play()
@@ -309,23 +309,23 @@ def test_check(code: int, words: list[str], tmp_path: Path) -> None:
 
 @run_async
 async def test_a_check_that_cannot_tell(tmp_path: Path) -> None:
-    """It is asked again; as long as it cannot tell, nothing is run. The next may try."""
+    """It runs again; until it can tell, the program does not run. The next driver may try."""
     async with command_harness(tmp_path) as harness:
         check = CHECKS + "echo no route to host >&2; exit 2"
-        failed = await harness.outcome(QUICK, check=check, seconds=2.5)
-        assert failed == (
-            "check cannot tell whether it was carried out already "
+        error = await harness.outcome(QUICK, check=check, seconds=2.5)
+        assert error == (
+            "check cannot tell whether the impact was executed "
             "(exit code 2: no route to host), and there is no time left"
         )
         assert harness.words() == ["check", "check"]
-        harness.begin(QUICK)
-        harness.hit()
-        assert await harness.over(times=2) == ""
+        harness.start_driver(QUICK)
+        harness.submit()
+        assert await harness.result(times=2) == ""
 
 
 @run_async
-async def test_a_check_that_can_tell_in_the_end(tmp_path: Path) -> None:
-    """Trouble that passes costs no more than a second or two."""
+async def test_a_check_that_can_tell_after_a_while(tmp_path: Path) -> None:
+    """A temporary failure of the check only delays the impact by a second or two."""
     async with command_harness(tmp_path) as harness:
         check = CHECKS + 'if [ -e "$0/asked" ]; then exit 1; fi; touch "$0/asked"; exit 2'
         assert await harness.outcome(QUICK, check=check) == ""
@@ -333,16 +333,16 @@ async def test_a_check_that_can_tell_in_the_end(tmp_path: Path) -> None:
 
 
 @run_async
-async def test_check_is_asked_about_a_program_that_nobody_saw_end(tmp_path: Path) -> None:
-    """What it left done is not done again."""
+async def test_check_runs_after_a_program_whose_result_is_unknown(tmp_path: Path) -> None:
+    """If the check finds that the program did its work, it is not repeated."""
     async with command_harness(tmp_path) as harness:
         check = CHECKS + 'test -e "$0/done"'
-        harness.begin(WAITS + 'touch "$0/done"', check=check)
-        harness.hit()
-        await harness.begun()
+        harness.start_driver(WAITS + 'touch "$0/done"', check=check)
+        harness.submit()
+        await harness.wait_for_runs()
         os.kill(int(harness.log()[1][4]), signal.SIGKILL)
-        harness.go()
-        assert await harness.over() == ""
+        harness.release()
+        assert await harness.result() == ""
         assert harness.log()[-1] == ["check", "one", "1"]
         assert runs(harness) == [["one", "0"]]
 
@@ -351,50 +351,52 @@ async def test_check_is_asked_about_a_program_that_nobody_saw_end(tmp_path: Path
 
 
 def record(harness: CommandDriverHarness) -> Path:
-    """The only one."""
-    (found,) = [one for one in harness.state.glob("*/*") if one.name != "tidied"]
-    return found
+    """Return the path of the only record."""
+    (path,) = [path for path in harness.state.glob("*/*") if path.name != "tidied"]
+    return path
 
 
 @run_async
-async def test_a_record_that_was_cut_off(tmp_path: Path) -> None:
-    """A power loss in the middle of a line: what was not yet written did not happen."""
+async def test_an_incomplete_record(tmp_path: Path) -> None:
+    """After a power loss in the middle of a line, that line counts as not written."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
         path = record(harness)
         whole = path.read_bytes()
         path.write_bytes(whole[: whole.index(b'"ended"') + 10])
         for times in (2, 3):
-            harness.hit()
-            assert await harness.over(times=times) == ""
+            harness.submit()
+            assert await harness.result(times=times) == ""
         assert runs(harness) == [["one", "0"], ["one", "1"]]
 
 
 @run_async
-async def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
-    """Names of machines are nobody else's business."""
+async def test_only_the_owner_can_read_records(tmp_path: Path) -> None:
+    """They contain the names of machines."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
         path = record(harness)
-        assert [one.stat().st_mode & 0o777 for one in (path, path.parent)] == [0o600, 0o700]
+        modes = [entry.stat().st_mode & 0o777 for entry in (path, path.parent)]
+        assert modes == [0o600, 0o700]
 
 
 @run_async
 async def test_old_records_are_removed(tmp_path: Path) -> None:
-    """After some weeks, once a day, by whoever works beside them."""
+    """After some weeks, once a day, by a keeper that uses the folder."""
     async with command_harness(tmp_path) as harness:
         assert await harness.outcome(QUICK) == ""
         path = record(harness)
-        await wait_until_async((path.parent / "tidied").exists, "the first has tidied")
+        await wait_until_async((path.parent / "tidied").exists, "the first cleanup is done")
         old = time.time() - (KEPT_DAYS + 1) * 24 * 3600
         for name in ("old", "older"):
             (path.parent / name).touch()
             os.utime(path.parent / name, (old, old))
-        harness.hit()
-        await harness.over(times=2)
+        harness.submit()
+        await harness.result(times=2)
         assert (path.parent / "old").exists()
         os.utime(path.parent / "tidied", (old, old))
-        harness.hit()
-        await harness.over(times=3)
+        harness.submit()
+        await harness.result(times=3)
         await wait_until_async(lambda: not (path.parent / "older").exists(), "they are removed")
-        assert sorted(one.name for one in path.parent.iterdir()) == sorted([path.name, "tidied"])
+        names = sorted(entry.name for entry in path.parent.iterdir())
+        assert names == sorted([path.name, "tidied"])

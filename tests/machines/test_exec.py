@@ -1,4 +1,4 @@
-"""`fairwarning exec`: any program, as if inside a machine."""
+"""`fairwarning exec`: runs any program as if inside a machine."""
 
 import errno
 import json
@@ -22,13 +22,16 @@ import urllib.request
 print(urllib.request.urlopen("http://169.254.169.254/").read().decode())
 """
 
-# Prints what a program can know of where it is.
+# Prints what a program can see of its environment.
 LOOK = """
 import json, os, socket
 with open("/proc/self/status") as status:
-    powers = [line.split()[1] for line in status if line.startswith(("CapEff", "CapPrm", "CapAmb"))]
+    capabilities = [
+        line.split()[1] for line in status if line.startswith(("CapEff", "CapPrm", "CapAmb"))
+    ]
 print(json.dumps({
-    "host": socket.gethostname(), "user": os.getuid(), "folder": os.getcwd(), "powers": powers,
+    "host": socket.gethostname(), "user": os.getuid(), "folder": os.getcwd(),
+    "capabilities": capabilities,
     "networks": [name for _, name in socket.if_nameindex()], "environment": dict(os.environ),
     "temporary": os.path.isdir(os.environ["TMPDIR"]),
 }))
@@ -39,38 +42,38 @@ print(json.dumps({
 @needs_namespaces
 @run_async
 async def test_the_metadata_endpoint_answers_as_the_machine(tmp_path: Path) -> None:
-    """Two programs ask the same address, at the same time, and each is another machine."""
+    """Two programs ask the same address at the same time, each as another machine."""
     async with process_harness(tmp_path) as harness:
         programs = [
             harness.start(sys.executable, "-c", ASK, machine=machine)
             for machine in ("web_0", "web_1")
         ]
-        assert [await harness.code(program) for program in programs] == [0, 0], harness.err()
+        assert [await harness.exit_code(program) for program in programs] == [0, 0], harness.err()
         assert [harness.out(0), harness.out(1)] == ["web/web_0\n", "web/web_1\n"]
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
-async def test_no_proxy_leads_out(tmp_path: Path) -> None:
-    """A proxy that is set outside would be asked for the endpoint; it is unset inside."""
+async def test_proxy_settings_are_removed(tmp_path: Path) -> None:
+    """A proxy outside the machine could not reach the endpoint, so its variables are unset."""
     async with process_harness(tmp_path) as harness:
         proxies = {"http_proxy": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
         program = harness.start(sys.executable, "-c", ASK, env={**os.environ, **proxies})
-        assert await harness.code(program) == 0, harness.err()
+        assert await harness.exit_code(program) == 0, harness.err()
         assert harness.out() == "web/web_0\n"
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
-async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
-    """Its machine's name and a temporary folder; the same user and place; nothing but loopback."""
+async def test_the_environment_of_a_program(tmp_path: Path) -> None:
+    """Its machine's name and temporary folder; the same user and folder; only loopback."""
     async with process_harness(tmp_path) as harness:
         program = harness.start(
             sys.executable, "-c", LOOK, cwd=tmp_path, env={**os.environ, "A": "b"}
         )
-        assert await harness.code(program) == 0, harness.err()
+        assert await harness.exit_code(program) == 0, harness.err()
         seen = json.loads(harness.out())
         assert seen["host"] == "web000000"
         assert seen["user"] == os.getuid()
@@ -80,14 +83,14 @@ async def test_what_a_program_sees_inside(tmp_path: Path) -> None:
         assert seen["environment"]["TMPDIR"] == str(harness.data / "machines" / "web_0" / "tmp")
         assert seen["environment"]["A"] == "b"
         assert seen["temporary"]
-        assert os.getuid() == 0 or set(seen["powers"]) == {"0" * 16}
+        assert os.getuid() == 0 or set(seen["capabilities"]) == {"0" * 16}
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
 async def test_exit_codes_pass_through(tmp_path: Path) -> None:
-    """The program's own, and those a shell gives where there is none."""
+    """They are the program's own, or those of a shell if it cannot be run."""
     text = tmp_path / "text"
     text.write_text("not a program")
     async with process_harness(tmp_path) as harness:
@@ -98,7 +101,7 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
             ((str(text),), 126),
             (("true",), 0),
         ):
-            assert await harness.code(harness.start(*command)) == expected
+            assert await harness.exit_code(harness.start(*command)) == expected
         assert "cannot run no-such-program" in harness.err(2)
 
 
@@ -106,7 +109,7 @@ async def test_exit_codes_pass_through(tmp_path: Path) -> None:
 @needs_namespaces
 @run_async
 async def test_signals_pass_through(tmp_path: Path) -> None:
-    """What exec is sent, the program gets; what the program makes of it is the exit code."""
+    """The program gets the signals sent to exec, and its exit code is that of exec."""
     script = "import signal, sys; print('here', flush=True); print(signal.sigwait({want}).name)"
     async with process_harness(tmp_path) as harness:
         for number, sent in enumerate((signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)):
@@ -115,11 +118,11 @@ async def test_signals_pass_through(tmp_path: Path) -> None:
             program = harness.start(sys.executable, "-c", block)
             await wait_until_async(lambda n=number: "here" in harness.out(n), "it waits")  # type: ignore[misc]
             program.send_signal(sent)
-            assert await harness.code(program) == 0
+            assert await harness.exit_code(program) == 0
             assert harness.out(number).split() == ["here", sent.name]
-        program = await harness.counting()
+        program = await harness.start_counter()
         program.send_signal(signal.SIGTERM)
-        assert await harness.code(program) == 0
+        assert await harness.exit_code(program) == 0
         assert harness.log(3) == ["started", "ended"]
 
 
@@ -132,64 +135,64 @@ async def test_a_program_killed_by_a_signal(tmp_path: Path) -> None:
         program = harness.start("sh", "-c", "echo here; exec sleep 1000")
         await wait_until_async(lambda: "here" in harness.out(), "it runs")
         program.send_signal(signal.SIGTERM)
-        assert await harness.code(program) == 143
+        assert await harness.exit_code(program) == 143
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
 async def test_pipes_pass_through(tmp_path: Path) -> None:
-    """A program reads and writes what it would without us, and is told when its reader has gone."""
+    """A program reads and writes as it would without exec, and gets SIGPIPE from its reader."""
     (tmp_path / "in").write_text("text")
     async with process_harness(tmp_path) as harness:
         with (tmp_path / "in").open("rb") as text:
             program = harness.start("cat", stdin=text)
-        assert await harness.code(program) == 0
+        assert await harness.exit_code(program) == 0
         assert harness.out() == "text"
         reader, writer = os.pipe()
         os.close(reader)
         program = harness.start("cat", "/dev/zero", stdout=writer)
         os.close(writer)
-        assert await harness.code(program) == 128 + signal.SIGPIPE
+        assert await harness.exit_code(program) == 128 + signal.SIGPIPE
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
-async def test_what_the_program_leaves_behind_is_ended(tmp_path: Path) -> None:
-    """Nothing outlives the machine, not even what has a session of its own."""
+async def test_processes_left_by_the_program_are_killed(tmp_path: Path) -> None:
+    """No process outlives the machine, not even one in its own session."""
     async with process_harness(tmp_path) as harness:
         program = harness.start("sh", "-c", "setsid sleep 1000 & nohup sleep 1000 & exit 5")
-        assert await harness.code(program) == 5
-        assert not harness.left()
+        assert await harness.exit_code(program) == 5
+        assert not harness.remaining_processes()
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
-async def test_long_folders_work(tmp_path: Path) -> None:
-    """A socket's path has a limit; a folder's has not."""
+async def test_long_folder_names_work(tmp_path: Path) -> None:
+    """The path of a socket is limited, that of a folder is not."""
     deep = tmp_path / ("d" * 120) / ("e" * 120)
     deep.mkdir(parents=True)
     async with process_harness(deep) as harness:
-        assert await harness.code(harness.start("true")) == 0, harness.err()
+        assert await harness.exit_code(harness.start("true")) == 0, harness.err()
 
 
 @pytest.mark.spec("O3")
 @needs_namespaces
 @run_async
-async def test_machines_that_are_not_to_be_had(tmp_path: Path) -> None:
-    """Not found and refused have exit codes of their own, and say what the service says."""
+async def test_machines_that_are_refused(tmp_path: Path) -> None:
+    """Not found and refused have their own exit codes, with the message of the service."""
     async with process_harness(tmp_path) as harness:
-        assert await harness.code(harness.start("true", machine="nobody")) == 3
+        assert await harness.exit_code(harness.start("true", machine="nobody")) == 3
         assert harness.err(0) == "fairwarning: no machine is called nobody\n"
-        assert await harness.code(harness.start("true", machine="shy")) == 4
+        assert await harness.exit_code(harness.start("true", machine="shy")) == 4
         assert harness.err(1) == "fairwarning: shy is in two scopes; rename one\n"
 
 
 @pytest.mark.spec("O3")
 def test_without_a_service(tmp_path: Path) -> None:
-    """It says how to start one."""
+    """The message says how to start one."""
     words = [*EXEC, "--data", str(tmp_path), "web_0", "--", "true"]
     ended = run_program(*words)
     assert ended.returncode == 1
@@ -199,7 +202,7 @@ def test_without_a_service(tmp_path: Path) -> None:
 @pytest.mark.spec("O3")
 @pytest.mark.parametrize("words", [(), ("web_0",), ("--grace", "soon", "web_0", "--", "true")])
 def test_wrong_usage(words: tuple[str, ...]) -> None:
-    """Exit code 2, and how it is used."""
+    """Exit code 2 and the usage."""
     ended = run_program(*EXEC, *words)
     assert ended.returncode == 2
     assert "Usage:" in ended.stderr
@@ -207,7 +210,7 @@ def test_wrong_usage(words: tuple[str, ...]) -> None:
 
 @pytest.mark.spec("O3")
 def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text says why, and which other ways there are."""
+    """The message gives the reason and the alternatives."""
 
     def refuse(_flags: int) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -224,17 +227,17 @@ def test_where_namespaces_are_forbidden(monkeypatch: pytest.MonkeyPatch) -> None
 @needs_unshare
 @needs_namespaces
 @run_async
-async def test_where_the_kernel_really_forbids_them(tmp_path: Path) -> None:
-    """Exit code 1 and the same text, from a system whose limit of namespaces is none."""
+async def test_where_the_kernel_forbids_namespaces(tmp_path: Path) -> None:
+    """Exit code 1 and the same message on a system whose limit of namespaces is 0."""
     limit = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
     async with process_harness(tmp_path) as harness:
         program = harness.start("true", before=("unshare", "-Ur", "sh", "-c", limit, "sh"))
-        assert await harness.code(program) == 1
-        assert "does not let a user make namespaces (No space left on device)" in harness.err()
+        assert await harness.exit_code(program) == 1
+        assert "does not let a user create namespaces (No space left on device)" in harness.err()
 
 
-def test_temporary_folders_are_apart(tmp_path: Path) -> None:
-    """Whatever a machine is called, its folder is inside the service's, and nobody else's."""
+def test_temporary_folders_are_separate(tmp_path: Path) -> None:
+    """Whatever the machine's name, its folder is inside the service's and not shared."""
     names = ["web_0", "web/0", "web:0", "..", "../..", "a" * 200, "a" * 199, "WEB_0", "é"]
     folders = {MachineProgram(name, ("true",), tmp_path).temporary for name in names}
     assert len(folders) == len(names)

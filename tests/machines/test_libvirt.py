@@ -1,4 +1,4 @@
-"""The libvirt driver: what each impact is to a domain, and what is said when it cannot be."""
+"""The libvirt driver: the effect of each impact on a domain, and the errors."""
 
 import sys
 
@@ -37,181 +37,183 @@ pytestmark = needs_libvirt
     ],
 )
 @run_async
-async def test_what_an_impact_is_to_a_domain(kind: str, history: str, state: str) -> None:
-    """It happens once, is reported, and the domain is left as it has to be."""
+async def test_the_effect_of_an_impact(kind: str, history: str, state: str) -> None:
+    """It happens once, is reported, and leaves the domain in the right state."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness() as driver:
-            assert await driver.over(impact(kind, seconds=1)) == ""
+            assert await driver.execute(impact(kind, seconds=1)) == ""
         assert (await hypervisor.history(), hypervisor.state()) == (history, state)
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", ["reboot", "redeploy", "reimage", "start"])
 @run_async
-async def test_a_domain_that_is_off_is_on_afterwards(kind: str) -> None:
-    """There is nothing to power off, so it is started only."""
+async def test_a_domain_that_is_off_is_started(kind: str) -> None:
+    """There is nothing to power off, so the driver only starts it."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0", running=False)
         async with libvirt_harness() as driver:
-            assert await driver.over(impact(kind)) == ""
+            assert await driver.execute(impact(kind)) == ""
         assert hypervisor.state() == "running"
 
 
 @pytest.mark.parametrize("kind", ["freeze", "evict", "stop"])
 @run_async
-async def test_a_domain_that_is_off_stays_so(kind: str) -> None:
-    """Nothing has to be done, and that is no failure."""
+async def test_a_domain_that_is_off_stays_off(kind: str) -> None:
+    """There is nothing to do, and that is a success."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0", running=False)
         async with libvirt_harness() as driver:
-            assert await driver.over(impact(kind)) == ""
+            assert await driver.execute(impact(kind)) == ""
         assert hypervisor.state() == "off"
 
 
 @pytest.mark.parametrize("running", [True, False])
 @run_async
-async def test_a_deleted_domain_is_forgotten(running: bool) -> None:
-    """Also what was saved of it; another impact finds nothing; to delete it again is no failure."""
+async def test_a_deleted_domain_is_undefined(running: bool) -> None:
+    """Its managed save goes too. Another impact finds no domain; deleting it again succeeds."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0", running=running)
         hypervisor.define("web_1").managedSave()
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("delete")) == ""
-            assert await driver.over(impact("delete", "web_1")) == ""
+            assert await driver.execute(impact("delete")) == ""
+            assert await driver.execute(impact("delete", "web_1")) == ""
             assert hypervisor.names() == []
-            assert await driver.over(impact("delete")) == ""
-            assert "there is no domain for web_0" in await driver.over(impact("reboot", number=2))
+            assert await driver.execute(impact("delete")) == ""
+            assert "there is no domain for web_0" in await driver.execute(
+                impact("reboot", number=2)
+            )
 
 
 @run_async
-async def test_a_pause_of_the_owner_is_not_ended() -> None:
-    """A domain that was paused before stays paused through a freeze; a reboot ends the pause."""
+async def test_a_domain_paused_by_its_owner() -> None:
+    """It stays paused through a freeze; a reboot ends the pause."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0").suspend()
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("freeze", seconds=1)) == ""
+            assert await driver.execute(impact("freeze", seconds=1)) == ""
             assert hypervisor.state() == "paused"
-            assert await driver.over(impact("reboot", number=2)) == ""
+            assert await driver.execute(impact("reboot", number=2)) == ""
         assert await hypervisor.history() == "suspended stopped started"
 
 
 @run_async
-async def test_impacts_of_one_machine_follow_each_other() -> None:
-    """Of different machines they go on side by side."""
+async def test_impacts_of_one_machine_are_sequential() -> None:
+    """Impacts of different machines run concurrently."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         hypervisor.define("web_1")
         async with libvirt_harness() as driver:
             freezes = [impact("freeze", name, seconds=1) for name in ("web_0", "web_1")]
-            driver.give(*freezes, impact("stop", number=2), impact("start", number=3))
+            driver.submit(*freezes, impact("stop", number=2), impact("start", number=3))
             await wait_until_async(
                 lambda: hypervisor.state("web_0") == hypervisor.state("web_1") == "paused",
-                "both stand",
+                "both are paused",
             )
             await wait_until_async(lambda: len(driver.reports) == 4, "all are over")
         assert await hypervisor.history() == "suspended resumed stopped started"
         assert {error for _, error in driver.reports} == {""}
 
 
-# --- Which domain is the machine ---
+# --- Finding the domain of a machine ---
 
 
 @pytest.mark.parametrize("scope", ["web", ""])
 @run_async
-async def test_a_domain_says_which_machine_it_is(scope: str) -> None:
-    """Its metadata counts for more than a name; without a scope it fits every scope."""
+async def test_metadata_identifies_the_machine(scope: str) -> None:
+    """It takes precedence over a name; without a scope it fits every scope."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         hypervisor.define("anything", machine_element(scope, "web_0"))
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("stop")) == ""
+            assert await driver.execute(impact("stop")) == ""
         assert (hypervisor.state("web_0"), hypervisor.state("anything")) == ("running", "off")
 
 
 @run_async
-async def test_the_element_on_the_page() -> None:
-    """As docs/driver-libvirt.md shows it."""
-    (block,) = [one for one in blocks(DOCS / "driver-libvirt.md") if one.language == "xml"]
+async def test_the_element_in_the_documentation() -> None:
+    """It works as docs/driver-libvirt.md shows it."""
+    (block,) = [block for block in blocks(DOCS / "driver-libvirt.md") if block.language == "xml"]
     element = block.text.removeprefix("<metadata>\n").removesuffix("</metadata>\n")
     with open_hypervisor() as hypervisor:
         hypervisor.define("vm-17", element)
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("stop", "web_3")) == ""
+            assert await driver.execute(impact("stop", "web_3")) == ""
         assert hypervisor.state("vm-17") == "off"
 
 
 @run_async
-async def test_a_domain_that_says_it_is_another_machine_is_left_alone() -> None:
-    """Whatever it is called."""
+async def test_a_domain_whose_metadata_names_another_machine_is_left_alone() -> None:
+    """Its name does not matter."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0", machine_element("web", "web_7"))
         hypervisor.define("x", machine_element("db", "web_0"))
         async with libvirt_harness() as driver:
-            error = await driver.over(impact("evict"))
+            error = await driver.execute(impact("evict"))
         assert "there is no domain for web_0 at test:///default; define one" in error
         assert (hypervisor.state("web_0"), hypervisor.state("x")) == ("running", "running")
 
 
 @run_async
-async def test_two_domains_cannot_be_one_machine() -> None:
-    """Nothing is done to either."""
+async def test_two_domains_with_the_same_machine() -> None:
+    """Neither is touched."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("a", machine_element("web", "web_0"))
         hypervisor.define("b", machine_element("web", "web_0"))
         async with libvirt_harness() as driver:
-            error = await driver.over(impact("delete"))
-        assert "a, b all say that they are web_0 of web" in error
+            error = await driver.execute(impact("delete"))
+        assert "a, b all name web_0 of web" in error
         assert (hypervisor.state("a"), hypervisor.state("b")) == ("running", "running")
 
 
 @run_async
 async def test_a_transient_domain_is_not_lost() -> None:
-    """What must come back has to be defined; what ends for good, or only stands, need not."""
+    """An impact that must start it again is refused; an eviction or a freeze is not."""
     with open_hypervisor() as hypervisor:
         hypervisor.transient("web_0")
         async with libvirt_harness() as driver:
-            error = await driver.over(impact("reboot"))
+            error = await driver.execute(impact("reboot"))
             assert "transient" in error
             assert "virsh define" in error
-            assert await driver.over(impact("freeze", seconds=1, number=2)) == ""
+            assert await driver.execute(impact("freeze", seconds=1, number=2)) == ""
             assert await hypervisor.history() == "suspended resumed"
-            assert await driver.over(impact("evict", number=3)) == ""
+            assert await driver.execute(impact("evict", number=3)) == ""
         assert hypervisor.names() == []
 
 
-# --- What goes wrong ---
+# --- Errors ---
 
 
 @run_async
-async def test_what_libvirt_says_is_reported() -> None:
-    """With what to do next; and the machine's next impact need not wait for this one."""
+async def test_errors_of_libvirt_are_reported() -> None:
+    """The error says what to do; the claim is released for the machine's next impact."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness(destination=URI) as driver:
-            error = await driver.over(impact("redeploy"))
-        assert "web_0 could not be moved to test:///default: this function is not" in error
-        assert "see what the log of libvirt" in error
+            error = await driver.execute(impact("redeploy"))
+        assert "web_0 could not be migrated to test:///default: this function is not" in error
+        assert "see the log of libvirt" in error
         assert hypervisor.state() == "running"
-        assert hypervisor.record().by == ""
+        assert hypervisor.record().owner == ""
 
 
 @run_async
-async def test_metadata_that_is_not_ours_to_read() -> None:
-    """Somebody wrote something else there: the impact is carried out, and noted."""
+async def test_metadata_that_is_malformed() -> None:
+    """The driver executes the impact and overwrites the metadata."""
     with open_hypervisor() as hypervisor:
-        strange = '<impact step="nowhere" beat="x"/>'
+        malformed = '<impact step="nowhere" beat="x"/>'
         element = libvirt.VIR_DOMAIN_METADATA_ELEMENT
-        hypervisor.define("web_0").setMetadata(element, strange, PREFIX, RECORD)
+        hypervisor.define("web_0").setMetadata(element, malformed, PREFIX, RECORD)
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("reboot")) == ""
+            assert await driver.execute(impact("reboot")) == ""
         assert await hypervisor.history() == "stopped started"
         assert hypervisor.record() == DomainRecord(impact="event-1:web_0", done=("event-1:web_0",))
         assert read("not even XML") == DomainRecord()
 
 
 def test_without_libvirt_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the start, not at the first impact."""
+    """The error comes at the start, not at the first impact."""
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(Refused, match=r"install fairwarning\[libvirt\].*python3-libvirt"):
         hosts.library.__wrapped__()

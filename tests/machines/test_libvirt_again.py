@@ -1,4 +1,4 @@
-"""An impact happens to a domain once, whoever is handed it, and however often (IL5)."""
+"""An impact is executed on a domain once, by whichever driver and however often (IL5)."""
 
 import asyncio
 import json
@@ -42,20 +42,20 @@ KINDS = {
 
 
 class Stall:
-    """Holds a driver up at one of its calls, as if its process had been stopped right there."""
+    """Blocks a driver at one of its calls, as if its process had been suspended there."""
 
     def __init__(self, driver: LibvirtDriver, at: int = 0) -> None:
-        (host,) = driver._ways.hosts
+        (host,) = driver._options.hosts
         self.calls = 0
         self.reached = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.resume = asyncio.Event()
         call = host.call
 
         async def stalled(connection: object, function: Callable[[], T]) -> T:
             self.calls += 1
             if self.calls == at:
                 self.reached.set()
-                await self.go_on.wait()
+                await self.resume.wait()
             return await call(connection, function)
 
         host.call = stalled  # type: ignore[method-assign]
@@ -64,17 +64,17 @@ class Stall:
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
 @run_async
-async def test_what_was_done_is_not_done_again(kind: str) -> None:
-    """Not by this driver, nor by a later one, nor after other impacts, nor at the same time."""
+async def test_an_executed_impact_is_not_repeated(kind: str) -> None:
+    """Not by this driver, a later one, after other impacts, or concurrently."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness() as driver:
-            assert await driver.over(impact(kind, seconds=1), impact(kind, seconds=1)) == ""
+            assert await driver.execute(impact(kind, seconds=1), impact(kind, seconds=1)) == ""
         async with libvirt_harness() as later:
             if kind != "delete":
-                assert await later.over(impact("start", number=2)) == ""
+                assert await later.execute(impact("start", number=2)) == ""
                 before = await hypervisor.history()
-            assert await later.over(impact(kind, seconds=1)) == ""
+            assert await later.execute(impact(kind, seconds=1)) == ""
         if kind != "delete":
             assert await hypervisor.history() == before
         assert (await hypervisor.history()).startswith(KINDS[kind])
@@ -83,8 +83,8 @@ async def test_what_was_done_is_not_done_again(kind: str) -> None:
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("kind", KINDS)
 @run_async
-async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
-    """Another goes on where it was. If the first only slept and wakes up, it finds it done."""
+async def test_a_driver_that_is_suspended_at_any_point(kind: str) -> None:
+    """Another one continues. If the first resumes, it finds the impact executed."""
     with open_hypervisor() as hypervisor:
         calls = await _calls_of(kind)
         assert calls > 5
@@ -94,30 +94,30 @@ async def test_a_driver_that_ends_at_any_moment(kind: str) -> None:
                 hypervisor.define(f"web_{number}")
                 stopped = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
                 first.append((stopped, Stall(stopped.driver, number)))
-                stopped.give(impact(kind, f"web_{number}", seconds=1))
+                stopped.submit(impact(kind, f"web_{number}", seconds=1))
             await asyncio.gather(*(stall.reached.wait() for _, stall in first))
             second = await stack.enter_async_context(libvirt_harness(claim_seconds=1))
             every = [impact(kind, f"web_{number}", seconds=1) for number in range(1, calls + 1)]
-            assert await second.over(*every) == ""
+            assert await second.execute(*every) == ""
             for _, stall in first:
-                stall.go_on.set()
+                stall.resume.set()
             await wait_until_async(
-                lambda: all(one.reports for one, _ in first), "all have woken up"
+                lambda: all(driver.reports for driver, _ in first), "all have resumed"
             )
-            assert {error for one, _ in first for _, error in one.reports} == {""}
+            assert {error for driver, _ in first for _, error in driver.reports} == {""}
         for number in range(1, calls + 1):
             assert await hypervisor.history(f"web_{number}") == KINDS[kind], (
-                f"stopped at call {number}"
+                f"suspended at call {number}"
             )
 
 
 async def _calls_of(kind: str) -> int:
-    """How many calls to libvirt an impact takes, when nothing happens."""
+    """Return how many calls to libvirt an impact takes without failures."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness(claim_seconds=1) as driver:
             stall = Stall(driver.driver)
-            assert await driver.over(impact(kind, seconds=0)) == ""
+            assert await driver.execute(impact(kind, seconds=0)) == ""
     return stall.calls
 
 
@@ -125,17 +125,17 @@ async def _calls_of(kind: str) -> int:
 @pytest.mark.parametrize("kind", ["reboot", "freeze"])
 @run_async
 async def test_two_drivers_at_once(kind: str) -> None:
-    """Both are handed the same impacts at the same time: one acts, both report."""
+    """Both get the same impacts at the same time: one executes them, both report them."""
     with open_hypervisor() as hypervisor:
         names = [f"web_{number}" for number in range(5)]
         for name in names:
             hypervisor.define(name)
         every = [impact(kind, name, seconds=1) for name in names]
         async with (
-            libvirt_harness(claim_seconds=10) as one,
-            libvirt_harness(claim_seconds=10) as other,
+            libvirt_harness(claim_seconds=10) as first,
+            libvirt_harness(claim_seconds=10) as second,
         ):
-            errors = await asyncio.gather(one.over(*every), other.over(*every))
+            errors = await asyncio.gather(first.execute(*every), second.execute(*every))
             assert set(errors) == {""}
         for name in names:
             assert await hypervisor.history(name) == KINDS[kind]
@@ -144,41 +144,41 @@ async def test_two_drivers_at_once(kind: str) -> None:
 @pytest.mark.spec("E9")
 @run_async
 async def test_a_driver_that_saw_the_domain_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is held up between looking and writing, and meanwhile another claims: one acts."""
+    """It is delayed between its read and its write while another one claims: only one acts."""
     looked = threading.Event()
-    claimed = DomainClaim._claimed
+    original = DomainClaim._claim
 
     def slow(claim: DomainClaim, record: DomainRecord) -> DomainRecord | None:
-        new = claimed(claim, record)
+        new = original(claim, record)
         if not looked.is_set():
             looked.set()
-            time.sleep(0.5)  # much less than what a claim has to stand for
+            time.sleep(0.5)  # much less than the settling time of a claim
         return new
 
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
-        monkeypatch.setattr(DomainClaim, "_claimed", slow)
+        monkeypatch.setattr(DomainClaim, "_claim", slow)
         async with (
             libvirt_harness(claim_seconds=40) as late,
             libvirt_harness(claim_seconds=40) as other,
         ):
-            late.give(impact("reboot"))
+            late.submit(impact("reboot"))
             await wait_until_async(looked.is_set, "it looks")
-            other.give(impact("reboot"))
+            other.submit(impact("reboot"))
             await wait_until_async(lambda: late.reports == other.reports != [], "both report")
         assert await hypervisor.history() == "stopped started"
 
 
 @run_async
 async def test_two_drivers_with_different_impacts() -> None:
-    """They follow one another."""
+    """They are executed one after the other."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with (
-            libvirt_harness(claim_seconds=10) as one,
-            libvirt_harness(claim_seconds=10) as other,
+            libvirt_harness(claim_seconds=10) as first,
+            libvirt_harness(claim_seconds=10) as second,
         ):
-            both = (one.over(impact("reboot")), other.over(impact("reboot", number=2)))
+            both = (first.execute(impact("reboot")), second.execute(impact("reboot", number=2)))
             assert set(await asyncio.gather(*both)) == {""}
         assert await hypervisor.history() == "stopped started stopped started"
         assert len(hypervisor.record().done) == 2
@@ -186,35 +186,35 @@ async def test_two_drivers_with_different_impacts() -> None:
 
 @run_async
 async def test_a_service_that_ends_during_a_freeze() -> None:
-    """The domain does not stand still until another comes; the one that comes finds it done."""
+    """The driver resumes the domain at once; the next driver finds the impact executed."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness() as driver:
-            driver.give(impact("freeze", seconds=1000))
+            driver.submit(impact("freeze", seconds=1000))
             await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
         assert hypervisor.state() == "running"
         async with libvirt_harness() as driver:
-            assert await driver.over(impact("freeze", seconds=1000)) == ""
+            assert await driver.execute(impact("freeze", seconds=1000)) == ""
         assert await hypervisor.history() == "suspended resumed"
 
 
 @run_async
-async def test_what_takes_too_long_has_failed() -> None:
-    """When libvirt hangs, the impact is reported as failed, and the next one is carried out."""
+async def test_an_impact_that_takes_too_long_fails() -> None:
+    """When libvirt hangs, the driver reports a failure and executes the next impact."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness(timeout_seconds=1) as driver:
             stall = Stall(driver.driver, at=8)
-            assert "not done within 1 s" in await driver.over(impact("stop"))
-            stall.go_on.set()
-            assert await driver.over(impact("stop", number=2)) == ""
+            assert "not done within 1 s" in await driver.execute(impact("stop"))
+            stall.resume.set()
+            assert await driver.execute(impact("stop", number=2)) == ""
         assert hypervisor.state() == "off"
 
 
 @pytest.mark.spec("E2", "E9")
 @run_async
-async def test_a_restart_from_the_order_to_the_reboot() -> None:
-    """One event by the user; the power goes off when it has started, and no earlier (IC3)."""
+async def test_a_restart_from_the_command_to_the_reboot() -> None:
+    """One event by the user; the domain is powered off only once it has started (IC3)."""
     with open_hypervisor() as hypervisor:
         hypervisor.define("vm")
         async with libvirt_harness() as driver:

@@ -1,4 +1,4 @@
-"""The libvirt driver and a libvirtd: what becomes of impacts when either goes away."""
+"""The libvirt driver with a libvirtd: impacts when either of them stops."""
 
 import asyncio
 import os
@@ -20,34 +20,34 @@ from tests.machines.libvirt_harness import impact, libvirt_harness, open_hypervi
 
 pytestmark = [needs_libvirt, needs_libvirtd]
 
-# A service that carries one impact out: URI, kind, duration.
+# A service that executes one impact: URI, kind, duration.
 SERVICE = """
 import asyncio, sys
 from tests.machines.libvirt_harness import libvirt_harness, impact
 
 async def main():
     async with libvirt_harness(sys.argv[1], claim_seconds=2) as driver:
-        print(await driver.over(impact(sys.argv[2], seconds=int(sys.argv[3]))), flush=True)
+        print(await driver.execute(impact(sys.argv[2], seconds=int(sys.argv[3]))), flush=True)
 
 asyncio.run(main())
 """
 
 
-class Wire:
-    """Between a driver and its libvirtd: can be cut, and mended."""
+class Proxy:
+    """A proxy between a driver and its libvirtd that can be closed and opened."""
 
     def __init__(self, libvirtd: Daemon) -> None:
         self._to = libvirtd.socket
-        self._socket = libvirtd.folder / "wire"
+        self._socket = libvirtd.folder / "proxy"
         self.uri = libvirtd.uri("test", "default", self._socket)
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
 
-    async def mend(self) -> None:
-        self._server = await asyncio.start_unix_server(self._join, self._socket)
+    async def open(self) -> None:
+        self._server = await asyncio.start_unix_server(self._forward, self._socket)
 
-    async def cut(self) -> None:
-        """Whoever is connected is disconnected; nobody else gets through."""
+    async def close(self) -> None:
+        """Drop all connections and refuse new ones."""
         if self._server is not None:
             self._server.close()
             self._socket.unlink(missing_ok=True)
@@ -55,15 +55,15 @@ class Wire:
             writer.transport.abort()
         await asyncio.sleep(0)
 
-    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_unix_connection(self._to)
-        both = {writer, there_writer}
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_unix_connection(self._to)
+        both = {writer, server_writer}
         self._writers |= both
-        await asyncio.gather(_carry(reader, there_writer), _carry(there_reader, writer))
+        await asyncio.gather(_copy(reader, server_writer), _copy(server_reader, writer))
         self._writers -= both
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError):
         while data := await reader.read(65536):
             writer.write(data)
@@ -72,64 +72,64 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 @asynccontextmanager
-async def wire(libvirtd: Daemon) -> AsyncIterator[Wire]:
-    """One that is cut."""
-    made = Wire(libvirtd)
+async def closed_proxy(libvirtd: Daemon) -> AsyncIterator[Proxy]:
+    """Provide a proxy that is closed."""
+    proxy = Proxy(libvirtd)
     try:
-        yield made
+        yield proxy
     finally:
-        await made.cut()
+        await proxy.close()
 
 
 @run_async
 async def test_a_connection_that_is_lost() -> None:
-    """It is opened again, and the impact goes on where it was."""
+    """The driver reconnects, and the impact continues."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         hypervisor.define("web_0")
-        async with wire(libvirtd) as line:
-            await line.mend()
-            async with libvirt_harness(line.uri) as driver:
-                driver.give(impact("freeze", seconds=2))
+        async with closed_proxy(libvirtd) as proxy:
+            await proxy.open()
+            async with libvirt_harness(proxy.uri) as driver:
+                driver.submit(impact("freeze", seconds=2))
                 await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
-                await line.cut()
-                await line.mend()
+                await proxy.close()
+                await proxy.open()
                 await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
         assert await hypervisor.history() == "suspended resumed"
 
 
 @run_async
-async def test_a_libvirtd_that_is_away() -> None:
-    """The driver keeps trying; if that is in vain until its time is up, it says so."""
+async def test_a_libvirtd_that_is_unreachable() -> None:
+    """The driver keeps trying, and reports the reason if the time limit passes."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         hypervisor.define("web_0")
-        async with wire(libvirtd) as line:
-            async with libvirt_harness(line.uri, timeout_seconds=1) as driver:
-                error = await driver.over(impact("reboot"))
+        async with closed_proxy(libvirtd) as proxy:
+            async with libvirt_harness(proxy.uri, timeout_seconds=1) as driver:
+                error = await driver.execute(impact("reboot"))
                 assert "not done within 1 s" in error
-                assert f"libvirt at {line.uri} cannot be reached" in error
-                assert "see that it runs there" in error
-            async with libvirt_harness(line.uri) as driver:
-                driver.give(impact("reboot"))
-                (host,) = driver.driver._ways.hosts
+                assert f"libvirt at {proxy.uri} cannot be reached" in error
+                assert "check that it is running" in error
+            async with libvirt_harness(proxy.uri) as driver:
+                driver.submit(impact("reboot"))
+                (host,) = driver.driver._options.hosts
                 await wait_until_async(lambda: host._opening is not None, "it tries")
-                await line.mend()
+                await proxy.open()
                 await wait_until_async(lambda: driver.reports != [], "it is over")
                 assert driver.reports == [("event-1:web_0", "")]
         assert await hypervisor.history() == "stopped started"
 
 
 @run_async
-async def test_a_libvirtd_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is noticed by the keepalive, and when it moves again the impact goes on."""
+async def test_a_libvirtd_that_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keepalive detects it, and the impact continues when libvirtd is resumed."""
     monkeypatch.setattr(hosts, "_KEEPALIVE_SECONDS", 1)
     monkeypatch.setattr(hosts, "_KEEPALIVE_MISSES", 1)
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         hypervisor.define("web_0")
         async with libvirt_harness(libvirtd.uri("test", "default")) as driver:
-            driver.give(impact("freeze", seconds=1))
+            driver.submit(impact("freeze", seconds=1))
             await wait_until_async(lambda: hypervisor.state() == "paused", "it is frozen")
-            (host,) = driver.driver._ways.hosts
+            (host,) = driver.driver._options.hosts
             before = host._connection
             libvirtd.process.send_signal(signal.SIGSTOP)
             await wait_until_async(lambda: not hosts._is_alive(before), "it is noticed")
@@ -150,7 +150,7 @@ async def _service(uri: str, kind: str, seconds: int, folder: Path) -> asyncio.s
 @pytest.mark.spec("E9")
 @run_async
 async def test_a_service_that_is_killed(tmp_path: Path) -> None:
-    """Another process takes the frozen domain over, and lets it go on."""
+    """Another process takes over the frozen domain and resumes it."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         uri = libvirtd.uri("test", "default")
         hypervisor.define("web_0")
@@ -159,18 +159,18 @@ async def test_a_service_that_is_killed(tmp_path: Path) -> None:
         service.kill()
         await service.communicate()
         async with libvirt_harness(uri, claim_seconds=1) as driver:
-            assert await driver.over(impact("freeze", seconds=2)) == ""
+            assert await driver.execute(impact("freeze", seconds=2)) == ""
         assert (hypervisor.state(), await hypervisor.history()) == ("running", "suspended resumed")
 
 
 @pytest.mark.spec("E9")
 @run_async
 async def test_several_services_at_once(tmp_path: Path) -> None:
-    """Processes of a cluster that are all handed one impact: one acts, all report."""
+    """Several processes get the same impact: one executes it, all report it."""
     with daemon() as libvirtd, open_hypervisor(libvirtd.uri("test", "default")) as hypervisor:
         uri = libvirtd.uri("test", "default")
         hypervisor.define("web_0")
         services = [await _service(uri, "reboot", 0, tmp_path) for _ in range(3)]
-        said = [(await service.communicate())[0] for service in services]
-        assert set(said) == {b"\n"}
+        outputs = [(await service.communicate())[0] for service in services]
+        assert set(outputs) == {b"\n"}
         assert await hypervisor.history() == "stopped started"

@@ -1,4 +1,4 @@
-"""The process driver: impacts happen to the programs that are the machine."""
+"""The process driver: executes impacts on the programs of a machine."""
 
 import shutil
 import signal
@@ -15,7 +15,7 @@ from tests.machines.process_harness import process_harness, steady
 
 pytestmark = needs_namespaces
 
-# Hides from its parent, its group and its session, and does not end when asked to.
+# Leaves its parent, its process group and its session, and ignores SIGTERM.
 DAEMON = """
 import os, signal, time
 if os.fork() == 0:
@@ -29,7 +29,7 @@ if os.fork() == 0:
 signal.pause()
 """
 
-# Waits for a child as shells do, and says what it hears of it.
+# Waits for a child as shells do, and prints its state changes.
 SHELL = """
 import os, time
 child = os.fork()
@@ -40,83 +40,83 @@ while True:
     print(os.waitpid(child, os.WUNTRACED), flush=True)
 """
 
-# Whether the endpoint refuses, seen from inside the machine's network.
+# Checks, from inside the machine's network, that the endpoint refuses connections.
 REFUSES = """
 import socket
 try:
     socket.create_connection(("169.254.169.254", 80))
 except ConnectionRefusedError:
     raise SystemExit(0)
-raise SystemExit("it does not refuse")
+raise SystemExit("the connection was accepted")
 """
 
 
 def states(pids: list[int]) -> set[str]:
-    """What /proc says of processes: S sleeps, R runs, T is stopped, D waits in the kernel."""
-    found = set()
+    """Return the states of processes: S sleeping, R running, T stopped, D blocked in the kernel."""
+    process_states = set()
     for pid in pids:
-        with suppress(OSError):  # it has just ended
-            found.add(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-    return found
+        with suppress(OSError):  # the process has just ended
+            process_states.add(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+    return process_states
 
 
 def frozen(pids: list[int]) -> bool:
-    """Whether all are stopped. A parent may wait, in the kernel, for a child that is stopped."""
+    """Return whether all are stopped; a parent may be blocked waiting for a stopped child."""
     return "T" in states(pids) and not states(pids) & {"R", "S"}
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_frozen_machine_stands_still(tmp_path: Path) -> None:
-    """All its processes are stopped for as long as was announced; then they go on as before."""
+async def test_a_frozen_machine_is_stopped(tmp_path: Path) -> None:
+    """All its processes are stopped for the announced duration; then they continue."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
-        freeze = harness.hit("freeze", seconds=1)
-        await wait_until_async(lambda: frozen(harness.inhabitants()), "it is stopped")
+        await harness.start_counter()
+        freeze = harness.submit("freeze", seconds=1)
+        await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
         assert await steady(harness.count)
         assert freeze not in harness.reports
-        assert await harness.over(freeze) == ""
+        assert await harness.result(freeze) == ""
         count = harness.count()
         await wait_until_async(lambda: harness.count() > count, "it goes on")
         assert harness.log() == ["started"]
-        assert harness.said() == ["fairwarning: web_0 is frozen for 1 s"]
+        assert harness.messages() == ["fairwarning: web_0 is frozen for 1 s"]
 
 
 @pytest.mark.spec("O4")
 @run_async
 async def test_a_freeze_does_not_look_like_a_suspended_child(tmp_path: Path) -> None:
-    """A shell that waits for a program must not take it for stopped by the user."""
+    """A shell must not take its child for one suspended by the user."""
     async with process_harness(tmp_path) as harness:
         harness.start(sys.executable, "-c", SHELL)
         await wait_until_async(lambda: harness.out() != "", "it waits")
         for seconds in (0, 0, 0, 1):
-            assert await harness.over(harness.hit("freeze", seconds=seconds)) == ""
-        await wait_until_async(lambda: states(harness.inhabitants()) == {"S"}, "it goes on")
+            assert await harness.result(harness.submit("freeze", seconds=seconds)) == ""
+        await wait_until_async(lambda: states(harness.processes_inside()) == {"S"}, "it goes on")
         assert await steady(harness.out)
         assert harness.out() == "waits\n"
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_rebooted_machine_starts_afresh(tmp_path: Path) -> None:
-    """The program is asked to end, does so in its own way, and is started again; exec stays."""
+async def test_a_rebooted_machine_starts_again(tmp_path: Path) -> None:
+    """The program is asked to end, does so, and is started again; exec keeps running."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        assert await harness.over(harness.hit("reboot")) == ""
+        program = await harness.start_counter()
+        assert await harness.result(harness.submit("reboot")) == ""
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
         )
         assert harness.listeners.open == ["web_0"]
         assert program.poll() is None
-        assert harness.said() == ["fairwarning: web_0 is rebooted"]
+        assert harness.messages() == ["fairwarning: web_0 is rebooted"]
         program.send_signal(signal.SIGTERM)
-        assert await harness.code(program) == 0
+        assert await harness.exit_code(program) == 0
 
 
 @pytest.mark.spec("O4")
 @run_async
 async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
-    """After its grace, and so is what it has started, however well hidden."""
+    """After its grace period, and so are all processes it started, however hidden."""
     pids = tmp_path / "pids"
     async with process_harness(tmp_path) as harness:
         harness.start(
@@ -127,12 +127,12 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
         )
         await wait_until_async(pids.exists, "the daemon runs")
         await wait_until_async(
-            lambda: len(harness.inhabitants()) == 2, "the program and its daemon run"
+            lambda: len(harness.processes_inside()) == 2, "the program and its daemon run"
         )
-        before = harness.inhabitants()
-        assert await harness.over(harness.hit("reboot")) == ""
-        await wait_until_async(lambda: len(harness.inhabitants()) == 2, "both run again")
-        assert not set(before) & set(harness.inhabitants())
+        before = harness.processes_inside()
+        assert await harness.result(harness.submit("reboot")) == ""
+        await wait_until_async(lambda: len(harness.processes_inside()) == 2, "both run again")
+        assert not set(before) & set(harness.processes_inside())
         assert harness.err() == ""
 
 
@@ -140,18 +140,18 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
 @run_async
 async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) -> None:
-    """And nothing else: what is elsewhere stays. A reboot leaves it as it is."""
+    """Other files stay. A reboot leaves the temporary disk as it is."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
+        await harness.start_counter()
         temporary = harness.data / "machines" / "web_0" / "tmp"
         (temporary / "folder").mkdir()
         (temporary / "folder" / "file").write_text("text")
         (temporary / "file").write_text("text")
         (temporary / "link").symlink_to(tmp_path)
-        assert await harness.over(harness.hit("reboot")) == ""
+        assert await harness.result(harness.submit("reboot")) == ""
         assert len(list(temporary.iterdir())) == 3
         await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
-        assert await harness.over(harness.hit(kind)) == ""
+        assert await harness.result(harness.submit(kind)) == ""
         assert list(temporary.iterdir()) == []
         await wait_until_async(lambda: harness.log().count("started") == 3, "it starts again")
         assert harness.count() > 0
@@ -160,33 +160,33 @@ async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["evict", "delete"])
 @run_async
-async def test_some_impacts_are_the_end(tmp_path: Path, kind: str) -> None:
-    """The program ends, and exec with its exit code; what follows is for others."""
+async def test_impacts_that_end_the_machine(tmp_path: Path, kind: str) -> None:
+    """The program ends, exec ends with its exit code, and the fallback driver takes over."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        assert await harness.over(harness.hit(kind)) == ""
-        assert await harness.code(program) == 0
+        program = await harness.start_counter()
+        assert await harness.result(harness.submit(kind)) == ""
+        assert await harness.exit_code(program) == 0
         assert harness.log() == ["started", "ended"]
         assert harness.err().startswith(f"fairwarning: web_0 is {kind}")
         await wait_until_async(lambda: not harness.listeners.open, "the listener closes")
-        assert await harness.over(harness.hit("start")) == ""
-        assert harness.fallback.given == ["impact 2"]
+        assert await harness.result(harness.submit("start")) == ""
+        assert harness.fallback.executed == ["impact 2"]
 
 
 @pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["stop", "deallocate"])
 @run_async
 async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> None:
-    """Exec waits meanwhile, without a program; a second start does nothing."""
+    """Exec waits without a program; a second start does nothing."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        assert await harness.over(harness.hit(kind)) == ""
+        program = await harness.start_counter()
+        assert await harness.result(harness.submit(kind)) == ""
         assert harness.log() == ["started", "ended"]
-        assert harness.inhabitants() == []
+        assert harness.processes_inside() == []
         assert harness.listeners.open == []
         assert program.poll() is None
-        assert await harness.over(harness.hit("start")) == ""
-        assert await harness.over(harness.hit("start")) == ""
+        assert await harness.result(harness.submit("start")) == ""
+        assert await harness.result(harness.submit("start")) == ""
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
         )
@@ -195,97 +195,97 @@ async def test_a_stopped_machine_can_be_started(tmp_path: Path, kind: str) -> No
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_stopped_machine_can_be_given_up(tmp_path: Path) -> None:
-    """There is no program that a signal could be for, so it ends exec."""
+async def test_a_signal_ends_a_stopped_machine(tmp_path: Path) -> None:
+    """There is no program to forward the signal to, so it ends exec."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        assert await harness.over(harness.hit("stop")) == ""
+        program = await harness.start_counter()
+        assert await harness.result(harness.submit("stop")) == ""
         program.send_signal(signal.SIGUSR1)
         program.send_signal(signal.SIGTERM)
-        assert await harness.code(program) == 143
+        assert await harness.exit_code(program) == 143
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_reboot_can_be_given_up(tmp_path: Path) -> None:
-    """Whoever ends exec while its program takes its time need not wait for it."""
+async def test_a_signal_ends_a_rebooting_machine(tmp_path: Path) -> None:
+    """Exec ends at once, without waiting for its program."""
     async with process_harness(tmp_path) as harness:
         command = ("sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.01; done")
         program = harness.start(*command, options=("--grace", "1000"))
         await wait_until_async(lambda: harness.out() != "", "it runs")
-        reboot = harness.hit("reboot")
-        await wait_until_async(lambda: harness.said() != [], "it is told to end")
+        reboot = harness.submit("reboot")
+        await wait_until_async(lambda: harness.messages() != [], "it is told to end")
         program.send_signal(signal.SIGTERM)
-        assert await harness.code(program) == 143
-        assert await harness.over(reboot) == "the program that is web_0 went away"
+        assert await harness.exit_code(program) == 143
+        assert await harness.result(reboot) == "the program of web_0 disconnected"
 
 
 @pytest.mark.spec("O4")
 @needs_nsenter
 @run_async
 async def test_the_endpoint_of_a_machine_that_is_down_refuses(tmp_path: Path) -> None:
-    """Seen from inside its network; and whoever was connected is cut off."""
+    """Connections are refused inside the machine's network."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        assert await harness.over(harness.hit("stop")) == ""
+        program = await harness.start_counter()
+        assert await harness.result(harness.submit("stop")) == ""
         enter = ("nsenter", "--preserve-credentials", "--user", "--net", "-t", str(program.pid))
         ask = subprocess.Popen([*enter, sys.executable, "-c", REFUSES])  # noqa: ASYNC220
-        assert await harness.code(ask) == 0
+        assert await harness.exit_code(ask) == 0
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_several_programs_are_one_machine(tmp_path: Path) -> None:
-    """Each has an endpoint, an impact happens to all, and is over when it is for all."""
+async def test_several_programs_of_one_machine(tmp_path: Path) -> None:
+    """Each has an endpoint; an impact is executed on all and finished when all have finished."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
-        slow = await harness.counting(options=("--grace", "0.3"))
-        await harness.counting(machine="web_1")
+        await harness.start_counter()
+        slow = await harness.start_counter(options=("--grace", "0.3"))
+        await harness.start_counter(machine="web_1")
         assert sorted(harness.listeners.open) == ["web_0", "web_0", "web_1"]
-        assert await harness.over(harness.hit("reboot")) == ""
+        assert await harness.result(harness.submit("reboot")) == ""
         await wait_until_async(
             lambda: all(harness.log(n).count("started") == 2 for n in (0, 1)), "both restart"
         )
         assert harness.log(2) == ["started"]
         slow.send_signal(signal.SIGTERM)
-        assert await harness.code(slow) == 0
+        assert await harness.exit_code(slow) == 0
         await wait_until_async(
             lambda: sorted(harness.listeners.open) == ["web_0", "web_1"], "its listener closes"
         )
-        assert await harness.over(harness.hit("delete")) == ""
+        assert await harness.result(harness.submit("delete")) == ""
         assert harness.log(2) == ["started"]
 
 
 @pytest.mark.spec("O4")
 @run_async
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
-    """The redeploy has failed, and says why; the machine runs all the same."""
+    """The redeploy fails with the reason; the program is started all the same."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
+        await harness.start_counter()
         shutil.rmtree(harness.data / "machines")
-        assert "No such file" in await harness.over(harness.hit("redeploy"))
+        assert "No such file" in await harness.result(harness.submit("redeploy"))
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
         )
 
 
 @run_async
-async def test_machines_without_a_program_are_for_others(tmp_path: Path) -> None:
-    """Whoever does not use exec has the simulated driver, as before."""
+async def test_machines_without_a_program_use_the_fallback_driver(tmp_path: Path) -> None:
+    """Without exec the driver changes nothing."""
     async with process_harness(tmp_path) as harness:
-        assert await harness.over(harness.hit("reboot")) == ""
-        assert harness.fallback.given == ["impact 1"]
+        assert await harness.result(harness.submit("reboot")) == ""
+        assert harness.fallback.executed == ["impact 1"]
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_exec_killed_the_hard_way(tmp_path: Path) -> None:
-    """No process is left, the impact under way is over, and says why it failed."""
+async def test_exec_is_killed(tmp_path: Path) -> None:
+    """No process remains, and the impact in progress fails with the reason."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
-        freeze = harness.hit("freeze", seconds=600)
-        await wait_until_async(lambda: frozen(harness.inhabitants()), "it is stopped")
+        program = await harness.start_counter()
+        freeze = harness.submit("freeze", seconds=600)
+        await wait_until_async(lambda: frozen(harness.processes_inside()), "it is stopped")
         program.kill()
-        assert await harness.over(freeze) == "the program that is web_0 went away"
-        await wait_until_async(lambda: not harness.left(), "nothing is left behind")
+        assert await harness.result(freeze) == "the program of web_0 disconnected"
+        await wait_until_async(lambda: not harness.remaining_processes(), "no process remains")
         assert harness.listeners.open == []

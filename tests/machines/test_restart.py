@@ -1,4 +1,4 @@
-"""Programs outlive the service, and it finds them again."""
+"""Programs outlive the service and reconnect to the next one."""
 
 import signal
 import sys
@@ -13,7 +13,7 @@ from tests.machines.process_harness import MACHINES, process_harness, steady
 
 pytestmark = needs_namespaces
 
-# Asks now and again, each time by a new connection; a service that is away keeps it waiting.
+# Polls on a new connection each time; without a service its request waits.
 POLLER = """
 import time, urllib.request
 while True:
@@ -25,15 +25,15 @@ while True:
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_requests_wait_for_the_service_to_come_back(tmp_path: Path) -> None:
-    """The endpoint is never gone: no request is refused, whatever the service does."""
+async def test_requests_wait_for_the_service_to_restart(tmp_path: Path) -> None:
+    """The endpoint stays open: no request is refused while the service is down."""
     async with process_harness(tmp_path) as harness:
         program = harness.start(sys.executable, "-c", POLLER)
         await wait_until_async(lambda: "web_0" in harness.out(), "it is answered")
         await harness.driver.close()
         answers = harness.out()
         assert await steady(lambda: harness.out()[len(answers) :].count("\n") > 1)
-        await harness.begin()
+        await harness.start_service()
         await wait_until_async(
             lambda: harness.out().count("\n") > answers.count("\n") + 3, "it is answered again"
         )
@@ -43,55 +43,57 @@ async def test_requests_wait_for_the_service_to_come_back(tmp_path: Path) -> Non
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_an_impact_is_not_done_twice(tmp_path: Path) -> None:
-    """The service restarts in the middle of an impact, and hands it over before anybody is back."""
+async def test_an_impact_is_not_executed_twice(tmp_path: Path) -> None:
+    """The service restarts during an impact and hands it over before any program reconnects."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
-        reboot = harness.hit("reboot")
+        await harness.start_counter()
+        reboot = harness.submit("reboot")
         await wait_until_async(lambda: harness.log().count("started") == 2, "it restarts")
         for _ in range(2):
             harness.reports.clear()
             await harness.driver.close()
             harness.driver = harness.make_driver()
-            harness.hit("reboot", again=reboot)
+            harness.submit("reboot", again=reboot)
             await harness.driver.listen()
-            assert await harness.over(reboot) == ""
+            assert await harness.result(reboot) == ""
         assert harness.log() == ["started", "ended", "started"]
-        assert harness.fallback.given == []
+        assert harness.fallback.executed == []
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_an_impact_that_is_under_way_goes_on(tmp_path: Path) -> None:
-    """A freeze lasts as long as it was to last, and the next service hears of its end."""
+async def test_an_impact_in_progress_continues(tmp_path: Path) -> None:
+    """A freeze lasts as long as announced, and the next service reports its end."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
-        await harness.counting()
-        freeze = harness.hit("freeze", seconds=2)
+        await harness.start_counter()
+        await harness.start_counter()
+        freeze = harness.submit("freeze", seconds=2)
         await wait_until_async(
             lambda: harness.err() != "" and harness.err(1) != "", "both are frozen"
         )
         await harness.driver.close()
         assert freeze not in harness.reports
         harness.driver = harness.make_driver()
-        harness.hit("freeze", again=freeze, seconds=2)
+        harness.submit("freeze", again=freeze, seconds=2)
         await harness.driver.listen()
-        assert await harness.over(freeze) == ""
-        assert harness.said() + harness.said(1) == ["fairwarning: web_0 is frozen for 2 s"] * 2
+        assert await harness.result(freeze) == ""
+        assert (
+            harness.messages() + harness.messages(1) == ["fairwarning: web_0 is frozen for 2 s"] * 2
+        )
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None:
+async def test_a_stopped_machine_reconnects(tmp_path: Path) -> None:
     """It has no endpoint to pass on until it is started."""
     async with process_harness(tmp_path) as harness:
-        await harness.counting()
-        assert await harness.over(harness.hit("stop")) == ""
+        await harness.start_counter()
+        assert await harness.result(harness.submit("stop")) == ""
         await harness.driver.close()
         harness.driver = harness.make_driver()
-        start = harness.hit("start")
+        start = harness.submit("start")
         await harness.driver.listen()
-        assert await harness.over(start) == ""
+        assert await harness.result(start) == ""
         await wait_until_async(lambda: harness.listeners.open == ["web_0"], "its listener opens")
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
@@ -100,54 +102,54 @@ async def test_a_stopped_machine_finds_the_service_again(tmp_path: Path) -> None
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_programs_that_do_not_come_back(
+async def test_programs_that_do_not_reconnect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are waited for, but not for long; then the impact is for others."""
+    """The service waits for them for a short time; then the fallback driver takes over."""
     monkeypatch.setattr(driver, "RETURN_SECONDS", 0.5)
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
+        program = await harness.start_counter()
         await harness.driver.close()
         program.kill()
         harness.driver = harness.make_driver()
-        reboot = harness.hit("reboot")
-        assert not harness.fallback.given
+        reboot = harness.submit("reboot")
+        assert not harness.fallback.executed
         await harness.driver.listen()
-        assert await harness.over(reboot) == ""
-        assert harness.fallback.given == [reboot]
+        assert await harness.result(reboot) == ""
+        assert harness.fallback.executed == [reboot]
         assert not list((harness.data / "attached").iterdir())
 
 
 @pytest.mark.spec("O4")
 @run_async
 async def test_a_program_that_ended_is_not_waited_for(tmp_path: Path) -> None:
-    """Its marker goes when it goes."""
+    """Its marker is removed when it ends."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
+        program = await harness.start_counter()
         assert len(list((harness.data / "attached").iterdir())) == 1
         program.send_signal(signal.SIGTERM)
-        await harness.code(program)
+        await harness.exit_code(program)
         await wait_until_async(
             lambda: not list((harness.data / "attached").iterdir()), "its marker goes"
         )
         await harness.driver.close()
         harness.driver = harness.make_driver()
-        harness.hit("reboot")
-        assert len(harness.fallback.given) == 1
+        harness.submit("reboot")
+        assert len(harness.fallback.executed) == 1
         await harness.driver.listen()
 
 
 @pytest.mark.spec("O4")
 @run_async
-async def test_a_machine_that_was_deleted_meanwhile(
+async def test_a_machine_that_was_deleted_while_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its program ends as if it had been told so."""
+    """Its program ends as if the service had ordered it."""
     async with process_harness(tmp_path) as harness:
-        program = await harness.counting()
+        program = await harness.start_counter()
         await harness.driver.close()
         monkeypatch.delitem(MACHINES, "web_0")
-        await harness.begin()
-        assert await harness.code(program) == 0
+        await harness.start_service()
+        assert await harness.exit_code(program) == 0
         assert harness.log() == ["started", "ended"]
-        assert harness.said() == ["fairwarning: web_0 is deleted"]
+        assert harness.messages() == ["fairwarning: web_0 is deleted"]

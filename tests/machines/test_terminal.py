@@ -1,4 +1,4 @@
-"""A program that is a machine has the terminal, as it would without us."""
+"""A program run by exec has the terminal, as it would without exec."""
 
 import os
 import pty
@@ -15,20 +15,20 @@ from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
 pytestmark = needs_namespaces
 
-# Makes what it is given as standard input its terminal, then becomes another program.
+# Makes its standard input its controlling terminal, then executes another program.
 WITH_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
-# Says which keys reached it, and ends at the second Ctrl-C.
+# Prints the keys it receives, and ends at the second Ctrl-C.
 KEYS = """
 import os, signal
 keys = []
 signal.signal(signal.SIGINT, lambda *_: keys.append("interrupted"))
 signal.signal(signal.SIGCONT, lambda *_: print("continued", flush=True))
-print("in front" if os.tcgetpgrp(0) == os.getpgrp() else "behind", flush=True)
+print("foreground" if os.tcgetpgrp(0) == os.getpgrp() else "background", flush=True)
 while len(keys) < 2:
     signal.pause()
     print(*keys, flush=True)
@@ -37,12 +37,12 @@ raise SystemExit(9)
 
 
 def state(program: subprocess.Popen[bytes]) -> str:
-    """What /proc says of a process."""
+    """Return the state of a process according to /proc."""
     return Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def at_terminal(harness: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes], int]:
-    """A program at a terminal, and the terminal's other end."""
+    """Start a program at a terminal; return it and the terminal's other end."""
     keyboard, terminal = pty.openpty()
     before = (sys.executable, "-c", WITH_TERMINAL)
     program = harness.start(
@@ -54,45 +54,45 @@ def at_terminal(harness: ProcessDriverHarness) -> tuple[subprocess.Popen[bytes],
 
 @pytest.mark.spec("O3")
 @run_async
-async def test_the_terminal_is_the_programs(tmp_path: Path) -> None:
-    """Ctrl-C reaches it, once each time, and exec does what the program does."""
+async def test_the_program_has_the_terminal(tmp_path: Path) -> None:
+    """Ctrl-C reaches the program once each time, and exec ends with its exit code."""
     async with process_harness(tmp_path) as harness:
         program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
+        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
         os.write(keyboard, b"\x03")
-        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it hears")
+        await wait_until_async(lambda: harness.out().endswith("interrupted\n"), "it is interrupted")
         os.write(keyboard, b"\x03")
-        assert await harness.code(program) == 9
-        assert harness.out() == "in front\ninterrupted\ninterrupted interrupted\n"
+        assert await harness.exit_code(program) == 9
+        assert harness.out() == "foreground\ninterrupted\ninterrupted interrupted\n"
         os.close(keyboard)
 
 
 @pytest.mark.spec("O3", "O4")
 @run_async
 async def test_a_rebooted_program_has_the_terminal_again(tmp_path: Path) -> None:
-    """It was the foreground group that ended."""
+    """The foreground process group of the terminal had ended."""
     async with process_harness(tmp_path) as harness:
         _, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
-        assert await harness.over(harness.hit("reboot")) == ""
+        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
+        assert await harness.result(harness.submit("reboot")) == ""
         await wait_until_async(
-            lambda: harness.out() == 2 * "in front\n", "it has the terminal again"
+            lambda: harness.out() == 2 * "foreground\n", "it has the terminal again"
         )
         os.close(keyboard)
 
 
 @pytest.mark.spec("O3")
 @run_async
-async def test_ctrl_z_gives_the_shell_back(tmp_path: Path) -> None:
-    """Exec stops with its program, and goes on with it."""
+async def test_ctrl_z_returns_to_the_shell(tmp_path: Path) -> None:
+    """Exec stops with its program and resumes with it."""
     async with process_harness(tmp_path) as harness:
         program, keyboard = at_terminal(harness)
-        await wait_until_async(lambda: harness.out() == "in front\n", "it has the terminal")
+        await wait_until_async(lambda: harness.out() == "foreground\n", "it has the terminal")
         os.write(keyboard, b"\x1a")
         await wait_until_async(lambda: state(program) == "T", "exec is stopped")
         assert os.tcgetpgrp(keyboard) == program.pid
         program.send_signal(signal.SIGCONT)
         await wait_until_async(lambda: "continued" in harness.out(), "it goes on")
         os.write(keyboard, b"\x03\x03")
-        await wait_until_async(lambda: "interrupted" in harness.out(), "it hears")
+        await wait_until_async(lambda: "interrupted" in harness.out(), "it is interrupted")
         os.close(keyboard)

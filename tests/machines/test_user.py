@@ -1,4 +1,4 @@
-"""`exec` for an ordinary user: no privileges, and no files but their own."""
+"""`exec` for an unprivileged user with only their own files."""
 
 import os
 import subprocess
@@ -14,18 +14,18 @@ from tests.fixtures.requirements import NAMESPACE_PROBE
 
 NOBODY = 65534
 ROOT = Path(__file__).parent.parent.parent
-PROVEN = (
+TESTS = (
     "test_exec.py::test_the_metadata_endpoint_answers_as_the_machine",
-    "test_exec.py::test_what_a_program_sees_inside",
+    "test_exec.py::test_the_environment_of_a_program",
     "test_exec.py::test_exit_codes_pass_through",
-    "test_process.py::test_a_frozen_machine_stands_still",
+    "test_process.py::test_a_frozen_machine_is_stopped",
     "test_process.py::test_a_redeploy_empties_the_temporary_disk",
-    "test_restart.py::test_an_impact_is_not_done_twice",
+    "test_restart.py::test_an_impact_is_not_executed_twice",
 )
 
 
 def as_nobody(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as another user, who finds the same packages."""
+    """Run a command as another user with the same Python packages."""
     packages = [str(ROOT / "src"), sysconfig.get_path("purelib")]
     return subprocess.run(
         command,
@@ -41,7 +41,7 @@ def as_nobody(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def python_for_nobody(home: Path) -> str:
-    """A Python that the user can run: this one may be in a private home folder."""
+    """Return a Python that the user can run: this one may be in a private home folder."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             tried = as_nobody(home, python, "-c", "import click, pytest, tests.fixtures.waiting")
@@ -54,20 +54,20 @@ def python_for_nobody(home: Path) -> str:
 
 @pytest.mark.spec("O3", "O4")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run a command as another user")
-def test_a_user_without_any_rights() -> None:
-    """Endpoint, exit codes, freeze, redeploy and restart work for them."""
+def test_an_unprivileged_user() -> None:
+    """Endpoint, exit codes, freeze, redeploy and restart work."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.chown(home, NOBODY, NOBODY)
         python = python_for_nobody(home)
         if as_nobody(home, python, "-c", NAMESPACE_PROBE).returncode:
-            pytest.skip("this system does not let an ordinary user make namespaces")
+            pytest.skip("this system does not let an ordinary user create namespaces")
         report = home / "report.xml"
         options = ("-q", "-n0", "-p", "no:cacheprovider", f"--junitxml={report}")
-        tests = [f"{Path(__file__).parent}/{test}" for test in PROVEN]
+        tests = [f"{Path(__file__).parent}/{test}" for test in TESTS]
         pytest_run = (python, "-B", "-m", "pytest", *options, f"--basetemp={home / 'tests'}")
         ended = as_nobody(home, *pytest_run, *tests)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         cases = ET.parse(report).getroot().iter("testcase")
         passed = {case.attrib["name"].partition("[")[0] for case in cases if not len(case)}
-    assert passed == {test.partition("::")[2] for test in PROVEN}, ended.stdout
+    assert passed == {test.partition("::")[2] for test in TESTS}, ended.stdout

@@ -1,4 +1,4 @@
-"""Approvals that are in order (M12, M16)."""
+"""Valid approvals (M12, M16)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ STARTED, SCHEDULED = EventStatus.STARTED, EventStatus.SCHEDULED
 def _announced(
     endpoint: EndpointHarness, *machines: str, scope: str = "db", size: int = 3
 ) -> list[str]:
-    """A scope that is on, each of these machines about to be restarted: the events' ids."""
+    """Create an enabled scope and restart these machines; return the ids of the events."""
     endpoint.make(scope, size)
     endpoint.get(f"{scope}_0")
     return [endpoint.restart(machine).id for machine in machines]
@@ -32,14 +32,14 @@ def _post(endpoint: EndpointHarness, body: bytes | str, **headers: str) -> Respo
     return endpoint.send_from("db_0", "POST", POST, {"Metadata": "true", **headers}, body)
 
 
-def _accepted(answer: Response) -> bool:
-    return (answer.status, answer.body, answer.headers["content-length"]) == (200, b"", "0")
+def _accepted(response: Response) -> bool:
+    return (response.status, response.body, response.headers["content-length"]) == (200, b"", "0")
 
 
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_approval_starts_the_event(version: str) -> None:
-    """200 with an empty body, on every version, and from then on the event is Started."""
+    """Every version responses 200 with an empty body; from then on the event is Started."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert _accepted(endpoint.approve("db_0", event, version=version))
@@ -48,7 +48,7 @@ def test_an_approval_starts_the_event(version: str) -> None:
 
 
 @pytest.mark.spec("M12")
-def test_for_all_its_resources() -> None:
+def test_one_approval_for_all_resources() -> None:
     """One approval is enough for an event, however many machines it names."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 3)
@@ -60,8 +60,8 @@ def test_for_all_its_resources() -> None:
 
 
 @pytest.mark.spec("M12")
-def test_several_at_once() -> None:
-    """A body may name several events; those it does not name stay as they are."""
+def test_several_events_at_once() -> None:
+    """A body may name several events; the events it does not name stay as they are."""
     with EndpointHarness() as endpoint:
         events = _announced(endpoint, "db_0", "db_1", "db_2")
         assert _accepted(endpoint.approve("db_0", *events[:2]))
@@ -69,8 +69,8 @@ def test_several_at_once() -> None:
 
 
 @pytest.mark.spec("M12")
-def test_again_and_again() -> None:
-    """200 for an event that is started already, whoever approved it; nothing moves by that."""
+def test_approving_again() -> None:
+    """A started event can be approved again by any machine: 200, and nothing changes."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         for machine in ("db_0", "db_0", "db_1", "db_2"):
@@ -80,7 +80,7 @@ def test_again_and_again() -> None:
 
 @pytest.mark.spec("M12")
 def test_an_event_that_started_by_itself() -> None:
-    """Too late is not wrong: 200 for one whose time had come."""
+    """An approval after NotBefore is not an error: 200."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         endpoint.advance(15 * 60)
@@ -91,7 +91,7 @@ def test_an_event_that_started_by_itself() -> None:
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("incarnation", ["5", "", 5, 2, -1, 0, None, "abc", [1], {"a": 1}, 1e99])
 def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
-    """String or integer, old or new: the samples of 2017 send one, and it means nothing."""
+    """String or integer, old or new: the samples of 2017 send one, and it has no meaning."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert _accepted(_post(endpoint, approval(event, DocumentIncarnation=incarnation)))
@@ -112,7 +112,7 @@ def test_the_incarnation_in_the_body_is_ignored(incarnation: object) -> None:
     ],
 )
 def test_any_content_type(kind: str) -> None:
-    """A form type, as of curl, or anything else: the body is JSON all the same."""
+    """The body is read as JSON whatever its type, such as the form type that curl sends."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert _accepted(_post(endpoint, approval(event), **{"Content-Type": kind}))
@@ -121,7 +121,7 @@ def test_any_content_type(kind: str) -> None:
 
 @pytest.mark.spec("M12")
 def test_no_content_type() -> None:
-    """Nor is one needed, or any blank or order or name that we do not know avoided."""
+    """A content type is not needed; whitespace, order and unknown members do not matter."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         body = f' {{ "x": [1], "StartRequests" : [ {{"y": null, "EventId":\n"{event}"}} ] }}\n'
@@ -130,15 +130,15 @@ def test_no_content_type() -> None:
 
 
 @pytest.mark.spec("M12")
-def test_a_body_in_chunks() -> None:
-    """A client that does not know the length beforehand sends chunks."""
+def test_a_chunked_body() -> None:
+    """A client that does not know the length in advance sends chunks."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         body = approval(event).encode()
         parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])]
         head = raw_request(POST, "Transfer-Encoding: chunked", method="POST")
-        answer = endpoint.raw("db_0", head, *parts, b"0\r\n\r\n")
-        assert answer.startswith(b"HTTP/1.1 200 ")
+        response = endpoint.raw("db_0", head, *parts, b"0\r\n\r\n")
+        assert response.startswith(b"HTTP/1.1 200 ")
         assert _statuses(endpoint) == [STARTED]
 
 
@@ -164,8 +164,8 @@ def test_expect_is_answered(known: bool) -> None:
 
 
 @pytest.mark.spec("M12", "M20")
-def test_expect_of_what_is_refused() -> None:
-    """Whoever would be refused anyway is told so instead, and need not send the body."""
+def test_expect_of_a_refused_request() -> None:
+    """A request that will be refused gets the refusal at once and need not send its body."""
     with EndpointHarness() as endpoint:
         _announced(endpoint, "db_0")
         head = raw_request(EVENTS, "Content-Length: 9", "Expect: 100-continue", method="POST")
@@ -177,7 +177,7 @@ def test_expect_of_what_is_refused() -> None:
 @pytest.mark.spec("M12")
 @pytest.mark.parametrize("read", VERSIONS)
 def test_another_version_than_the_document_was_read_with(read: str) -> None:
-    """Pacemaker reads one version and posts another: an event is the same in all."""
+    """Pacemaker reads one version and posts another; an event is the same in all versions."""
     with EndpointHarness() as endpoint:
         _announced(endpoint, "db_0")
         (shown,) = endpoint.get("db_0", read).json["Events"]
@@ -187,8 +187,8 @@ def test_another_version_than_the_document_was_read_with(read: str) -> None:
 
 
 @pytest.mark.spec("M12", "M16")
-def test_the_approver_need_not_be_named() -> None:
-    """Any machine of the scope may approve; which one did is on record."""
+def test_the_approver_need_not_be_a_resource() -> None:
+    """Any machine of the scope may approve; the event records which one did."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert _accepted(endpoint.approve("db_2", event))
@@ -198,7 +198,7 @@ def test_the_approver_need_not_be_named() -> None:
 
 @pytest.mark.spec("M12", "M16")
 def test_the_approver_need_not_have_polled() -> None:
-    """A machine whose first request is an approval is taken at its word."""
+    """The first request of a machine may be an approval."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert set(
@@ -209,7 +209,7 @@ def test_the_approver_need_not_have_polled() -> None:
 
 @pytest.mark.spec("M13", "M12")
 def test_ids_compare_without_case() -> None:
-    """Lower case, as the documentation shows ids, or mixed: it is the same event."""
+    """Ids may be in lower case, as in the documentation, or in mixed case."""
     with EndpointHarness() as endpoint:
         events = _announced(endpoint, "db_0", "db_1")
         assert _accepted(endpoint.approve("db_0", events[0].lower()))
@@ -219,7 +219,7 @@ def test_ids_compare_without_case() -> None:
 
 @pytest.mark.spec("M12", "M13")
 def test_one_event_named_many_times() -> None:
-    """Whoever names an event twice, in whatever case, means it once."""
+    """An event that is named several times, in any case, counts once."""
     with EndpointHarness() as endpoint:
         (event,) = _announced(endpoint, "db_0")
         assert _accepted(endpoint.approve("db_0", *[event, event.lower()] * 50))
@@ -228,7 +228,7 @@ def test_one_event_named_many_times() -> None:
 
 @pytest.mark.spec("M16")
 def test_a_machine_sees_its_scope_and_no_other() -> None:
-    """All machines of a scope read all its events, and none of another's."""
+    """All machines of a scope read all its events, and none of another scope."""
     with EndpointHarness() as endpoint:
         db = _announced(endpoint, "db_0", "db_2")
         web = _announced(endpoint, "web_1", scope="web")
@@ -239,8 +239,8 @@ def test_a_machine_sees_its_scope_and_no_other() -> None:
 
 
 @pytest.mark.spec("M12")
-def test_what_is_approved_is_durable() -> None:
-    """By the time of the 200, the fleet knows of it: the event differs in nothing else."""
+def test_an_approval_is_durable() -> None:
+    """When the 200 arrives, the fleet has stored the approval and changed nothing else."""
     with EndpointHarness() as endpoint:
         _announced(endpoint, "db_0")
         (before,) = endpoint.scope("db").events.values()

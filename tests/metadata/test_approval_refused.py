@@ -1,4 +1,4 @@
-"""Approvals that are wrong in any part: nothing is approved, and the text says why (M13)."""
+"""Invalid approvals: nothing is approved, and the error text gives the reason (M13)."""
 
 import json
 
@@ -15,7 +15,7 @@ STRANGE = "00000000-1111-2222-3333-444444444444"
 
 
 def _announced(endpoint: EndpointHarness) -> list[str]:
-    """Two events in one scope."""
+    """Create two events in one scope."""
     endpoint.make("db", 2)
     endpoint.get("db_0")
     return [endpoint.restart("db_0").id, endpoint.restart("db_1").id]
@@ -26,14 +26,14 @@ def _post(endpoint: EndpointHarness, body: bytes | str) -> Response:
 
 
 def _refused(endpoint: EndpointHarness, body: bytes | str) -> str:
-    """The error text; nothing is approved, and the document is as it was."""
+    """Return the error text; check that nothing is approved and the document is unchanged."""
     before = endpoint.get("db_0").body
-    answer = _post(endpoint, body)
-    assert answer.status == 400
+    response = _post(endpoint, body)
+    assert response.status == 400
     assert endpoint.get("db_0").body == before
     events = endpoint.scope("db").events.values()
     assert {(event.status, event.approved_by) for event in events} == {(EventStatus.SCHEDULED, "")}
-    return answer.error
+    return response.error
 
 
 def _named(*events: object) -> str:
@@ -41,14 +41,14 @@ def _named(*events: object) -> str:
 
 
 def test_an_unknown_event() -> None:
-    """The text names the id that is not there."""
+    """The text names the unknown id."""
     with EndpointHarness() as endpoint:
         _announced(endpoint)
         assert STRANGE in _refused(endpoint, _named(STRANGE))
 
 
 def test_an_event_that_is_over() -> None:
-    """What is gone from the document cannot be approved."""
+    """An event that has left the document cannot be approved."""
     with EndpointHarness() as endpoint:
         gone, _ = _announced(endpoint)
         endpoint.approve("db_0", gone)
@@ -58,7 +58,7 @@ def test_an_event_that_is_over() -> None:
 
 @pytest.mark.spec("M16")
 def test_an_event_of_another_scope() -> None:
-    """It is as unknown as one that never was, and the text tells no difference."""
+    """It is reported exactly like an id that does not exist."""
     with EndpointHarness() as endpoint:
         _announced(endpoint)
         endpoint.make("web")
@@ -72,7 +72,7 @@ def test_an_event_of_another_scope() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_all_or_none(place: int) -> None:
-    """One wrong id among right ones, wherever it stands, and none of them is approved."""
+    """One invalid id among valid ones, in any position: none of them is approved."""
     with EndpointHarness() as endpoint:
         names = _announced(endpoint)
         names.insert(place, STRANGE)
@@ -107,8 +107,8 @@ def test_all_or_none(place: int) -> None:
         ("7", "StartRequests"),
     ],
 )
-def test_what_is_missing_or_of_the_wrong_type(body: str, named: str) -> None:
-    """The text says which part is wrong."""
+def test_missing_member_or_wrong_type(body: str, named: str) -> None:
+    """The text says which member is wrong."""
     with EndpointHarness() as endpoint:
         _announced(endpoint)
         assert named in _refused(endpoint, body)
@@ -130,30 +130,30 @@ def test_what_is_missing_or_of_the_wrong_type(body: str, named: str) -> None:
         b'{"x":' * 10_000 + b"1" + b"}" * 10_000,
     ],
 )
-def test_what_is_not_json(body: bytes) -> None:
-    """Nor is a body that breaks off, is no text, or is nested beyond reason."""
+def test_body_is_not_json(body: bytes) -> None:
+    """This includes a body that is cut off, not UTF-8, or nested too deeply."""
     with EndpointHarness() as endpoint:
         _announced(endpoint)
         assert "StartRequests" in _refused(endpoint, body)
 
 
-def test_right_json_with_more_after_it() -> None:
-    """A body is one value."""
+def test_trailing_data_after_the_json() -> None:
+    """A body is a single JSON value."""
     with EndpointHarness() as endpoint:
         events = _announced(endpoint)
         assert _refused(endpoint, _named(*events) + "{}")
 
 
 @pytest.mark.parametrize("spelling", ["{{{}}}", " {}", "{} ", "{}\n", "x{}", "{}0"])
-def test_what_is_not_an_id(spelling: str) -> None:
-    """An id is a GUID as the document has it, with nothing before or after."""
+def test_malformed_id(spelling: str) -> None:
+    """An id is a GUID as in the document, with nothing before or after it."""
     with EndpointHarness() as endpoint:
         event, _ = _announced(endpoint)
         assert "EventId" in _refused(endpoint, _named(spelling.format(event)))
 
 
 def test_too_many_ids() -> None:
-    """At most 100 in one body, also if they are the same."""
+    """A body may name at most 100 ids, even if they are the same."""
     with EndpointHarness() as endpoint:
         event, _ = _announced(endpoint)
         assert "100" in _refused(endpoint, _named(*[event] * 101))
@@ -167,8 +167,8 @@ def test_a_long_wrong_id_is_not_repeated_in_full() -> None:
         assert len(_refused(endpoint, _named("x" * 60_000))) < 300
 
 
-def test_the_connection_goes_on() -> None:
-    """A refused approval is answered, and so is the next, on the same connection."""
+def test_the_connection_stays_open() -> None:
+    """Requests after a refused approval are answered on the same connection."""
     with EndpointHarness() as endpoint:
         event, _ = _announced(endpoint)
         connection = endpoint.client("db_0")
@@ -178,8 +178,8 @@ def test_the_connection_goes_on() -> None:
         assert endpoint.call(lambda: endpoint.server.accepted) == 2  # the first was to be enabled
 
 
-def test_a_machine_of_a_scope_that_is_off() -> None:
-    """Where nothing is announced there is nothing to approve; and no approval enables."""
+def test_a_disabled_scope() -> None:
+    """A disabled scope has no events to approve, and an approval does not enable it."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         assert _post(endpoint, _named(STRANGE)).status == 400

@@ -1,4 +1,4 @@
-"""The documentation's own requests, sent by the programs it names (M1, M4, M12, M19)."""
+"""The requests in Azure's documentation, sent by the programs that it uses (M1, M4, M12, M19)."""
 
 import json
 from urllib.error import HTTPError
@@ -18,7 +18,7 @@ def _url(endpoint: EndpointHarness, machine: str, target: str) -> str:
 
 
 def _curl(endpoint: EndpointHarness, target: str, *options: str) -> str:
-    """What curl prints for a request of `db_0`."""
+    """Return what curl prints for a request of `db_0`."""
     command = ["curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", *options]
     command.append(_url(endpoint, "db_0", target))
     return run_program(*command, check=True).stdout
@@ -27,11 +27,11 @@ def _curl(endpoint: EndpointHarness, target: str, *options: str) -> str:
 def _urllib(
     endpoint: EndpointHarness, target: str, body: bytes | None = None, header: bool = True
 ) -> str:
-    """The same for Python's own client, in the way of the documentation's sample."""
-    wanted = Request(_url(endpoint, "db_0", target), data=body)
+    """Send a request with Python's own client, as the sample in the documentation does."""
+    request = Request(_url(endpoint, "db_0", target), data=body)
     if header:
-        wanted.add_header("Metadata", "true")
-    with build_opener(ProxyHandler({})).open(wanted, timeout=LIMIT_SECONDS) as response:
+        request.add_header("Metadata", "true")
+    with build_opener(ProxyHandler({})).open(request, timeout=LIMIT_SECONDS) as response:
         read: bytes = response.read()
     return read.decode()
 
@@ -70,8 +70,8 @@ def test_curl_reads_and_approves(version: str) -> None:
         ("--compressed",),
     ],
 )
-def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
-    """Whatever curl is told about the connection, it reads the document and approves."""
+def test_curl_with_other_options(options: tuple[str, ...]) -> None:
+    """With any connection option, curl reads the document and approves."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -87,7 +87,7 @@ def test_curl_in_other_ways(options: tuple[str, ...]) -> None:
 @needs_curl
 @pytest.mark.spec("M20")
 def test_curl_head_does_not_wait_for_a_body() -> None:
-    """`curl -I` prints the refusal's head and ends."""
+    """`curl -I` prints the head of the refusal and exits."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         target = f"{EVENTS}?api-version=2020-07-01"
@@ -97,8 +97,8 @@ def test_curl_head_does_not_wait_for_a_body() -> None:
 
 @needs_curl
 @pytest.mark.spec("M19")
-def test_curl_asks_for_its_name() -> None:
-    """The documentation's request for a leaf, brackets and all."""
+def test_curl_reads_its_name() -> None:
+    """The documentation's request for a single value."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         target = "/metadata/instance/compute/name?api-version=2017-08-01&format=text"
@@ -108,7 +108,7 @@ def test_curl_asks_for_its_name() -> None:
 @pytest.mark.spec("M1", "M12")
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-08-01", "2020-07-01"])
 def test_urllib_reads_and_approves(version: str) -> None:
-    """As the Python sample does it; its POST is of a form type, too."""
+    """As the Python sample does; its POST has a form type, too."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         target = f"{EVENTS}?api-version={version}"
@@ -123,8 +123,8 @@ def test_urllib_reads_and_approves(version: str) -> None:
 
 
 @pytest.mark.spec("M4", "M12")
-def test_a_post_of_old_without_the_header() -> None:
-    """The C# sample of 2017-03-01 posts its approval with no Metadata header."""
+def test_a_2017_post_without_the_header() -> None:
+    """The C# sample of 2017-03-01 posts its approval without a Metadata header."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -136,7 +136,7 @@ def test_a_post_of_old_without_the_header() -> None:
 
 @pytest.mark.spec("M4")
 def test_urllib_without_the_header_is_refused() -> None:
-    """The sample whose header was forgotten gets an error it can read."""
+    """A request without the header gets a readable error."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         with pytest.raises(HTTPError) as caught:

@@ -1,4 +1,4 @@
-"""The document on the wire: paths, fields, spellings and filters (M1, M6 to M10)."""
+"""The document on the wire: paths, fields, formats and filters (M1, M6 to M10)."""
 
 import json
 import re
@@ -39,29 +39,29 @@ EVERY = MetadataSettings(preview=True)
 
 @pytest.mark.spec("M1", "M2")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_document_of_a_scope_with_no_plans(version: str) -> None:
-    """Every version answers 200 and JSON without a blank; `Events` is an empty list."""
+def test_a_document_without_events(version: str) -> None:
+    """Every version responses 200 with compact JSON; `Events` is an empty list."""
     with EndpointHarness(EVERY) as endpoint:
         endpoint.make("db")
-        answer = endpoint.get("db_0", version)
-        assert answer.status == 200
-        assert answer.headers["content-type"].split(";")[0] == "application/json"
-        assert answer.headers["content-length"] == str(len(answer.body))
-        assert answer.body == b'{"DocumentIncarnation":1,"Events":[]}'
+        response = endpoint.get("db_0", version)
+        assert response.status == 200
+        assert response.headers["content-type"].split(";")[0] == "application/json"
+        assert response.headers["content-length"] == str(len(response.body))
+        assert response.body == b'{"DocumentIncarnation":1,"Events":[]}'
 
 
 @pytest.mark.spec("M1")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_document_is_compact(version: str) -> None:
-    """With events in it, too, the bytes are what a compact writer makes of them."""
+    """A document with events is compact JSON as well."""
     with EndpointHarness(EVERY) as endpoint:
         endpoint.make("db", 2)
         endpoint.get("db_0")
         endpoint.restart("db_0")
         endpoint.freeze("db_1")
-        answer = endpoint.get("db_0", version)
-        assert len(answer.json["Events"]) == 2
-        assert answer.body == json.dumps(answer.json, separators=(",", ":")).encode()
+        response = endpoint.get("db_0", version)
+        assert len(response.json["Events"]) == 2
+        assert response.body == json.dumps(response.json, separators=(",", ":")).encode()
 
 
 @pytest.mark.spec("M1")
@@ -75,13 +75,13 @@ def test_a_document_is_compact(version: str) -> None:
         "/metadata/scheduledevents/",
     ],
 )
-def test_the_path_forgives(path: str) -> None:
-    """Capital letters and a trailing slash make no difference, for GET and for POST."""
+def test_path_ignores_case_and_trailing_slash(path: str) -> None:
+    """Upper case and a trailing slash make no difference, for GET and for POST."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-        assert (answer.status, answer.json["Events"]) == (200, [])
+        response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
+        assert (response.status, response.json["Events"]) == (200, [])
         body = approval(endpoint.restart("db_0").id)
         assert endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, body).status == 200
 
@@ -98,27 +98,27 @@ def test_the_path_forgives(path: str) -> None:
         "api-version=2020%2D07%2D01",
     ],
 )
-def test_parameters_we_do_not_know_are_ignored(query: str) -> None:
-    """Whatever else a query holds, the document is the same, and JSON."""
+def test_unknown_parameters_are_ignored(query: str) -> None:
+    """Other query parameters change neither the document nor its type."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
-        assert (answer.status, answer.json) == (200, {"DocumentIncarnation": 1, "Events": []})
-        assert answer.headers["content-type"] == endpoint.get("db_0").headers["content-type"]
+        response = endpoint.send_from("db_0", "GET", f"{EVENTS}?{query}", {"Metadata": "true"})
+        assert (response.status, response.json) == (200, {"DocumentIncarnation": 1, "Events": []})
+        assert response.headers["content-type"] == endpoint.get("db_0").headers["content-type"]
 
 
 @pytest.mark.spec("M6")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fields_stand_in_one_order(version: str) -> None:
-    """A version shows the fields it brought and those before, in the order they came."""
+def test_field_order(version: str) -> None:
+    """A version shows its own fields after those of earlier versions, in order of introduction."""
     with EndpointHarness(EVERY) as endpoint:
         endpoint.make("db", 2)
         endpoint.get("db_0")
         endpoint.restart("db_0")
         endpoint.do(Maintain(scope="db", operation="f", machines=("db_1",), duration_seconds=30))
-        answer = endpoint.get("db_1", version)
-        assert list(answer.json) == ["DocumentIncarnation", "Events"]
-        reboot, freeze = answer.json["Events"]
+        response = endpoint.get("db_1", version)
+        assert list(response.json) == ["DocumentIncarnation", "Events"]
+        reboot, freeze = response.json["Events"]
         for event in (reboot, freeze):
             assert list(event) == [name for name, since in SINCE.items() if since <= version]
             assert re.fullmatch("[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", event["EventId"])
@@ -142,8 +142,8 @@ def test_fields_stand_in_one_order(version: str) -> None:
         (ScopeKind.CLOUD_SERVICE, "Worker_IN_0"),
     ],
 )
-def test_underscores_of_the_preview(version: str, kind: ScopeKind, name: str) -> None:
-    """Only on 2017-03-01, and only for IaaS machines, a name carries a leading underscore."""
+def test_underscores_of_the_first_version(version: str, kind: ScopeKind, name: str) -> None:
+    """Only on 2017-03-01, and only for IaaS machines, a name has a leading underscore."""
     with EndpointHarness(EVERY) as endpoint:
         endpoint.create(CreateScope(scope="s", kind=kind, machines=(Machine(name=name),)))
         endpoint.get(name)
@@ -201,20 +201,20 @@ def _one_of_each(endpoint: EndpointHarness) -> None:
 
 @pytest.mark.spec("M9", "M11")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_version_is_a_filter(version: str) -> None:
-    """It hides the types that came after it; the incarnation is the scope's all the same."""
+def test_a_version_hides_later_event_types(version: str) -> None:
+    """It hides event types introduced later; the incarnation is still that of the scope."""
     with EndpointHarness(EVERY) as endpoint:
         _one_of_each(endpoint)
-        answer = endpoint.get("cheap", version)
-        shown = {event["EventType"] for event in answer.json["Events"]}
+        response = endpoint.get("cheap", version)
+        shown = {event["EventType"] for event in response.json["Events"]}
         assert shown == {name for name, since in TYPES_SINCE.items() if since <= version}
-        assert answer.json["DocumentIncarnation"] == 5
-        assert answer.headers["etag"] == '"5"'
+        assert response.json["DocumentIncarnation"] == 5
+        assert response.headers["etag"] == '"5"'
 
 
 @pytest.mark.spec("M10")
 def test_scheduled_then_started_then_gone() -> None:
-    """An event is shown as Scheduled, then as Started under the same id, then not at all."""
+    """An event is shown as Scheduled, then as Started with the same id, then not at all."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -229,12 +229,12 @@ def test_scheduled_then_started_then_gone() -> None:
 
 @pytest.mark.spec("M10")
 def test_a_cancelled_event_is_gone() -> None:
-    """Nothing tells of it but that it is no longer there."""
+    """A cancelled event only disappears from the document."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         endpoint.get("db_0")
         kept, cancelled = endpoint.restart("db_0"), endpoint.restart("db_1")
         endpoint.do(Cancel(scope="db", event=cancelled.id))
-        answer = endpoint.get("db_1")
-        assert [shown["EventId"] for shown in answer.json["Events"]] == [kept.id]
-        assert cancelled.id.encode() not in answer.body
+        response = endpoint.get("db_1")
+        assert [shown["EventId"] for shown in response.json["Events"]] == [kept.id]
+        assert cancelled.id.encode() not in response.body

@@ -1,4 +1,4 @@
-"""The feature goes on with the first GET and off after a day without one (M14, M15)."""
+"""The first GET enables the feature; a day without one disables it (M14, M15)."""
 
 import select
 from http.client import HTTPConnection
@@ -21,22 +21,22 @@ def _enabled(endpoint: EndpointHarness, scope: str = "db") -> bool:
     return endpoint.scope(scope).enabled
 
 
-def _wait_until_on(endpoint: EndpointHarness) -> None:
-    """The first GET has arrived, and its scope is enabled."""
+def _wait_until_enabled(endpoint: EndpointHarness) -> None:
+    """Wait until the first GET has arrived and its scope is enabled."""
     endpoint.wait_until(
         lambda: bool((seen := endpoint.fleet.documents.get("db")) and seen.incarnation)
     )
 
 
 def _is_held(endpoint: EndpointHarness, connection: HTTPConnection) -> bool:
-    """Whether a request is under way at the server and nothing was answered yet."""
-    busy = endpoint.call(lambda: any(one._busy for one in endpoint.connections))
+    """Whether the server is processing a request and has sent no response yet."""
+    busy = endpoint.call(lambda: any(connection._busy for connection in endpoint.connections))
     return busy and not select.select([connection.sock], [], [], 0)[0]
 
 
 @pytest.mark.spec("M14")
 def test_the_first_get_enables() -> None:
-    """Any machine's GET turns the feature on for its scope, and for no other."""
+    """A GET from any machine enables the feature for its scope, and for no other."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         endpoint.make("web")
@@ -49,12 +49,12 @@ def test_the_first_get_enables() -> None:
 
 @pytest.mark.spec("M14")
 @pytest.mark.parametrize("delay", [1, 120])
-def test_the_first_answer_is_held(delay: int) -> None:
-    """With `enable_delay` the first GET waits so long, and is answered then, not failed."""
+def test_the_first_response_is_held(delay: int) -> None:
+    """With `enable_delay` the first GET waits that long, and then succeeds."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", rules=Rules(enable_delay_seconds=delay))
         connection = endpoint.begin("db_0")
-        _wait_until_on(endpoint)
+        _wait_until_enabled(endpoint)
         assert _is_held(endpoint, connection)
         endpoint.advance(delay - 0.5)
         assert _is_held(endpoint, connection)
@@ -64,15 +64,15 @@ def test_the_first_answer_is_held(delay: int) -> None:
 
 
 @pytest.mark.spec("M14")
-def test_others_wait_for_the_same_moment() -> None:
-    """Who asks while the feature comes up is held as well, and answered with the first."""
+def test_requests_during_the_delay_wait_as_well() -> None:
+    """Requests that arrive while the feature is being enabled are answered with the first."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2, rules=Rules(enable_delay_seconds=60))
         first = endpoint.begin("db_0")
-        _wait_until_on(endpoint)
+        _wait_until_enabled(endpoint)
         endpoint.advance(30)
         second = endpoint.begin("db_1", "2019-01-01")
-        endpoint.wait_until(lambda: sum(one._busy for one in endpoint.connections) == 2)
+        endpoint.wait_until(lambda: sum(held._busy for held in endpoint.connections) == 2)
         assert _is_held(endpoint, second)
         endpoint.advance(30)
         for connection in (first, second):
@@ -82,12 +82,12 @@ def test_others_wait_for_the_same_moment() -> None:
 
 @pytest.mark.spec("M14")
 def test_a_held_connection_is_not_an_idle_one() -> None:
-    """However long the first answer takes, the connection is good for the next poll after it."""
+    """However long the first response takes, the connection can be used for the next poll."""
     with EndpointHarness() as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db", rules=Rules(enable_delay_seconds=120))
         connection = endpoint.begin("db_0")
-        _wait_until_on(endpoint)
+        _wait_until_enabled(endpoint)
         endpoint.tick(120)
         endpoint.advance(120)
         assert receive(connection).json == EMPTY
@@ -103,29 +103,29 @@ def _wait_for_connection(endpoint: EndpointHarness, number: int) -> None:
 
 
 @pytest.mark.spec("M14")
-def test_clients_with_little_patience() -> None:
-    """Who hangs up and asks again, over and over, is held each time, never failed."""
+def test_clients_that_hang_up_and_retry() -> None:
+    """A client that disconnects and retries many times is held each time and never fails."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", rules=Rules(enable_delay_seconds=120))
         for times in range(1, 31):
             connection = endpoint.begin("db_0")
             _wait_for_connection(endpoint, times)
             if times == 1:
-                _wait_until_on(endpoint)  # from here on it takes 120 s
+                _wait_until_enabled(endpoint)  # from here on it takes 120 s
             connection.close()
             endpoint.advance(1)
-            endpoint.tick()  # they may linger for some seconds, in case they still read
+            endpoint.tick()  # a half-closed connection may linger for some seconds
         connection = endpoint.begin("db_0")
         endpoint.advance(90)
-        answer = receive(connection)
+        response = receive(connection)
         connection.close()
-        assert (answer.status, answer.json) == (200, EMPTY)
+        assert (response.status, response.json) == (200, EMPTY)
         endpoint.wait_until(lambda: not endpoint.connections)
 
 
 @pytest.mark.spec("M14")
-def test_a_day_of_silence_disables() -> None:
-    """24 h without a GET from any machine of the scope turn it off, and not a second less."""
+def test_a_day_without_polls_disables() -> None:
+    """The feature is disabled exactly 24 h after the last GET of the scope."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         endpoint.get("db_0")
@@ -140,8 +140,8 @@ def test_a_day_of_silence_disables() -> None:
 @pytest.mark.spec("M14")
 @pytest.mark.parametrize("every", [6 * HOUR, DAY - 1])
 @pytest.mark.parametrize("known", ["0", '"1"'])
-def test_polls_keep_it_on(every: int, known: str) -> None:
-    """Nothing happens for days but polls, answered from memory with 200 or 304: it stays on."""
+def test_polls_keep_it_enabled(every: int, known: str) -> None:
+    """Polls answered from memory with 200 or 304 keep the feature enabled for days."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         connection = endpoint.client("db_0")
@@ -158,8 +158,8 @@ def test_polls_keep_it_on(every: int, known: str) -> None:
 
 
 @pytest.mark.spec("M14")
-def test_polls_by_heart_keep_it_on() -> None:
-    """The same for bytes that were seen before, which no check and no fleet hears of."""
+def test_cached_polls_keep_it_enabled() -> None:
+    """The same holds for cached requests, which reach neither validation nor fleet."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -170,8 +170,8 @@ def test_polls_by_heart_keep_it_on() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_any_machine_keeps_it_on() -> None:
-    """It need not be the one that began."""
+def test_any_machine_keeps_it_enabled() -> None:
+    """It need not be the machine that enabled it."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 3)
         endpoint.get("db_0")
@@ -182,8 +182,8 @@ def test_any_machine_keeps_it_on() -> None:
 
 
 @pytest.mark.spec("M14", "M19")
-def test_what_is_no_poll_does_not_keep_it_on() -> None:
-    """Instance metadata, approvals and refused requests are no GET of the document."""
+def test_other_requests_do_not_keep_it_enabled() -> None:
+    """Instance metadata, approvals and refused requests do not count as polls."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -198,7 +198,7 @@ def test_what_is_no_poll_does_not_keep_it_on() -> None:
 
 @pytest.mark.spec("M14", "M19")
 def test_instance_metadata_enables_nothing() -> None:
-    """Reading about itself is not asking for events."""
+    """Reading instance metadata is not a poll for events."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         for target in (INSTANCE, "/metadata/versions"):
@@ -207,8 +207,8 @@ def test_instance_metadata_enables_nothing() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_the_silence_is_a_setting() -> None:
-    """A scope may be given another time than a day."""
+def test_the_idle_time_is_a_setting() -> None:
+    """A scope may have an idle time other than a day."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", rules=Rules(idle_seconds=600))
         endpoint.get("db_0")
@@ -221,8 +221,8 @@ def test_the_silence_is_a_setting() -> None:
 
 
 @pytest.mark.spec("M15")
-def test_while_it_is_off_nothing_is_announced() -> None:
-    """An operation runs at once; who asks later finds no trace of it."""
+def test_nothing_is_announced_while_disabled() -> None:
+    """An operation runs at once; later polls show no trace of it."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.do(Restart(scope="db", operation="op", machines=("db_0",)))
@@ -236,7 +236,7 @@ def test_while_it_is_off_nothing_is_announced() -> None:
 
 @pytest.mark.spec("M15", "M14", "M11")
 def test_events_outlive_the_feature() -> None:
-    """What was announced before the silence runs out normally; who asks again sees it, at 1."""
+    """Events announced before disabling run normally; a later poll shows them at incarnation 1."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -245,10 +245,10 @@ def test_events_outlive_the_feature() -> None:
         (before,) = endpoint.get("db_0").json["Events"]
         endpoint.advance(2 * DAY)
         assert not _enabled(endpoint)
-        answer = endpoint.get("db_0")
-        assert answer.json == {"DocumentIncarnation": 1, "Events": [before]}
+        response = endpoint.get("db_0")
+        assert response.json == {"DocumentIncarnation": 1, "Events": [before]}
         endpoint.advance(DAY - 1)
-        assert endpoint.get("db_0").body == answer.body
+        assert endpoint.get("db_0").body == response.body
         endpoint.advance(1)
         (after,) = endpoint.get("db_0").json["Events"]
         assert (after["EventId"], after["EventStatus"]) == (before["EventId"], "Started")

@@ -1,4 +1,4 @@
-"""Incarnations on the wire: the number, its ETag, and 304 for who has it already (M11)."""
+"""Incarnations on the wire: the number, its ETag, and 304 for a known document (M11)."""
 
 import pytest
 
@@ -13,7 +13,7 @@ KNOWN = "If-None-Match"
 
 
 def test_each_visible_change_counts_one() -> None:
-    """1 when newly enabled, then one more for announced, started and gone; quiet time is none."""
+    """1 when enabled, then one more each for announced, started and gone; time alone adds none."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         seen = [endpoint.get("db_0")]
@@ -25,13 +25,13 @@ def test_each_visible_change_counts_one() -> None:
         seen.append(endpoint.get("db_0"))
         endpoint.advance(60)
         seen.append(endpoint.get("db_0"))
-        assert [answer.json["DocumentIncarnation"] for answer in seen] == [1, 2, 3, 4]
-        assert all(type(answer.json["DocumentIncarnation"]) is int for answer in seen)
-        assert [answer.headers["etag"] for answer in seen] == ['"1"', '"2"', '"3"', '"4"']
+        assert [response.json["DocumentIncarnation"] for response in seen] == [1, 2, 3, 4]
+        assert all(type(response.json["DocumentIncarnation"]) is int for response in seen)
+        assert [response.headers["etag"] for response in seen] == ['"1"', '"2"', '"3"', '"4"']
 
 
-def test_machines_of_a_scope_share_it() -> None:
-    """Two machines of one scope read the same bytes; another scope counts by itself."""
+def test_machines_of_a_scope_share_the_incarnation() -> None:
+    """Two machines of a scope read the same bytes; another scope has its own count."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         endpoint.make("web")
@@ -45,35 +45,35 @@ def test_machines_of_a_scope_share_it() -> None:
 @pytest.mark.parametrize(
     "tags", ['"2"', "2", 'W/"2"', '"1", "2"', "1,2", '"9",W/"2","4"', "*", ' "2"  ']
 )
-def test_who_has_it_gets_304(tags: str) -> None:
-    """Quoted or bare, weak or strong, alone or in a list; 304 has the ETag and no body."""
+def test_known_incarnation_gets_304(tags: str) -> None:
+    """Quoted or bare, weak or strong, alone or in a list; a 304 has the ETag and no body."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         endpoint.restart("db_0")
-        answer = endpoint.get("db_0", **{KNOWN: tags})
-        assert (answer.status, answer.body) == (304, b"")
-        assert answer.headers["etag"] == '"2"'
-        assert "content-type" not in answer.headers
+        response = endpoint.get("db_0", **{KNOWN: tags})
+        assert (response.status, response.body) == (304, b"")
+        assert response.headers["etag"] == '"2"'
+        assert "content-type" not in response.headers
 
 
 @pytest.mark.parametrize(
     "tags", ["0", '"0"', '"1"', '"22"', '"1", "3"', "", '""', "two", '"2"3', "2 3", '"*"', "-2"]
 )
-def test_who_has_another_gets_the_document(tags: str) -> None:
-    """An older one, one that never was, or none at all that can be read: 200."""
+def test_other_incarnation_gets_the_document(tags: str) -> None:
+    """An older, unknown or unreadable tag gets 200."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         endpoint.restart("db_0")
-        answer = endpoint.get("db_0", **{KNOWN: tags})
-        assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 2)
-        assert answer.headers["etag"] == '"2"'
+        response = endpoint.get("db_0", **{KNOWN: tags})
+        assert (response.status, response.json["DocumentIncarnation"]) == (200, 2)
+        assert response.headers["etag"] == '"2"'
 
 
 @pytest.mark.parametrize("version", ["2017-03-01", "2019-01-01", "2020-07-01"])
 def test_a_sample_that_keeps_the_etag(version: str) -> None:
-    """Start with 0, send back what was received, byte by byte: news each time, else 304."""
+    """Start with 0 and send back each ETag unchanged: 200 after a change, otherwise 304."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -81,15 +81,15 @@ def test_a_sample_that_keeps_the_etag(version: str) -> None:
         for change in (None, None, endpoint.restart, None, None):
             if change:
                 change("db_0")
-            answer = poll(connection, version, **{KNOWN: tag})
-            tag = answer.headers["etag"]
-            seen.append(answer.status)
+            response = poll(connection, version, **{KNOWN: tag})
+            tag = response.headers["etag"]
+            seen.append(response.status)
         connection.close()
         assert seen == [200, 304, 200, 304, 304]
 
 
-def test_304_keeps_the_connection_in_step() -> None:
-    """What follows on the same connection is answered as if nothing had been."""
+def test_connection_after_304() -> None:
+    """Requests after a 304 on the same connection are answered as usual."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -100,8 +100,8 @@ def test_304_keeps_the_connection_in_step() -> None:
         assert poll(connection, **{KNOWN: '"1"', "Connection": "close"}).status == 304
 
 
-def test_approvals_do_not_mind_it() -> None:
-    """A POST that carries the ETag, as Microsoft's Node sample does, is an approval like others."""
+def test_approvals_ignore_if_none_match() -> None:
+    """A POST with If-None-Match, as Microsoft's Node sample sends it, is a normal approval."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -109,15 +109,15 @@ def test_approvals_do_not_mind_it() -> None:
         body = approval(event.id)
         headers = {"Metadata": "true", KNOWN: '"2"'}
         connection = endpoint.client("db_0")
-        answer = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
+        response = send(connection, "POST", f"{EVENTS}?api-version=2020-07-01", headers, body)
         connection.close()
-        assert (answer.status, answer.body) == (200, b"")
+        assert (response.status, response.body) == (200, b"")
         assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Started"
 
 
 @pytest.mark.spec("M14")
-def test_numbers_restart_after_the_feature_was_off() -> None:
-    """Switched on anew, a scope is at 1 again."""
+def test_incarnations_restart_when_enabled_again() -> None:
+    """A scope that is enabled again starts at 1."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
@@ -125,13 +125,13 @@ def test_numbers_restart_after_the_feature_was_off() -> None:
         endpoint.advance(60)
         assert endpoint.get("db_0").headers["etag"] == '"4"'
         endpoint.advance(DAY)
-        answer = endpoint.get("db_0", **{KNOWN: '"4"'})
-        assert (answer.status, answer.headers["etag"]) == (200, '"1"')
-        assert answer.json == {"DocumentIncarnation": 1, "Events": []}
+        response = endpoint.get("db_0", **{KNOWN: '"4"'})
+        assert (response.status, response.headers["etag"]) == (200, '"1"')
+        assert response.json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_a_number_from_before_the_feature_was_off_is_not_known() -> None:
-    """A machine that kept "1" through days of silence must not miss what the new 1 holds."""
+def test_incarnation_from_before_disabling_is_unknown() -> None:
+    """A machine that kept "1" through days of silence must not miss the content of the new 1."""
     with EndpointHarness() as endpoint:
         endpoint.make("db", 2)
         kept = {KNOWN: endpoint.get("db_0").headers["etag"]}
@@ -140,7 +140,7 @@ def test_a_number_from_before_the_feature_was_off_is_not_known() -> None:
         endpoint.do(Degrade(scope="db", operation="op", machines=("db_1",), not_before=week_ahead))
         endpoint.advance(3 * DAY)
         for machine in ("db_0", "db_1"):
-            answer = endpoint.get(machine, **kept)
-            assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 1)
-            assert len(answer.json["Events"]) == 1
+            response = endpoint.get(machine, **kept)
+            assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
+            assert len(response.json["Events"]) == 1
             assert endpoint.get(machine, **kept).status == 304

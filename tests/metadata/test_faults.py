@@ -1,4 +1,4 @@
-"""Faults on demand: of one machine, a scope or all; for a count or a time (M21)."""
+"""Injected faults: for one machine, a scope or all; for a count or a time (M21)."""
 
 import json
 from http.client import HTTPException, IncompleteRead
@@ -33,7 +33,7 @@ REACH = pytest.mark.parametrize(
 
 
 def _fleet(endpoint: EndpointHarness) -> None:
-    """Two scopes that are on; each machine has polled on a connection of its own."""
+    """Create two enabled scopes; each machine has polled on its own connection."""
     endpoint.make("db", 2)
     endpoint.make("web")
     for machine in ("db_0", "db_1", "web_0"):
@@ -51,55 +51,55 @@ def _put(
     endpoint.call(lambda: endpoint.server.faults.put(fault))
 
 
-def _suffers(endpoint: EndpointHarness, machine: str, kind: FaultKind) -> bool:
-    """Whether a poll meets this fault; if not, it must be a good answer."""
+def _hits_fault(endpoint: EndpointHarness, machine: str, kind: FaultKind) -> bool:
+    """Whether a poll hits this fault; otherwise its response must be correct."""
     before = endpoint.call(lambda: endpoint.server.counts.faults[kind])
     try:
-        answer = endpoint.get(machine)
+        response = endpoint.get(machine)
     except (ConnectionError, HTTPException) as error:
-        return _broken(kind, error)
+        return _is_expected_error(kind, error)
     faulty = endpoint.call(lambda: endpoint.server.counts.faults[kind]) > before
-    assert faulty == _spoiled(kind, answer) or kind is FaultKind.DELAY
+    assert faulty == _is_faulty(kind, response) or kind is FaultKind.DELAY
     return faulty
 
 
-def _broken(kind: FaultKind, error: Exception) -> bool:
+def _is_expected_error(kind: FaultKind, error: Exception) -> bool:
     if kind is FaultKind.RESET:
         return isinstance(error, ConnectionResetError)
     assert isinstance(error, IncompleteRead)
     return kind is FaultKind.TRUNCATED and EMPTY.startswith(error.partial)
 
 
-def _spoiled(kind: FaultKind, answer: Response) -> bool:
-    if kind in STATUSES and answer.status == STATUSES[kind]:
-        return bool(answer.error)
-    assert answer.status == 200
-    if kind is FaultKind.EMPTY and answer.body == b"":
+def _is_faulty(kind: FaultKind, response: Response) -> bool:
+    if kind in STATUSES and response.status == STATUSES[kind]:
+        return bool(response.error)
+    assert response.status == 200
+    if kind is FaultKind.EMPTY and response.body == b"":
         return True
-    if kind is FaultKind.CONTROL and answer.body != EMPTY:
-        return EMPTY in answer.body and any(byte < 32 for byte in answer.body)
-    assert answer.body == EMPTY
+    if kind is FaultKind.CONTROL and response.body != EMPTY:
+        return EMPTY in response.body and any(byte < 32 for byte in response.body)
+    assert response.body == EMPTY
     return False
 
 
 @REACH
 @pytest.mark.parametrize("kind", FaultKind)
-def test_whom_a_fault_is_for(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
-    """One machine, a scope or all: those suffer it, each time, and nobody else does."""
+def test_reach_of_a_fault(kind: FaultKind, scope: str, machine: str, hit: set[str]) -> None:
+    """A fault hits one machine, a scope or all, on every request, and no other machine."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, kind, scope, machine, delay_seconds=0)
         for _ in range(2):
             for name in ("db_0", "db_1", "web_0"):
-                assert _suffers(endpoint, name, kind) == (name in hit)
+                assert _hits_fault(endpoint, name, kind) == (name in hit)
 
 
 @REACH
 @pytest.mark.parametrize("kind", FaultKind)
-def test_connections_that_polled_before(
+def test_faults_hit_connections_with_cached_polls(
     kind: FaultKind, scope: str, machine: str, hit: set[str]
 ) -> None:
-    """A connection whose polls are known by heart meets the fault with its next request."""
+    """A connection with cached polls hits the fault with its next request."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         for name in ("db_0", "db_1", "web_0"):
@@ -118,8 +118,8 @@ def test_connections_that_polled_before(
             assert endpoint.get(name).body == EMPTY
 
 
-def test_a_delay_meets_every_request() -> None:
-    """Also the second and third on a connection that the first has not closed."""
+def test_a_delay_hits_every_request() -> None:
+    """This includes later requests on a connection that stays open."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         connection = endpoint.client("db_0")
@@ -131,7 +131,7 @@ def test_a_delay_meets_every_request() -> None:
 
 
 def test_a_held_request_does_not_hide_a_fault() -> None:
-    """Who was held from before it is answered; the next request meets it all the same."""
+    """A request held before the fault is answered; the next request hits the fault."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         connection = endpoint.client("db_0")
@@ -144,8 +144,8 @@ def test_a_held_request_does_not_hide_a_fault() -> None:
         assert poll(connection).status == 500
 
 
-def test_a_delayed_answer_is_late_and_right() -> None:
-    """It comes after the delay and is what it would have been; others do not wait for it."""
+def test_a_delayed_response_is_late_and_correct() -> None:
+    """The response arrives unchanged after the delay; other requests do not wait for it."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.DELAY, delay_seconds=0.1, count=1)
@@ -157,8 +157,8 @@ def test_a_delayed_answer_is_late_and_right() -> None:
         assert monotonic() - began >= 0.1
 
 
-def test_for_a_count() -> None:
-    """So many requests, of whatever connection or machine; then all is well."""
+def test_fault_for_a_count() -> None:
+    """The fault hits this many requests of any connection and machine, then ends."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.ERROR, count=3)
@@ -169,8 +169,8 @@ def test_for_a_count() -> None:
         assert not endpoint.call(lambda: bool(endpoint.server.faults))
 
 
-def test_for_a_time() -> None:
-    """So many seconds of the fleet's time, however many requests."""
+def test_fault_for_a_time() -> None:
+    """The fault lasts this many seconds of fleet time, however many requests arrive."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.GONE, "db", seconds=70)
@@ -182,8 +182,8 @@ def test_for_a_time() -> None:
         assert (endpoint.get("db_0").status, endpoint.get("db_1").status) == (200, 200)
 
 
-def test_for_a_count_within_a_time() -> None:
-    """Whichever is over first ends it."""
+def test_fault_for_a_count_within_a_time() -> None:
+    """The limit that is reached first ends the fault."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.GONE, seconds=60, count=2)
@@ -194,8 +194,8 @@ def test_for_a_count_within_a_time() -> None:
         assert endpoint.get("db_0").status == 200
 
 
-def test_the_narrowest_is_taken() -> None:
-    """A machine's own fault comes before its scope's, and that before everybody's."""
+def test_the_most_specific_fault_wins() -> None:
+    """A machine's own fault takes precedence over its scope's, and that over a global one."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.ERROR)
@@ -206,8 +206,8 @@ def test_the_narrowest_is_taken() -> None:
         assert endpoint.get("db_0").status == 410
 
 
-def test_a_new_one_takes_the_place_of_the_old() -> None:
-    """Of the same machines: there is one fault at a time for each."""
+def test_a_new_fault_replaces_the_old() -> None:
+    """There is one fault at a time for the same target."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.ERROR, "db")
@@ -215,8 +215,8 @@ def test_a_new_one_takes_the_place_of_the_old() -> None:
         assert [endpoint.get("db_0").status for _ in range(2)] == [410, 200]
 
 
-def test_cleared() -> None:
-    """From then on every answer is as if there had been nothing."""
+def test_cleared_faults() -> None:
+    """After clearing, every response is correct."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.ERROR)
@@ -225,18 +225,18 @@ def test_cleared() -> None:
         assert {endpoint.get(name).status for name in ("db_0", "db_1", "web_0")} == {200}
 
 
-def test_off_unless_asked_for() -> None:
-    """Nothing in a request, and nothing by default, makes a fault."""
+def test_no_fault_by_default() -> None:
+    """Neither a request nor a default setting can cause a fault."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         assert not endpoint.call(lambda: bool(endpoint.server.faults))
-        answer = endpoint.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
-        assert answer.body == EMPTY
+        response = endpoint.get("db_0", more="&fault=500&delay=1", **{"X-Fault": "reset"})
+        assert response.body == EMPTY
         assert endpoint.call(endpoint.server.counts.faults.total) == 0
 
 
-def test_approvals_and_instance_metadata_suffer_too() -> None:
-    """A fault is of the endpoint; an approval that meets one has not been made."""
+def test_faults_hit_approvals_and_instance_metadata() -> None:
+    """A fault applies to the whole endpoint; an approval that hits one has no effect."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         event = endpoint.restart("db_0")
@@ -248,8 +248,8 @@ def test_approvals_and_instance_metadata_suffer_too() -> None:
         assert endpoint.approve("db_0", event.id).status == 200
 
 
-def test_a_delayed_approval_is_made_once() -> None:
-    """It arrives late, and is as good as any."""
+def test_a_delayed_approval_takes_effect_once() -> None:
+    """It arrives late and takes effect."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         event = endpoint.restart("db_0")
@@ -259,22 +259,22 @@ def test_a_delayed_approval_is_made_once() -> None:
 
 
 @pytest.mark.parametrize("kind", STATUSES)
-def test_what_a_refusal_on_demand_looks_like(kind: FaultKind) -> None:
-    """Status, an error text that says it was asked for, and a connection that closes."""
+def test_response_of_an_injected_error(kind: FaultKind) -> None:
+    """It has the status, an error text that names the cause, and `Connection: close`."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, kind, count=1)
         connection = endpoint.client("db_0")
-        answer = send(connection, "GET", POLL, {"Metadata": "true"})
+        response = send(connection, "GET", POLL, {"Metadata": "true"})
         connection.close()
-        assert answer.status == STATUSES[kind]
-        assert "asked for" in answer.error
-        assert answer.headers["connection"] == "close"
-        assert ("retry-after" in answer.headers) == (kind is FaultKind.TOO_MANY)
+        assert response.status == STATUSES[kind]
+        assert "injected fault" in response.error
+        assert response.headers["connection"] == "close"
+        assert ("retry-after" in response.headers) == (kind is FaultKind.TOO_MANY)
 
 
-def test_control_characters_break_a_strict_reader() -> None:
-    """The body is not JSON."""
+def test_control_characters_are_not_json() -> None:
+    """The body is not valid JSON."""
     with EndpointHarness() as endpoint:
         _fleet(endpoint)
         _put(endpoint, FaultKind.CONTROL, count=1)
@@ -293,8 +293,8 @@ def test_control_characters_break_a_strict_reader() -> None:
         FaultRule(kind=FaultKind.DELAY, delay_seconds=121),
     ],
 )
-def test_what_cannot_be_asked_for(fault: FaultRule) -> None:
-    """A machine without its scope, or a time or count below nothing, is refused."""
+def test_invalid_fault_rules(fault: FaultRule) -> None:
+    """A machine without its scope, and a negative time or count, are refused."""
     with EndpointHarness() as endpoint:
         with pytest.raises(Refused):
             endpoint.call(lambda: endpoint.server.faults.put(fault))

@@ -1,4 +1,4 @@
-"""Headers that a request needs, and those it must not have (M4, M5)."""
+"""Required and forbidden request headers (M4, M5)."""
 
 import pytest
 
@@ -14,14 +14,14 @@ VERSIONS = (
 
 
 def _ready(endpoint: EndpointHarness) -> str:
-    """A machine with an event to approve: the body of its approval."""
+    """Create a machine with an event; return the body of its approval."""
     endpoint.make("db")
     endpoint.get("db_0")
     return approval(endpoint.restart("db_0").id)
 
 
 def _status(endpoint: EndpointHarness) -> str:
-    """That of the one event."""
+    """Return the status of the only event."""
     (event,) = endpoint.get("db_0").json["Events"]
     status: str = event["EventStatus"]
     return status
@@ -36,7 +36,7 @@ def _post(endpoint: EndpointHarness, version: str, headers: dict[str, str]) -> R
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "tRuE", " true "])
 def test_metadata_true_in_any_case(value: str) -> None:
-    """The value is compared without case, for GET and POST."""
+    """The value is case-insensitive, for GET and POST."""
     with EndpointHarness() as endpoint:
         body = _ready(endpoint)
         assert endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}).status == 200
@@ -50,77 +50,77 @@ def test_metadata_must_be_true(value: str) -> None:
     """Any other value is refused with 400 and a text that says what to send."""
     with EndpointHarness() as endpoint:
         body = _ready(endpoint)
-        for answer in (
+        for response in (
             endpoint.send_from("db_0", "GET", POLL, {"Metadata": value}),
             endpoint.send_from("db_0", "GET", INSTANCE, {"Metadata": value}),
             endpoint.send_from("db_0", "POST", POLL, {"Metadata": value}, body),
         ):
-            assert answer.status == 400
-            assert "true" in answer.error
+            assert response.status == 400
+            assert "true" in response.error
         assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_get_needs_it(version: str) -> None:
-    """Without the header a GET is refused, whatever the version, and enables nothing."""
+def test_every_get_needs_the_metadata_header(version: str) -> None:
+    """Without the header a GET is refused at every version, and enables nothing."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.send_from("db_0", "GET", f"{EVENTS}?api-version={version}", {})
-        assert answer.status == 400
-        assert "Metadata: true" in answer.error
+        response = endpoint.send_from("db_0", "GET", f"{EVENTS}?api-version={version}", {})
+        assert response.status == 400
+        assert "Metadata: true" in response.error
         assert not endpoint.scope("db").enabled
 
 
 @pytest.mark.spec("M4", "M19")
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
 def test_instance_metadata_needs_it_too(target: str) -> None:
-    """It is required on every request."""
+    """Every request needs the header."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.send_from("db_0", "GET", target, {})
-        assert answer.status == 400
-        assert "Metadata: true" in answer.error
+        response = endpoint.send_from("db_0", "GET", target, {})
+        assert response.status == 400
+        assert "Metadata: true" in response.error
 
 
 @pytest.mark.spec("M4")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_post_needs_it_but_for_the_first_version(version: str) -> None:
-    """The C# sample of 2017-03-01 posts without the header; from 2017-08-01 on that is refused."""
+    """The C# sample of 2017-03-01 posts without the header; later versions refuse that."""
     with EndpointHarness() as endpoint:
-        answer = _post(endpoint, version, {"Content-Type": "application/json"})
+        response = _post(endpoint, version, {"Content-Type": "application/json"})
         if version == "2017-03-01":
-            assert (answer.status, answer.body) == (200, b"")
+            assert (response.status, response.body) == (200, b"")
             assert _status(endpoint) == "Started"
         else:
-            assert answer.status == 400
-            assert "Metadata: true" in answer.error
+            assert response.status == 400
+            assert "Metadata: true" in response.error
             assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M4")
-def test_given_twice() -> None:
-    """Two Metadata headers are one too many, even if both are true."""
+def test_metadata_header_twice() -> None:
+    """Two Metadata headers are refused, even if both are true."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.raw("db_0", raw_request(POLL, "Metadata: true"))
-        assert answer.startswith(b"HTTP/1.1 400 ")
+        response = endpoint.raw("db_0", raw_request(POLL, "Metadata: true"))
+        assert response.startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.spec("M5")
 @pytest.mark.parametrize("name", ["X-Forwarded-For", "x-forwarded-for", "X-FORWARDED-FOR"])
 @pytest.mark.parametrize("value", ["10.0.0.1", "127.0.0.1", "", "unknown, 10.0.0.1"])
 def test_a_forwarded_request_is_refused(name: str, value: str) -> None:
-    """A proxy asks for somebody else: 400, whatever the header says."""
+    """A proxy sends it for another client: 400, whatever the value."""
     with EndpointHarness() as endpoint:
         body = _ready(endpoint)
         for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
             sent = body if method == "POST" else None
-            answer = endpoint.send_from(
+            response = endpoint.send_from(
                 "db_0", method, target, {"Metadata": "true", name: value}, sent
             )
-            assert answer.status == 400
-            assert "x-forwarded-for" in answer.error
+            assert response.status == 400
+            assert "x-forwarded-for" in response.error
         assert _status(endpoint) == "Scheduled"
 
 
@@ -137,27 +137,27 @@ def test_a_forwarded_request_is_refused(name: str, value: str) -> None:
         ("GET", "/metadata/versions", "1.1"),
     ],
 )
-def test_whatever_else_it_carries(method: str, target: str, http: str) -> None:
-    """It comes before every other reason: a proxy learns nothing more."""
+def test_forwarding_is_checked_first(method: str, target: str, http: str) -> None:
+    """This check precedes all others, so a proxy learns nothing else."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         sent = raw_request(target, "X-Forwarded-For: 10.0.0.1", method=method, http=http)
-        answer = endpoint.raw("db_0", sent)
-        assert answer.startswith(b"HTTP/1.1 400 ")
-        assert b"x-forwarded-for" in answer
+        response = endpoint.raw("db_0", sent)
+        assert response.startswith(b"HTTP/1.1 400 ")
+        assert b"x-forwarded-for" in response
 
 
 @pytest.mark.spec("M5", "M4")
 def test_the_first_versions_post_may_not_be_forwarded_either() -> None:
-    """What needs no Metadata header still must come from the machine itself."""
+    """A POST that needs no Metadata header must not be forwarded either."""
     with EndpointHarness() as endpoint:
         assert _post(endpoint, "2017-03-01", {"X-Forwarded-For": "10.0.0.1"}).status == 400
         assert _status(endpoint) == "Scheduled"
 
 
 @pytest.mark.spec("M5")
-def test_a_poll_by_heart_does_not_open_the_way() -> None:
-    """A connection that polled well is refused as soon as the header appears, and only then."""
+def test_cached_polls_do_not_bypass_the_check() -> None:
+    """A connection with cached polls is refused exactly while the header is present."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
 from fairwarning.core.record import changed
-from fairwarning.metadata.instance import NEWEST, VERSIONS, answer, versions_body
+from fairwarning.metadata.instance import NEWEST, VERSIONS, render, versions_body
 from fairwarning.service.config.settings import CloudSettings
 from tests.fixtures.fleet import FleetHarness
 
@@ -30,41 +30,41 @@ VM = Machine(
 ALONE = Scope(id="vm", kind=ScopeKind.STANDALONE, machines={"vm": VM})
 
 
-def tell(
+def render_text(
     *path: str,
     scope: Scope = ALONE,
     machine: Machine = VM,
     version: str = VERSIONS[-1],
     text: bool = False,
 ) -> tuple[str, str]:
-    """What a machine is told, and as what."""
-    body, kind = answer(CLOUD, scope, machine, version, path, text=text)
+    """Return the body as text, and the content type."""
+    body, kind = render(CLOUD, scope, machine, version, path, text=text)
     return body.decode(), kind
 
 
-def compute(**more: Any) -> dict[str, Any]:  # noqa: ANN401  (as for `tell`)
-    """All of `compute`."""
-    found: dict[str, Any] = json.loads(tell("compute", **more)[0])
-    return found
+def compute(**more: Any) -> dict[str, Any]:  # noqa: ANN401  (as for `render_text`)
+    """Return `compute` as a whole."""
+    fields: dict[str, Any] = json.loads(render_text("compute", **more)[0])
+    return fields
 
 
 def refused(*path: str, text: bool = False) -> Refused:
-    """Why it is told nothing."""
+    """Return the error of a refused path."""
     with pytest.raises(Refused) as caught:
-        tell(*path, text=text)
+        render_text(*path, text=text)
     return caught.value
 
 
 def test_versions_ascend() -> None:
-    """GET /metadata/versions lists every version, the oldest first; errors offer the newest."""
+    """GET /metadata/versions lists every version, oldest first; errors suggest the newest."""
     assert json.loads(versions_body()) == {"apiVersions": list(VERSIONS)}
     assert b" " not in versions_body()
     assert all(older < newer for older, newer in pairwise(VERSIONS))
     assert NEWEST == ("2025-04-07", "2024-07-17", "2024-03-15")
 
 
-def test_a_machine_by_itself() -> None:
-    """The newest version shows a machine all there is, every single value a string."""
+def test_a_standalone_machine() -> None:
+    """The newest version shows all fields, and every leaf is a string."""
     assert compute() == {
         "azEnvironment": "AzurePublicCloud",
         "evictionPolicy": "",
@@ -103,34 +103,34 @@ def test_a_machine_by_itself() -> None:
 
 
 def test_an_instance_of_a_scale_set() -> None:
-    """It knows its set, its place in it, and the placement group it shares with its neighbours."""
+    """It shows the scale set, the instance id, and the placement group that instances share."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, name="web_tier", group="shop")
         scope = harness.scope("web_tier/0")
-        one, two = (
+        first, second = (
             compute(scope=scope, machine=machine)
             for machine in harness.machines("web_tier/0").values()
         )
-    assert (two["name"], two["vmScaleSetName"]) == ("web_tier_1", "web_tier")
-    assert two["osProfile"]["computerName"] == "web_tier000001"
-    assert two["resourceId"] == (
+    assert (second["name"], second["vmScaleSetName"]) == ("web_tier_1", "web_tier")
+    assert second["osProfile"]["computerName"] == "web_tier000001"
+    assert second["resourceId"] == (
         "/subscriptions/sub/resourceGroups/shop/providers/Microsoft.Compute"
         "/virtualMachineScaleSets/web_tier/virtualMachines/1"
     )
-    assert one["placementGroupId"] == two["placementGroupId"] != ""
-    assert one["vmId"] != two["vmId"]
+    assert first["placementGroupId"] == second["placementGroupId"] != ""
+    assert first["vmId"] != second["vmId"]
 
 
 def test_a_spot_machine() -> None:
     """Priority and eviction policy are those of the machine."""
     spot = changed(VM, priority=Priority.SPOT, eviction=EvictionPolicy.DELETE, size="Standard_F2")
-    told = compute(machine=spot)
-    assert (told["priority"], told["evictionPolicy"]) == ("Spot", "Delete")
-    assert told["vmSize"] == "Standard_F2"
+    fields = compute(machine=spot)
+    assert (fields["priority"], fields["evictionPolicy"]) == ("Spot", "Delete")
+    assert fields["vmSize"] == "Standard_F2"
 
 
-def test_a_machine_made_anew_is_another() -> None:
-    """`vmId` stays for the machine's life, and is not the next one's of that name."""
+def test_vm_id_of_a_recreated_machine() -> None:
+    """`vmId` is stable for a machine and differs for a new machine of the same name."""
     assert compute()["vmId"] == compute(version="2017-04-02")["vmId"]
     assert compute()["vmId"] == compute()["vmId"].lower()
     assert compute()["vmId"] != compute(machine=changed(VM, created_at=8.0))["vmId"]
@@ -159,26 +159,26 @@ def test_a_machine_made_anew_is_another() -> None:
         ("physicalZone", "2023-11-15"),
     ],
 )
-def test_a_field_is_there_from_its_version_on(field: str, since: str) -> None:
-    """An older version does not show it, this and every newer one does."""
+def test_a_field_appears_from_its_version_on(field: str, since: str) -> None:
+    """Older versions do not show it; its own and all newer ones do."""
     showing = [version for version in VERSIONS if field in compute(version=version)]
     assert showing == [version for version in VERSIONS if version >= since]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_names_stand_in_order(version: str) -> None:
-    """Names in an object are in alphabetical order, in JSON without a blank."""
-    told = tell(version=version)[0]
-    assert told == json.dumps(json.loads(told), sort_keys=True, separators=(",", ":"))
+def test_names_are_sorted(version: str) -> None:
+    """Names in an object are in alphabetical order, in compact JSON."""
+    text = render_text(version=version)[0]
+    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
 
 
 def test_a_path_walks_objects_and_arrays() -> None:
-    """Each segment is a name, or the number of an element."""
-    assert json.loads(tell("network", "interface", "0", "ipv4", "ipAddress")[0]) == [
+    """Each segment is a name or an array index."""
+    assert json.loads(render_text("network", "interface", "0", "ipv4", "ipAddress")[0]) == [
         {"privateIpAddress": "10.0.0.4", "publicIpAddress": ""}
     ]
-    assert tell("compute", "tagsList", "1", "value", text=True)[0] == "web"
-    assert tell("compute", "publicKeys") == ("[]", "application/json; charset=utf-8")
+    assert render_text("compute", "tagsList", "1", "value", text=True)[0] == "web"
+    assert render_text("compute", "publicKeys") == ("[]", "application/json; charset=utf-8")
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_a_path_walks_objects_and_arrays() -> None:
     ],
 )
 def test_a_single_value_is_text(path: str, value: str) -> None:
-    """With format=text it is the bare value; without, the refusal says to ask for that."""
-    assert tell(*path.split("/"), text=True) == (value, "text/plain; charset=utf-8")
+    """With format=text it is the bare value; without, the refusal says to use format=text."""
+    assert render_text(*path.split("/"), text=True) == (value, "text/plain; charset=utf-8")
     error = refused(*path.split("/"))
     assert (error.status, error.code) == (400, "TextOnly")
     assert "format=text" in error.message
@@ -208,9 +208,9 @@ def test_a_single_value_is_text(path: str, value: str) -> None:
         (["compute", "publicKeys"], ""),
     ],
 )
-def test_text_of_more_than_a_value_is_its_names(path: Sequence[str], names: str) -> None:
-    """One a line, with a slash behind those that lead further."""
-    assert tell(*path, text=True) == (names, "text/plain; charset=utf-8")
+def test_text_of_a_node_lists_its_names(path: Sequence[str], names: str) -> None:
+    """One name per line, with a slash after each name that has children."""
+    assert render_text(*path, text=True) == (names, "text/plain; charset=utf-8")
 
 
 @pytest.mark.parametrize(
@@ -229,25 +229,25 @@ def test_text_of_more_than_a_value_is_its_names(path: Sequence[str], names: str)
     ],
 )
 @pytest.mark.parametrize("text", [True, False])
-def test_a_path_that_leads_nowhere(path: str, text: bool) -> None:
-    """404, with the place up to which there was a way; letters count, small or capital."""
+def test_an_unknown_path(path: str, text: bool) -> None:
+    """404 with the last existing parent; names are case-sensitive."""
     error = refused(*path.split("/"), text=text)
     assert isinstance(error, NotFound)
     assert "in instance" in error.message
     assert len(error.message) < 200
 
 
-def test_a_field_that_the_version_does_not_have_yet() -> None:
-    """Is as unknown as one that never was."""
+def test_a_field_of_a_later_version() -> None:
+    """It is reported like a field that does not exist."""
     with pytest.raises(NotFound):
-        tell("compute", "tagsList", version="2019-06-01")
+        render_text("compute", "tagsList", version="2019-06-01")
 
 
 @given(path=st.lists(st.sampled_from(["compute", "tags", "0", "network"]) | st.text(), max_size=4))
 def test_any_path_is_answered_or_refused(path: list[str]) -> None:
-    """Whatever is asked for, nothing but our own errors comes of it."""
+    """No path causes anything but our own errors."""
     for text in (True, False):
         try:
-            tell(*path, text=text)
+            render_text(*path, text=text)
         except Refused as error:
             error.message.encode()

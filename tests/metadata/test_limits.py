@@ -1,4 +1,4 @@
-"""Wrong paths, verbs, sizes and rates (M17)."""
+"""Wrong paths, methods, sizes and rates (M17)."""
 
 import json
 
@@ -40,13 +40,13 @@ KIB = 1024
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_a_wrong_path(path: str, method: str) -> None:
-    """404 with a text that names the right ones, whatever the verb; a path is taken literally."""
+    """404 with a text that lists the valid paths, for every method; a path is taken literally."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         target = f"{path}?api-version=2020-07-01"
-        answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
-        assert answer.status == 404
-        assert EVENTS in answer.error
+        response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
+        assert response.status == 404
+        assert EVENTS in response.error
         assert not endpoint.scope("db").enabled
 
 
@@ -55,42 +55,42 @@ def test_a_wrong_path(path: str, method: str) -> None:
     ("target", "allowed"),
     [(POLL, {"GET", "POST"}), (INSTANCE, {"GET"}), ("/metadata/versions", {"GET"})],
 )
-def test_a_wrong_verb(method: str, target: str, allowed: set[str]) -> None:
-    """405; `Allow` lists the verbs that may be used."""
+def test_a_wrong_method(method: str, target: str, allowed: set[str]) -> None:
+    """405; `Allow` lists the allowed methods."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
-        assert answer.status == 405
-        assert set(answer.headers["allow"].replace(" ", "").split(",")) == allowed
-        assert method in answer.error
+        response = endpoint.send_from("db_0", method, target, {"Metadata": "true"})
+        assert response.status == 405
+        assert set(response.headers["allow"].replace(" ", "").split(",")) == allowed
+        assert method in response.error
 
 
 @pytest.mark.parametrize("target", [INSTANCE, "/metadata/versions"])
-def test_what_can_only_be_read(target: str) -> None:
-    """POST is for approvals alone."""
+def test_read_only_resources(target: str) -> None:
+    """POST is for approvals only."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
-        assert (answer.status, answer.headers["allow"]) == (405, "GET")
+        response = endpoint.send_from("db_0", "POST", target, {"Metadata": "true"}, "{}")
+        assert (response.status, response.headers["allow"]) == (405, "GET")
 
 
 @pytest.mark.parametrize("expect", [True, False])
-def test_a_body_that_says_it_is_too_long(expect: bool) -> None:
-    """413 as soon as the length is known: nobody has to send the body first."""
+def test_content_length_above_the_limit(expect: bool) -> None:
+    """413 as soon as the length is known; the client need not send the body first."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         headers = ["Expect: 100-continue"] if expect else []
         head = raw_request(POLL, f"Content-Length: {64 * KIB + 1}", *headers, method="POST")
         with endpoint.open("db_0") as client:
             client.sendall(head)
-            answer = read_all(client)
-        assert answer.startswith(b"HTTP/1.1 413 ")
-        assert b"\r\nConnection: close\r\n" in answer
-        assert "error" in json.loads(answer.partition(b"\r\n\r\n")[2])
+            response = read_all(client)
+        assert response.startswith(b"HTTP/1.1 413 ")
+        assert b"\r\nConnection: close\r\n" in response
+        assert "error" in json.loads(response.partition(b"\r\n\r\n")[2])
 
 
-def test_a_body_that_turns_out_too_long() -> None:
-    """413 as well, if it comes in chunks and no length was given."""
+def test_chunked_body_above_the_limit() -> None:
+    """413 as well, if the body comes in chunks without a length."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         head = raw_request(POLL, "Transfer-Encoding: chunked", method="POST")
@@ -102,30 +102,30 @@ def test_a_body_that_turns_out_too_long() -> None:
 
 
 @pytest.mark.parametrize("size", [64 * KIB + 1, 200 * KIB, 4 * 1024 * KIB])
-def test_a_client_that_sends_it_all_reads_the_refusal(size: int) -> None:
-    """Who sends the whole body before reading, as most do, gets the 413 and no reset."""
+def test_client_that_sends_it_all_reads_the_refusal(size: int) -> None:
+    """A client that sends the whole body before reading, as most do, gets the 413 and no reset."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         for _ in range(5):
-            answer = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
-            assert answer.status == 413
-            assert answer.error
+            response = endpoint.send_from("db_0", "POST", POLL, {"Metadata": "true"}, b" " * size)
+            assert response.status == 413
+            assert response.error
 
 
-def test_a_body_just_long_enough() -> None:
-    """64 KiB are read, and judged by what they say."""
+def test_a_body_at_the_limit() -> None:
+    """64 KiB are read and processed."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.get("db_0")
         body = approval(endpoint.restart("db_0").id)
-        answer = endpoint.send_from(
+        response = endpoint.send_from(
             "db_0", "POST", POLL, {"Metadata": "true"}, body.ljust(64 * KIB)
         )
-        assert answer.status == 200
+        assert response.status == 200
 
 
-def test_no_rate_is_kept_by_default() -> None:
-    """A local run lets everybody ask as often as they like."""
+def test_no_rate_limit_by_default() -> None:
+    """A local run does not limit requests."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -138,7 +138,7 @@ def _statuses(endpoint: EndpointHarness, machine: str, times: int) -> list[int]:
 
 
 def test_a_burst_then_the_rate() -> None:
-    """Ten at once, then five more each second, never more than ten; the rest get 429."""
+    """Ten at once, then five more each second, up to ten; further requests get 429."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db")
@@ -150,24 +150,24 @@ def test_a_burst_then_the_rate() -> None:
         assert _statuses(endpoint, "db_0", 12) == [200] * 10 + [429] * 2
 
 
-def test_what_too_many_requests_says() -> None:
-    """429 with `Retry-After` in whole seconds and a text; the connection stays."""
+def test_response_of_the_rate_limit() -> None:
+    """429 with `Retry-After` in whole seconds and a text; the connection stays open."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db")
         _statuses(endpoint, "db_0", 10)
         connection = endpoint.client("db_0")
         for _ in range(2):
-            answer = poll(connection)
-            assert answer.status == 429
-            assert int(answer.headers["retry-after"]) >= 1
-            assert answer.error
-        endpoint.tick(int(answer.headers["retry-after"]))
+            response = poll(connection)
+            assert response.status == 429
+            assert int(response.headers["retry-after"]) >= 1
+            assert response.error
+        endpoint.tick(int(response.headers["retry-after"]))
         assert poll(connection).status == 200
 
 
 def test_once_a_second_always_passes() -> None:
-    """As the documentation advises: on one connection or on one each, for as long as it likes."""
+    """Polling once a second, as documented, always works, on one connection or on many."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db")
@@ -178,8 +178,8 @@ def test_once_a_second_always_passes() -> None:
             endpoint.tick()
 
 
-def test_each_machine_has_a_rate_of_its_own() -> None:
-    """A busy neighbour, of the same scope even, takes nothing from others."""
+def test_each_machine_has_its_own_rate_limit() -> None:
+    """A busy machine, even of the same scope, takes nothing from others."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db", 2)
@@ -188,7 +188,7 @@ def test_each_machine_has_a_rate_of_its_own() -> None:
 
 
 def test_all_of_a_machines_requests_count() -> None:
-    """Polls, unchanged or not, approvals and instance metadata, on however many connections."""
+    """Polls, 304 responses, approvals and instance metadata count, on any number of connections."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db")
@@ -202,12 +202,12 @@ def test_all_of_a_machines_requests_count() -> None:
         assert endpoint.get("db_0").status == 200
         for method, target in (("GET", POLL), ("GET", INSTANCE), ("POST", POLL)):
             body = "{}" if method == "POST" else None
-            answer = endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
-            assert answer.status == 429
+            response = endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
+            assert response.status == 429
 
 
-def test_a_refusal_costs_nothing_of_the_document() -> None:
-    """Who was refused for asking too often reads the present document when let in again."""
+def test_the_document_after_a_rate_limit() -> None:
+    """A client that was limited reads the current document with its next allowed request."""
     with EndpointHarness(LIMITED) as endpoint:
         endpoint.stop_ticking()
         endpoint.make("db")
@@ -216,5 +216,5 @@ def test_a_refusal_costs_nothing_of_the_document() -> None:
         connection = endpoint.client("db_0")
         assert poll(connection).status == 429
         endpoint.tick()
-        answer = send(connection, "GET", POLL, {"Metadata": "true"})
-        assert [shown["EventId"] for shown in answer.json["Events"]] == [event.id]
+        response = send(connection, "GET", POLL, {"Metadata": "true"})
+        assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]

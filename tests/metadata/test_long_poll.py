@@ -1,4 +1,4 @@
-"""Long polls: held until the document is another, or the seconds have passed (M18)."""
+"""Long polls: held until the document changes or the wait is over (M18)."""
 
 import select
 import tracemalloc
@@ -18,7 +18,7 @@ KNOWN = "If-None-Match"
 HAVE_1 = {KNOWN: '"1"'}
 
 
-def _on(endpoint: EndpointHarness, machines: int = 1, scope: str = "db") -> None:
+def _enable(endpoint: EndpointHarness, machines: int = 1, scope: str = "db") -> None:
     endpoint.make(scope, machines)
     endpoint.get(f"{scope}_0")
 
@@ -26,7 +26,7 @@ def _on(endpoint: EndpointHarness, machines: int = 1, scope: str = "db") -> None
 def _hold(
     endpoint: EndpointHarness, machine: str, wait: int = 300, tags: str = '"1"'
 ) -> HTTPConnection:
-    """A long poll that the server holds."""
+    """Start a long poll and wait until the server holds it."""
     before = endpoint.call(lambda: endpoint.server.counts.held)
     connection = endpoint.begin(machine, more=f"&wait={wait}", **{KNOWN: tags})
     endpoint.wait_until(lambda: endpoint.server.counts.held == before + 1)
@@ -35,46 +35,46 @@ def _hold(
 
 
 def _end(connection: HTTPConnection) -> Response:
-    answer = receive(connection)
+    response = receive(connection)
     connection.close()
-    return answer
+    return response
 
 
-def _nothing_is_left(endpoint: EndpointHarness, scope: str = "db") -> bool:
+def _all_released(endpoint: EndpointHarness, scope: str = "db") -> bool:
     published = endpoint.fleet.documents.get(scope)
     return endpoint.server.counts.held == 0 and published is not None and not published._listeners
 
 
 def test_held_until_the_document_changes() -> None:
-    """The answer comes with the change, and is the new document."""
+    """The response comes with the change and is the new document."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         connection = _hold(endpoint, "db_0")
         endpoint.advance(3600)
         assert endpoint.call(lambda: endpoint.server.counts.held) == 1
         event = endpoint.restart("db_0")
-        answer = _end(connection)
-        assert (answer.status, answer.headers["etag"]) == (200, '"2"')
-        assert [shown["EventId"] for shown in answer.json["Events"]] == [event.id]
-        assert endpoint.call(lambda: _nothing_is_left(endpoint))
+        response = _end(connection)
+        assert (response.status, response.headers["etag"]) == (200, '"2"')
+        assert [shown["EventId"] for shown in response.json["Events"]] == [event.id]
+        assert endpoint.call(lambda: _all_released(endpoint))
 
 
-def test_304_when_the_seconds_pass() -> None:
-    """Nothing has changed: 304, and the connection goes on."""
+def test_304_when_the_wait_is_over() -> None:
+    """Nothing has changed: 304, and the connection stays open."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         connection = _hold(endpoint, "db_0", wait=1)
-        answer = receive(connection)
-        assert (answer.status, answer.body, answer.headers["etag"]) == (304, b"", '"1"')
-        assert endpoint.call(lambda: _nothing_is_left(endpoint))
+        response = receive(connection)
+        assert (response.status, response.body, response.headers["etag"]) == (304, b"", '"1"')
+        assert endpoint.call(lambda: _all_released(endpoint))
         assert poll(connection).status == 200
 
 
 @pytest.mark.parametrize("version", ["2017-03-01", "2017-08-01", "2019-08-01", "2020-07-01"])
 def test_every_version_may_wait(version: str) -> None:
-    """Each is answered with its own view of the new document."""
+    """Each version gets its own view of the new document."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         connection = endpoint.begin("db_0", version, "&wait=300", **HAVE_1)
         endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
         endpoint.restart("db_0")
@@ -82,38 +82,38 @@ def test_every_version_may_wait(version: str) -> None:
 
 
 @pytest.mark.parametrize("tags", ['"1"', "1", 'W/"1"', '"7", "1"', "*"])
-def test_known_in_whatever_spelling(tags: str) -> None:
-    """What would give 304 is held."""
+def test_if_none_match_in_any_form(tags: str) -> None:
+    """A request that would get 304 is held."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         connection = _hold(endpoint, "db_0", tags=tags)
         endpoint.restart("db_0")
-        answer = _end(connection)
-        assert answer.status == (304 if tags == "*" else 200)
-        assert answer.headers["etag"] == '"2"'
+        response = _end(connection)
+        assert response.status == (304 if tags == "*" else 200)
+        assert response.headers["etag"] == '"2"'
 
 
 @pytest.mark.parametrize("headers", [{}, {KNOWN: "0"}, {KNOWN: '"2"'}, {KNOWN: "nonsense"}])
-def test_who_does_not_have_it_is_answered_at_once(headers: dict[str, str]) -> None:
-    """Without If-None-Match, or with another's, there is nothing to wait for."""
+def test_unknown_document_is_sent_at_once(headers: dict[str, str]) -> None:
+    """Without If-None-Match, or with another incarnation, the request is not held."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         assert endpoint.get("db_0", more="&wait=300", **headers).json["DocumentIncarnation"] == 1
-        assert endpoint.call(lambda: _nothing_is_left(endpoint))
+        assert endpoint.call(lambda: _all_released(endpoint))
 
 
-def test_the_first_request_of_all() -> None:
-    """It enables the feature and is answered, even if it says that it may wait."""
+def test_the_first_request_is_not_held() -> None:
+    """It enables the feature and is answered, even with `wait`."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
-        answer = endpoint.get("db_0", more="&wait=300", **{KNOWN: "0"})
-        assert (answer.status, answer.json["DocumentIncarnation"]) == (200, 1)
+        response = endpoint.get("db_0", more="&wait=300", **{KNOWN: "0"})
+        assert (response.status, response.json["DocumentIncarnation"]) == (200, 1)
 
 
 def test_zero_is_no_wait() -> None:
-    """`wait=0` is a poll like any other."""
+    """`wait=0` is a normal poll."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         assert endpoint.get("db_0", more="&wait=0", **HAVE_1).status == 304
 
 
@@ -121,36 +121,36 @@ def test_zero_is_no_wait() -> None:
     "wait",
     ["", "-1", "+1", "1.5", "301", "99999999999", "1e2", "ten", "0x1", "%D9%A1", "1%20", "1s"],
 )
-def test_wrong_seconds(wait: str) -> None:
-    """Whole seconds, 0 to 300; anything else is a bad request and says so."""
+def test_invalid_wait(wait: str) -> None:
+    """Only whole seconds from 0 to 300 are valid; any other value gets 400 with a text."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
-        answer = endpoint.get("db_0", more=f"&wait={wait}", **HAVE_1)
-        assert answer.status == 400
-        assert "wait" in answer.error
+        _enable(endpoint)
+        response = endpoint.get("db_0", more=f"&wait={wait}", **HAVE_1)
+        assert response.status == 400
+        assert "wait" in response.error
 
 
 def test_one_change_wakes_all() -> None:
-    """However many of a scope's machines wait, all have the new document; other scopes wait on."""
+    """All waiting machines of the scope get the new document; other scopes keep waiting."""
     with EndpointHarness() as endpoint:
-        _on(endpoint, 40)
-        _on(endpoint, scope="web")
+        _enable(endpoint, 40)
+        _enable(endpoint, scope="web")
         other = _hold(endpoint, "web_0")
         waiting = [_hold(endpoint, f"db_{n}") for n in range(40)]
         waiting += [_hold(endpoint, "db_0") for _ in range(5)]
         endpoint.restart("db_7")
-        answers = [_end(connection) for connection in waiting]
-        assert {answer.status for answer in answers} == {200}
-        assert len({answer.body for answer in answers}) == 1
+        responses = [_end(connection) for connection in waiting]
+        assert {response.status for response in responses} == {200}
+        assert len({response.body for response in responses}) == 1
         assert endpoint.call(lambda: endpoint.server.counts.held) == 1
         endpoint.restart("web_0")
         assert _end(other).status == 200
 
 
-def test_what_is_not_seen_wakes_nobody() -> None:
-    """A change of the scope that does not show in the document is none."""
+def test_invisible_changes_wake_no_poll() -> None:
+    """A change of the scope that does not alter the document does not end a poll."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         connection = _hold(endpoint, "db_0")
         endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_1"),)))
         endpoint.get("db_1")
@@ -159,26 +159,26 @@ def test_what_is_not_seen_wakes_nobody() -> None:
         assert _end(connection).json["DocumentIncarnation"] == 2
 
 
-def test_who_hangs_up_leaves_nothing_behind() -> None:
-    """Neither a count, nor a follower, nor a timer, nor a connection, nor what a change trips."""
+def test_a_disconnect_releases_everything() -> None:
+    """No count, follower, timer or connection remains, and a later change works."""
     with EndpointHarness() as endpoint:
-        _on(endpoint, 3)
+        _enable(endpoint, 3)
         waiting = [_hold(endpoint, f"db_{n}") for n in range(3)]
-        timers = endpoint.call(lambda: [one._timer for one in endpoint.connections])
+        timers = endpoint.call(lambda: [connection._timer for connection in endpoint.connections])
         for connection in waiting[:2]:
             connection.close()
         endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
         waiting[2].close()
-        endpoint.wait_until(lambda: _nothing_is_left(endpoint) and not endpoint.connections)
+        endpoint.wait_until(lambda: _all_released(endpoint) and not endpoint.connections)
         assert [timer.cancelled() for timer in timers if timer] == [True] * 3
         endpoint.restart("db_0")
         assert endpoint.get("db_1").json["DocumentIncarnation"] == 2
 
 
-def test_a_request_behind_a_held_one_waits_its_turn() -> None:
-    """Answers keep the order of the requests."""
+def test_a_request_behind_a_held_one_waits() -> None:
+    """Responses keep the order of the requests."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         target = f"{EVENTS}?api-version=2020-07-01"
         with endpoint.open("db_0") as client:
             held = raw_request(f"{target}&wait=300", 'If-None-Match: "1"')
@@ -192,10 +192,10 @@ def test_a_request_behind_a_held_one_waits_its_turn() -> None:
 
 
 def test_a_held_connection_is_not_idle() -> None:
-    """It outlasts the time after which silent connections are closed, and goes on after it."""
+    """It outlasts the idle timeout and can be used afterwards."""
     with EndpointHarness() as endpoint:
         endpoint.stop_ticking()
-        _on(endpoint)
+        _enable(endpoint)
         connection = _hold(endpoint, "db_0")
         endpoint.tick(299)
         endpoint.restart("db_0")
@@ -204,24 +204,24 @@ def test_a_held_connection_is_not_idle() -> None:
         assert poll(connection).json["DocumentIncarnation"] == 2
 
 
-def test_a_machine_that_is_switched_off_meanwhile() -> None:
-    """Its held request tells it nothing more once there is news."""
+def test_a_machine_stopped_while_held() -> None:
+    """Its held request gets 404 when the document changes."""
     with EndpointHarness() as endpoint:
-        _on(endpoint, 2)
+        _enable(endpoint, 2)
         connection = _hold(endpoint, "db_0")
         endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
         endpoint.advance(60)
         endpoint.restart("db_1")
-        answer = _end(connection)
-        assert answer.status == 404
-        assert answer.error
+        response = _end(connection)
+        assert response.status == 404
+        assert response.error
 
 
-def test_a_long_poll_counts_as_one() -> None:
-    """It is one request of its machine's rate."""
+def test_a_long_poll_is_one_request_for_the_rate_limit() -> None:
+    """It counts as one request of its machine."""
     with EndpointHarness(MetadataSettings(requests_per_second=5)) as endpoint:
         endpoint.stop_ticking()
-        _on(endpoint)
+        _enable(endpoint)
         for incarnation in range(1, 9):
             connection = _hold(endpoint, "db_0", tags=str(incarnation))
             event = endpoint.restart("db_0") if incarnation % 3 == 1 else None
@@ -233,9 +233,9 @@ def test_a_long_poll_counts_as_one() -> None:
 
 
 def test_a_long_poll_is_counted_once() -> None:
-    """However long it was held: one document sent, or found unchanged."""
+    """However long it is held, it counts as one poll."""
     with EndpointHarness() as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         endpoint.tick()
         before = endpoint.call(lambda: endpoint.server.counts.polls)
         connection = _hold(endpoint, "db_0")
@@ -245,11 +245,11 @@ def test_a_long_poll_is_counted_once() -> None:
         assert endpoint.call(lambda: endpoint.server.counts.polls) == before + 1
 
 
-def test_the_cost_of_a_held_request() -> None:
-    """Less than 10 KiB of memory each, its connection included, and the client's side too."""
+def test_memory_of_a_held_request() -> None:
+    """Less than 10 KiB each, including its connection and the client's side."""
     many = 200
     with EndpointHarness(MetadataSettings(connections_of_machine=many + 1)) as endpoint:
-        _on(endpoint)
+        _enable(endpoint)
         _hold(endpoint, "db_0").close()
         sent = raw_request(f"{EVENTS}?api-version=2020-07-01&wait=300", 'If-None-Match: "1"')
         tracemalloc.start()
@@ -261,5 +261,5 @@ def test_the_cost_of_a_held_request() -> None:
         tracemalloc.stop()
         for client in clients:
             client.close()
-        endpoint.wait_until(lambda: _nothing_is_left(endpoint))
+        endpoint.wait_until(lambda: _all_released(endpoint))
         assert used / many < 10 * 1024

@@ -1,4 +1,4 @@
-"""What may be too old is not told (IK3): no machine is to take an old document for the present."""
+"""Stale documents are refused (IK3): no machine may take an old document for the current one."""
 
 from time import monotonic
 
@@ -10,17 +10,17 @@ from tests.fixtures.http import Response, receive
 pytestmark = pytest.mark.spec("X3")
 
 
-def _is_refused(answer: Response) -> bool:
-    return answer.status == 503 and answer.headers["retry-after"] == "1"
+def _is_refused(response: Response) -> bool:
+    return response.status == 503 and response.headers["retry-after"] == "1"
 
 
-def test_past_the_limit_every_answer_from_memory_is_503_with_retry_after() -> None:
-    """On a connection that was answered a moment ago, on a new one, held or not; then again 200."""
+def test_past_the_limit_every_response_is_503_with_retry_after() -> None:
+    """On a used connection, a new one, held or not; 200 again once the data is fresh."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         kept = endpoint.client("db_0")
         assert poll(kept).status == 200
-        assert poll(kept).status == 200  # by heart
+        assert poll(kept).status == 200  # from the request cache
         held = endpoint.begin("db_0", more="&wait=300", **{"If-None-Match": '"1"'})
         endpoint.wait_until(lambda: endpoint.server.counts.held == 1)
         endpoint.fleet.documents.fresh_until = monotonic() - 1
@@ -37,7 +37,7 @@ def test_past_the_limit_every_answer_from_memory_is_503_with_retry_after() -> No
 
 
 def test_up_to_the_limit_machines_notice_nothing() -> None:
-    """A database that is away for a while is not their concern."""
+    """A database that is unavailable for a while does not affect machines."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         endpoint.fleet.documents.fresh_until = monotonic() + 3600

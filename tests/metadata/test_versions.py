@@ -12,7 +12,7 @@ NEWEST_VERSIONS = ["2025-04-07", "2024-07-17", "2024-03-15"]
 BOTH = pytest.mark.parametrize("path", [EVENTS, INSTANCE])
 
 
-def _ask(endpoint: EndpointHarness, target: str, method: str = "GET") -> Response:
+def _send(endpoint: EndpointHarness, target: str, method: str = "GET") -> Response:
     endpoint.make("db")
     body = '{"StartRequests":[]}' if method == "POST" else None
     return endpoint.send_from("db_0", method, target, {"Metadata": "true"}, body)
@@ -22,12 +22,12 @@ def _ask(endpoint: EndpointHarness, target: str, method: str = "GET") -> Respons
 @BOTH
 @pytest.mark.parametrize("query", ["", "?", "?format=json", "?version=2020-07-01", "?api-version"])
 def test_a_version_must_be_given(path: str, query: str) -> None:
-    """Without one: 400, an error text, and the newest versions."""
+    """Without it: 400, an error text, and the newest versions."""
     with EndpointHarness() as endpoint:
-        answer = _ask(endpoint, f"{path}{query}")
-        assert answer.status == 400
-        assert "api-version" in answer.error
-        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+        response = _send(endpoint, f"{path}{query}")
+        assert response.status == 400
+        assert "api-version" in response.error
+        assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M2", "M3")
@@ -52,36 +52,36 @@ def test_a_version_must_be_given(path: str, query: str) -> None:
     ],
 )
 def test_a_malformed_version(path: str, version: str) -> None:
-    """What is no date at all, `latest` included, is as if it had not been given."""
+    """A value that is not a date, including `latest`, is treated as missing."""
     with EndpointHarness() as endpoint:
-        answer = _ask(endpoint, f"{path}?api-version={version}")
-        assert answer.status == 400
-        assert answer.error
-        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+        response = _send(endpoint, f"{path}?api-version={version}")
+        assert response.status == 400
+        assert response.error
+        assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M3")
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2021-12-13", "2020-13-45"])
 def test_an_unknown_version_of_events_is_not_found(method: str, version: str) -> None:
-    """404, so that a client which tries a newer version first falls back; the text names ours."""
+    """404, so that a client that tries a newer version falls back; the text lists ours."""
     with EndpointHarness() as endpoint:
-        answer = _ask(endpoint, f"{EVENTS}?api-version={version}", method)
-        assert answer.status == 404
-        assert version in answer.error
-        assert "2020-07-01" in answer.error
-        assert PREVIEW not in answer.error
+        response = _send(endpoint, f"{EVENTS}?api-version={version}", method)
+        assert response.status == 404
+        assert version in response.error
+        assert "2020-07-01" in response.error
+        assert PREVIEW not in response.error
 
 
 @pytest.mark.spec("M3", "M19")
 @pytest.mark.parametrize("version", ["2031-01-01", "2016-01-01", "2020-07-01", "2017-11-01"])
 def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
-    """400, so that cloud-init falls back, with the newest versions; events' own are unknown too."""
+    """400 with the newest versions, so that cloud-init falls back; so do versions of events."""
     with EndpointHarness() as endpoint:
-        answer = _ask(endpoint, f"{INSTANCE}?api-version={version}")
-        assert answer.status == 400
-        assert version in answer.error
-        assert answer.json["newest-versions"] == NEWEST_VERSIONS
+        response = _send(endpoint, f"{INSTANCE}?api-version={version}")
+        assert response.status == 400
+        assert version in response.error
+        assert response.json["newest-versions"] == NEWEST_VERSIONS
 
 
 @pytest.mark.spec("M3")
@@ -101,16 +101,16 @@ def test_an_unknown_version_of_instance_is_a_bad_request(version: str) -> None:
     ],
 )
 def test_a_parameter_given_twice(path: str, query: str) -> None:
-    """400, however the second is spelt, and even if both say the same."""
+    """400, however the second is spelt, and even if both values agree."""
     with EndpointHarness() as endpoint:
-        answer = _ask(endpoint, f"{path}?{query}")
-        assert answer.status == 400
-        assert "twice" in answer.error
+        response = _send(endpoint, f"{path}?{query}")
+        assert response.status == 400
+        assert "twice" in response.error
 
 
 @pytest.mark.spec("M3")
 def test_a_wrong_version_enables_nothing() -> None:
-    """Who is refused has not asked: the feature stays off."""
+    """A refused request is not a poll: the feature stays disabled."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         for version in ("", "latest", "2031-01-01", PREVIEW):
@@ -119,8 +119,8 @@ def test_a_wrong_version_enables_nothing() -> None:
 
 
 @pytest.mark.spec("M2", "M3")
-def test_the_preview_version_is_off() -> None:
-    """2024-07-09 is not found unless it was turned on, and a client can fall back at once."""
+def test_the_preview_version_is_off_by_default() -> None:
+    """2024-07-09 is not found unless enabled, and a client can fall back on the same connection."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         connection = endpoint.client("db_0")
@@ -145,11 +145,11 @@ def test_the_preview_version_turned_on() -> None:
 
 @pytest.mark.spec("M2")
 def test_the_version_on_the_path_is_gone() -> None:
-    """The 2016 preview's paths are not found."""
+    """The paths of the 2016 preview are not found."""
     with EndpointHarness() as endpoint:
         endpoint.make("db")
         for version in ("latest", "2017-03-01"):
             target = f"/metadata/{version}/scheduledevents"
-            answer = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
-            assert answer.status == 404
-            assert answer.error
+            response = endpoint.send_from("db_0", "GET", target, {"Metadata": "true"})
+            assert response.status == 404
+            assert response.error

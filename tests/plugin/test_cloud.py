@@ -1,4 +1,4 @@
-"""The cloud that the fixture gives, call by call."""
+"""The methods of the cloud that the fixture provides."""
 
 import os
 import threading
@@ -21,15 +21,15 @@ NOON = datetime(2026, 1, 9, 12, tzinfo=UTC)
 
 
 def types(machine: MachineHandle) -> list[str]:
-    """What is announced, by type."""
+    """Return the types of the active events of a machine."""
     return [str(event.type) for event in machine.events]
 
 
-# --- A machine -----------------------------------------------------------------------------------
+# --- Machines ------------------------------------------------------------------------------------
 
 
-def test_what_a_machine_sees() -> None:
-    """The document comes over HTTP, at any version; events are the SDK's."""
+def test_documents_and_events() -> None:
+    """The document comes over HTTP, in any version; events are objects of the SDK."""
     with Cloud(start=NOON) as cloud:
         web = cloud.machine("web")
         assert web.document() == {"DocumentIncarnation": 1, "Events": []}
@@ -46,7 +46,7 @@ def test_what_a_machine_sees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "given", "event", "impact"),
+    ("action", "arguments", "event", "impact"),
     [
         ("restart", {}, "Reboot", "reboot"),
         ("redeploy", {}, "Redeploy", "redeploy"),
@@ -62,13 +62,13 @@ def test_what_a_machine_sees() -> None:
         ("reimage", {}, None, "reimage"),
     ],
 )
-def test_whatever_happens_is_announced_and_happens(
-    action: str, given: dict[str, Any], event: str | None, impact: str | None
+def test_each_action_has_its_event_and_impact(
+    action: str, arguments: dict[str, Any], event: str | None, impact: str | None
 ) -> None:
-    """As the contract has it for each, and the operation ends well."""
+    """The event is that of the contract, the impact follows, and the operation succeeds."""
     with Cloud() as cloud:
         spot = cloud.machine("spot", priority="Spot")
-        operation = getattr(spot, action)(**given)
+        operation = getattr(spot, action)(**arguments)
         assert types(spot) == ([event] if event else [])
         assert (operation.event is None) == (event is None)
         cloud.settle()
@@ -78,8 +78,8 @@ def test_whatever_happens_is_announced_and_happens(
         assert spot.exists == (action != "delete")
 
 
-def test_how_long_and_how_far_ahead() -> None:
-    """A freeze has its duration, a failing disk its day."""
+def test_durations_and_notice() -> None:
+    """A freeze event has its duration, a degraded machine its day."""
     with Cloud(start=NOON) as cloud:
         one, two = cloud.machine("one"), cloud.machine("two")
         frozen, failing = one.freeze(seconds=7).event, two.degrade(days=5).event
@@ -90,7 +90,7 @@ def test_how_long_and_how_far_ahead() -> None:
 
 
 def test_power() -> None:
-    """Off and on again; who is off cannot ask."""
+    """A machine can be stopped and started; a stopped machine gets no document."""
     with Cloud() as cloud:
         web = cloud.machine("web")
         assert web.power == "running"
@@ -105,21 +105,21 @@ def test_power() -> None:
 
 
 def test_approving() -> None:
-    """One event or all that is scheduled; what is not there is refused."""
+    """A machine approves one event or all scheduled events; an unknown event is refused."""
     with Cloud() as cloud:
         web = cloud.machine("web")
-        with pytest.raises(Refused, match="nothing is scheduled for 'web'"):
+        with pytest.raises(Refused, match="'web' has no scheduled event"):
             web.approve()
         event = web.restart().event
         assert event is not None
         web.approve(event)
         assert web.events[0].started
-        web.approve(event.id)  # twice does no harm
+        web.approve(event.id)  # a repeated approval has no effect
         with pytest.raises(Refused, match="answered 400"):
             web.approve("00000000-0000-0000-0000-000000000000")
 
 
-def test_a_machine_that_never_asked_gets_no_notice() -> None:
+def test_a_machine_that_never_polled_gets_no_notice() -> None:
     """`enabled=False` leaves the first poll to the handler."""
     with Cloud() as cloud:
         one, two = (cloud.machine(name, enabled=False) for name in ("one", "two"))
@@ -133,15 +133,15 @@ def test_a_machine_that_never_asked_gets_no_notice() -> None:
         assert web.machines[0].history == ["delete"]
 
 
-def test_a_machine_that_is_gone() -> None:
-    """Says so; another of its name is another machine."""
+def test_a_deleted_machine() -> None:
+    """Its handle reports the deletion; a new machine with its name is another machine."""
     with Cloud() as cloud:
         web = cloud.machine("web")
         web.delete()
         cloud.settle()
         assert not web.exists
         assert web.events == []
-        with pytest.raises(NotFound, match="'web' is gone"):
+        with pytest.raises(NotFound, match="'web' has been deleted"):
             web.restart()
         again = cloud.machine("web")
         assert again != web
@@ -149,25 +149,25 @@ def test_a_machine_that_is_gone() -> None:
         assert not web.exists
 
 
-# --- Making them ----------------------------------------------------------------------------------
+# --- Creating machines ----------------------------------------------------------------------------
 
 
-def test_settings_are_the_fleet_files() -> None:
-    """With its checks and its texts."""
+def test_settings_are_those_of_the_fleet_file() -> None:
+    """They have the same checks and error texts."""
     with Cloud() as cloud:
         web = cloud.machine("web", tags={"a b": "ü\n\U0001f600"}, rules={"reboot_seconds": 60})
         assert web.state.tags == {"a b": "ü\n\U0001f600"}
         web.restart()
         cloud.advance(60)
         assert web.history == ["reboot"]
-        for settings, said in (
+        for settings, message in (
             ({"sice": "x"}, "did you mean size"),
             ({"priority": "Cheap"}, "must be one of Regular, Spot"),
             ({"terminate_notice": 60}, "'PT5M' to 'PT15M'"),
             ({"zone": None}, "not None"),
-            ({"count": 2}, "machine.. makes one"),
+            ({"count": 2}, "machine.. creates one"),
         ):
-            with pytest.raises(Refused, match=said):
+            with pytest.raises(Refused, match=message):
                 cloud.machine("bad", **settings)
         with pytest.raises(Conflict):
             cloud.machine("web")
@@ -185,7 +185,7 @@ def test_an_availability_set() -> None:
 
 
 def test_a_scale_set() -> None:
-    """It grows, shrinks with notice, changes its model, and goes."""
+    """It scales out, scales in with notice, changes its model, and is deleted."""
     with Cloud() as cloud:
         web = cloud.scale_set("web", 0, terminate_notice=300)
         web.scale(3)
@@ -216,8 +216,8 @@ def test_a_scale_set() -> None:
             web.update(colour="red")
 
 
-def test_instances_are_their_sets_business() -> None:
-    """What users do to one goes through the set; what the platform does need not."""
+def test_actions_on_instances() -> None:
+    """A user's delete goes through the set; a freeze of the platform does not."""
     with Cloud() as cloud:
         web = cloud.scale_set("web", 2, terminate_notice=300)
         one, two = web.machines
@@ -229,7 +229,7 @@ def test_instances_are_their_sets_business() -> None:
 
 
 def test_a_fleet_file() -> None:
-    """Loaded at once or later; what holds for the whole cloud must be there from the beginning."""
+    """It is loaded at the start or later; settings of the whole cloud only at the start."""
     text = '[[machine]]\nname = "a"\n[[scale_set]]\nname = "web"\ncapacity = 2'
     with Cloud(f'[cloud]\nlocation = "moon"\n{text}') as cloud:
         assert cloud.find("web/0/web_1") == cloud.find("web_1")
@@ -239,17 +239,17 @@ def test_a_fleet_file() -> None:
         for kind, find in (("machine", cloud.find), ("scale set", cloud.find_set)):
             with pytest.raises(NotFound, match=f"no {kind} 'c'"):
                 find("c")
-        with pytest.raises(Refused, match="from the beginning"):
+        with pytest.raises(Refused, match="cannot change in a running cloud"):
             cloud.load('[cloud]\nlocation = "sun"')
     with pytest.raises(Refused, match="did you mean name"):
         Cloud("[[machine]]\nnme = 1")
 
 
-# --- Inside ---------------------------------------------------------------------------------------
+# --- Environment ----------------------------------------------------------------------------------
 
 
-def test_being_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment leads to the machine, past any proxy, and is put back afterwards."""
+def test_inside_sets_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients use the machine's endpoint without a proxy; afterwards it is restored."""
     monkeypatch.setenv("HTTP_PROXY", "http://192.0.2.1:1")
     monkeypatch.setenv(VARIABLE, "http://192.0.2.2:1")
     before = dict(os.environ)
@@ -264,17 +264,17 @@ def test_being_inside(monkeypatch: pytest.MonkeyPatch) -> None:
         assert dict(os.environ) == before
 
 
-def test_another_process_inside() -> None:
-    """`env` is all that a program needs."""
+def test_a_program_with_the_environment_of_a_machine() -> None:
+    """With `env`, a program finds the endpoint of the machine."""
     code = "from fairwarning import ScheduledEvents as S; print(S().me())"
     with Cloud() as cloud:
         web = cloud.machine("web")
-        said = run_python(code, env=web.env, check=True)
-    assert said.stdout == "web\n"
+        done = run_python(code, env=web.env, check=True)
+    assert done.stdout == "web\n"
 
 
 def test_unix_sockets() -> None:
-    """Where there is no address for each machine; they are gone with the cloud."""
+    """Machines can use Unix sockets, which are removed with the cloud."""
     with Cloud(sockets=True) as cloud:
         one, two = cloud.machines("db", 2)
         path = Path(one.url.removeprefix("unix:"))
@@ -293,7 +293,7 @@ def test_unix_sockets() -> None:
 
 @pytest.mark.spec("O9")
 def test_time() -> None:
-    """Stands still, is advanced, or runs."""
+    """The clock stands still, is advanced, or runs."""
     with Cloud(start=NOON) as cloud:
         assert cloud.now == NOON
         cloud.advance(1, minutes=2, hours=3, days=4)
@@ -309,8 +309,8 @@ def test_time() -> None:
             cloud.advance(-1)
 
 
-def test_settling_ends_where_nothing_is_left() -> None:
-    """And lets no more time pass than that takes."""
+def test_settle_advances_no_further_than_needed() -> None:
+    """It stops when the last impact has ended."""
     with Cloud(start=NOON) as cloud:
         cloud.settle()
         assert cloud.now == NOON
@@ -319,14 +319,14 @@ def test_settling_ends_where_nothing_is_left() -> None:
         assert cloud.now == NOON + timedelta(minutes=16)
 
 
-def test_waiting_for_what_never_comes() -> None:
-    """Fails, and soon enough."""
+def test_until_times_out() -> None:
+    """A condition that never holds raises TimeoutError."""
     with Cloud() as cloud, pytest.raises(TimeoutError, match="within 0 seconds"):
         cloud.until(lambda: False, seconds=0)
 
 
-def test_a_handler_with_a_thread_of_its_own() -> None:
-    """It watches; the test acts and waits."""
+def test_a_handler_in_a_thread() -> None:
+    """The handler watches in a thread; the test acts and waits."""
     approved = threading.Event()
 
     def handle(url: str) -> None:
@@ -346,8 +346,8 @@ def test_a_handler_with_a_thread_of_its_own() -> None:
         assert web.history == ["reboot"]
 
 
-def test_many_threads_at_once() -> None:
-    """Nothing is lost, and nothing stands in another's way."""
+def test_many_threads() -> None:
+    """Calls from many threads are all carried out."""
     with Cloud() as cloud, ThreadPoolExecutor(8) as pool:
         machines = list(pool.map(lambda n: cloud.machine(f"m{n}"), range(40)))
         list(pool.map(lambda machine: machine.restart(), machines))
@@ -360,7 +360,7 @@ def test_many_threads_at_once() -> None:
 
 
 def test_a_rollout() -> None:
-    """By update domain; it can be paused, resumed and aborted, and says how far it is."""
+    """It runs by update domain, can be paused, resumed and aborted, and reports its progress."""
     with Cloud() as cloud:
         db, web = cloud.machines("db", 2), cloud.scale_set("web", 2)
         rollout = cloud.rollout(db, web, kind="reboot", batch=1)
@@ -382,7 +382,7 @@ def test_a_rollout() -> None:
 
 
 def test_cancelling() -> None:
-    """By event or id, while it is there."""
+    """An active event can be cancelled by object or id."""
     with Cloud() as cloud:
         web = cloud.machine("web")
         planned = web.restart()
@@ -397,7 +397,7 @@ def test_cancelling() -> None:
 @pytest.mark.spec("M21")
 @pytest.mark.parametrize("kind", ["404", "410", "429", "500", "reset", "truncated"])
 def test_faults(kind: str) -> None:
-    """For one machine, a number of times; the SDK lives through them, and looking meets none."""
+    """A fault affects one machine for a number of requests; `events` is not affected."""
     with Cloud() as cloud:
         one, two = cloud.machine("one"), cloud.machine("two")
         one.restart()
@@ -411,7 +411,7 @@ def test_faults(kind: str) -> None:
 
 @pytest.mark.spec("M21")
 def test_faults_for_a_scope_for_a_while_and_for_all() -> None:
-    """Until their time is over, or they are cleared."""
+    """Faults end after their duration, or when they are cleared."""
     with Cloud() as cloud:
         (db,), web = cloud.machines("db", 1), cloud.machine("web")
         cloud.fault("500", scope="db", seconds=60)
@@ -432,7 +432,7 @@ def test_faults_for_a_scope_for_a_while_and_for_all() -> None:
 
 
 def test_errors_are_raised_to_the_test() -> None:
-    """Our own, with the text that says what to do; and the cloud goes on."""
+    """A call raises the error of the service, and the cloud keeps running."""
     with Cloud() as cloud:
         web = cloud.machine("web")
         web.restart()
@@ -444,24 +444,24 @@ def test_errors_are_raised_to_the_test() -> None:
 
 
 def test_the_journal() -> None:
-    """A line for each thing that came to pass, with when, what, whom and by whom."""
+    """It has a line per fact, with the time, the subject, the details and the actor."""
     with Cloud(start=NOON) as cloud:
         operation = cloud.machine("web").restart()
         assert repr(operation) == f"<Restart {operation.id}: InProgress>"
         lines = cloud.journal().splitlines()
         assert lines[0] == "2026-01-09T12:00:00Z web: ScopeCreated by operator"
-        told = "Scheduled (web, Reboot by User, not before 2026-01-09T12:15:00Z, event "
-        assert lines[-1].startswith(f"2026-01-09T12:00:00Z web: {told}")
+        scheduled = "Scheduled (web, Reboot by User, not before 2026-01-09T12:15:00Z, event "
+        assert lines[-1].startswith(f"2026-01-09T12:00:00Z web: {scheduled}")
 
 
-def test_a_cloud_that_is_over() -> None:
-    """Says so, and can be closed twice."""
+def test_a_closed_cloud() -> None:
+    """Calls are refused; closing it again has no effect."""
     cloud = Cloud()
     web = cloud.machine("web")
     cloud.close()
     cloud.close()
     assert not cloud.is_open
-    with pytest.raises(Refused, match="this cloud is over"):
+    with pytest.raises(Refused, match="this cloud is closed"):
         web.restart()
     with pytest.raises(Unavailable, match="no answer"):
         web.document()

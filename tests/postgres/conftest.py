@@ -1,4 +1,4 @@
-"""The database that tests of a folder with this import ask for."""
+"""The database for the tests of this folder."""
 
 from tests.fixtures.postgres.database import database_url
 

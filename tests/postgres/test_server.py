@@ -14,14 +14,14 @@ from tests.fixtures.postgres.server import Server
 from tests.fixtures.programs import ROOT
 from tests.fixtures.waiting import wait_until
 
-TAKES_ONE = (
+TAKE_DATABASE = (
     "import sys; from tests.fixtures.postgres.server import database; "
     "print(database(), flush=True); sys.stdin.read()"
 )
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _there() -> None:
+def _require_postgres() -> None:
     skip_without_postgres()
 
 
@@ -32,25 +32,25 @@ def _count(url: str) -> int:
     return int(row[0])
 
 
-def _keep(url: str) -> None:
+def _insert(url: str) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
         connection.execute("INSERT INTO kept VALUES (1)")
 
 
-def test_a_database_is_empty_and_the_tests_own(database_url: str) -> None:
-    """Nobody else's tables are in it."""
+def test_a_database_is_new_and_private(database_url: str) -> None:
+    """It has no tables."""
     with psycopg.connect(database_url) as connection:
         tables = connection.execute("SELECT * FROM pg_tables WHERE schemaname = 'public'")
         assert tables.fetchall() == []
 
 
 def test_workers_of_a_run_share_a_server_that_ends_with_the_run() -> None:
-    """However many ask at once, one is started; and it does not outlive who gave out the tests."""
+    """Concurrent requests start one server, which ends with the process that runs the tests."""
     run = uuid.uuid4().hex
-    # The workers' parent is what the server lives and dies with: here, a process to be killed.
+    # The server lives as long as the workers' parent, here a process that the test kills.
     parent = subprocess.Popen(
-        [sys.executable, "-c", _family(run)],
+        [sys.executable, "-c", _parent(run)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -58,22 +58,22 @@ def test_workers_of_a_run_share_a_server_that_ends_with_the_run() -> None:
     )
     assert parent.stdout
     urls = [parent.stdout.readline().strip() for _ in range(3)]
-    places = {url.rpartition("/")[0] for url in urls}
+    servers = {url.rpartition("/")[0] for url in urls}
     assert len(set(urls)) == 3
-    assert len(places) == 1, "three servers were started"
-    _keep(urls[0])
+    assert len(servers) == 1, "three servers were started"
+    _insert(urls[0])
     os.killpg(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not _answers(urls[0]) and not _left(run), "the server ends with its run")
+    wait_until(lambda: not _answers(urls[0]) and not _exists(run), "the server ends with its run")
 
 
-def _family(run: str) -> str:
+def _parent(run: str) -> str:
     return (
         "import os, subprocess, sys\n"
         f"os.environ['PYTEST_XDIST_TESTRUNUID'] = {run!r}\n"
-        f"words = [sys.executable, '-c', {TAKES_ONE!r}]\n"
-        "workers = [subprocess.Popen(words, stdin=subprocess.PIPE) for _ in range(3)]\n"
+        f"command = [sys.executable, '-c', {TAKE_DATABASE!r}]\n"
+        "workers = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(3)]\n"
         "workers[0].wait()\n"
     )
 
@@ -86,33 +86,33 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _left(run: str) -> bool:
+def _exists(run: str) -> bool:
     return run_folder.folder().with_name(f"fairwarning-postgres-{run}").exists()
 
 
-def test_a_killed_server_comes_back_with_what_was_committed() -> None:
-    """A server of one's own: killed, or stopped at once, it recovers on the same port."""
+def test_a_killed_server_restarts_with_all_committed_data() -> None:
+    """A private server that is killed or stopped immediately recovers on the same port."""
     with Server() as server:
         url = server.database()
-        _keep(url)
+        _insert(url)
         server.kill()
         assert not _answers(url)
         server.start()
-        _keep(url)
+        _insert(url)
         server.stop("immediate")
         server.start()
         assert _count(url) == 2
 
 
-def test_a_pair_keeps_what_was_committed_over_two_failovers() -> None:
-    """The same URL leads to whichever can be written to."""
+def test_a_pair_keeps_committed_data_over_two_failovers() -> None:
+    """The same URL always leads to the primary."""
     with Pair() as pair:
         url = pair.url
-        _keep(url)
+        _insert(url)
         for times in (1, 2):
             pair.kill_primary()
             pair.promote()
             assert _count(url) == times
             pair.rejoin()
-            _keep(url)
+            _insert(url)
         assert _count(url) == 3

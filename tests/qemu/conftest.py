@@ -1,4 +1,4 @@
-"""Every test here runs in a private network, if it was asked for at all."""
+"""Every test here runs in a private network, and only on request."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.qemu.needs import missing
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """A guest, its host and the service see one another and nothing else."""
+    """Let a guest, its host and the service reach each other and nothing else."""
     private_network.isolate(item, _check)
 
 

@@ -1,4 +1,4 @@
-"""A guest under QEMU and libvirt, its console, and the service that is its cloud."""
+"""A guest under QEMU and libvirt, its console, and the service that runs it."""
 
 import os
 import re
@@ -16,11 +16,11 @@ from tests.machines.libvirt_harness import libvirt, machine_element
 from tests.qemu import initramfs
 from tests.qemu.needs import BUSYBOX, kernel, kind
 
-GUEST_LIMIT_SECONDS = 300.0  # an emulated processor is many times slower than any machine
-CONSOLE = "FAIRWARNING_QEMU_CONSOLE"  # a file to which the guest's console is added
+GUEST_LIMIT_SECONDS = 300.0  # an emulated processor is many times slower than a real one
+CONSOLE = "FAIRWARNING_QEMU_CONSOLE"  # a file to which the guest's console is appended
 
-# The guest's network has one other inhabitant: whoever connects to it reaches the machine's own
-# address. QEMU starts a program for each connection, which its sandbox would forbid.
+# The guest's network has one other host, which forwards connections to the machine's own address.
+# QEMU starts a program for each connection, which its sandbox would forbid.
 SETTINGS = 'stdio_handler = "file"\nseccomp_sandbox = 0\n'
 _NETWORK = "user,id=net,net=169.254.169.0/24,restrict=on,guestfwd=tcp:169.254.169.254:80-cmd:{cmd}"
 _DOMAIN = """
@@ -32,7 +32,7 @@ _DOMAIN = """
     <type arch="{arch}" machine="{machine}">hvm</type>
     <kernel>{folder}/kernel</kernel>
     <initrd>{folder}/initramfs</initrd>
-    <cmdline>console={console} quiet panic=-1 {words}</cmdline>
+    <cmdline>console={console} quiet panic=-1 {options}</cmdline>
   </os>
   {features}{cpu}
   <devices>
@@ -61,10 +61,10 @@ class Guest:
         self._folder = libvirtd.folder
         self._connection = libvirt.open(self.uri)
 
-    def define(self, machine: str, address: tuple[str, int], words: str = "") -> None:
-        """As that machine, which asks from that address."""
-        made, image = kind(), kernel()
-        assert made
+    def define(self, machine: str, address: tuple[str, int], options: str = "") -> None:
+        """Define the domain as that machine, whose metadata endpoint is at that address."""
+        platform, image = kind(), kernel()
+        assert platform
         assert image
         (self._folder / "kernel").write_bytes(image.image.read_bytes())
         (self._folder / "initramfs").write_bytes(initramfs.build(image))
@@ -73,45 +73,45 @@ class Guest:
             name=self.name,
             metadata=machine_element("", machine),
             folder=self._folder,
-            words=words,
+            options=options,
             network=_NETWORK.format(cmd=command),
-            emulator=made.path,
-            **{part: getattr(made, part) for part in ("arch", "machine", "console")},
-            **{part: getattr(made, part) for part in ("features", "cpu")},
+            emulator=platform.path,
+            **{part: getattr(platform, part) for part in ("arch", "machine", "console")},
+            **{part: getattr(platform, part) for part in ("features", "cpu")},
         )
         self._connection.defineXML(text)
 
     def domain(self) -> Any:  # noqa: ANN401  (libvirt has no types)
-        """As it is now."""
+        """Return the current domain."""
         return self._connection.lookupByName(self.name)
 
     def record(self) -> DomainRecord:
-        """What the driver has written into it."""
+        """Return the record that the driver has written."""
         with suppress(libvirt.libvirtError):  # nothing yet
             return read(self.domain().metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, RECORD))
         return DomainRecord()
 
     def names(self) -> list[str]:
-        """Of all domains of its host."""
+        """Return the names of all domains of the host."""
         return [domain.name() for domain in self._connection.listAllDomains()]
 
     def console(self) -> str:
-        """All that it ever said."""
+        """Return the whole console output."""
         return self._console.read_text(errors="replace") if self._console.exists() else ""
 
-    def says(self, pattern: str, times: int = 1) -> list[str]:
-        """Wait until it has said such a thing so often."""
+    def wait_for_output(self, pattern: str, times: int = 1) -> list[str]:
+        """Wait until the console contains a pattern this often, and return the matches."""
 
-        def said() -> list[str]:
+        def matches() -> list[str]:
             return re.findall(pattern, self.console())
 
         wait_for_guest(
-            lambda: len(said()) >= times, f"the guest says {pattern} {times} times", self.console
+            lambda: len(matches()) >= times, f"{times} times {pattern} on the console", self.console
         )
-        return said()
+        return matches()
 
-    def end(self) -> None:
-        """Whatever state it is in."""
+    def close(self) -> None:
+        """Power the guest off, whatever its state, and disconnect."""
         if path := os.environ.get(CONSOLE):
             with Path(path).open("a") as copy:
                 copy.write(f"--- {self.name}\n{self.console()}")
@@ -123,29 +123,29 @@ class Guest:
 def wait_for_guest(
     condition: Callable[[], bool], what: str, explain: Callable[[], object] = lambda: ""
 ) -> None:
-    """Wait for something that an emulated guest does."""
+    """Wait for an emulated guest."""
     wait_until(condition, lambda: f"{what}\n{explain()}", limit_seconds=GUEST_LIMIT_SECONDS)
 
 
 @contextmanager
 def guest(name: str) -> Iterator[Guest]:
-    """Not defined yet; gone afterwards."""
-    with daemon(SETTINGS) as libvirtd, guest_of(libvirtd, name) as made:
-        yield made
+    """Provide a guest that is not defined yet, and remove it afterwards."""
+    with daemon(SETTINGS) as libvirtd, guest_of(libvirtd, name) as vm:
+        yield vm
 
 
 @contextmanager
 def guest_of(libvirtd: Daemon, name: str) -> Iterator[Guest]:
-    """The same, of a libvirtd that is there already."""
-    made = Guest(libvirtd, name)
+    """Provide a guest of a running libvirtd."""
+    vm = Guest(libvirtd, name)
     try:
-        yield made
+        yield vm
     finally:
-        made.end()
+        vm.close()
 
 
 def library_folder(folder: Path) -> Path:
-    """A folder with nothing but libvirt for Python, for the PYTHONPATH of a service."""
+    """Return a folder with only Python's libvirt bindings, for the PYTHONPATH of a service."""
     folder.mkdir()
     for name in LIBVIRT_MODULES:
         for path in DEBIAN_PACKAGES.glob(f"{name}.*"):

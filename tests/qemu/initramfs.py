@@ -1,4 +1,4 @@
-"""A Linux of three parts: the kernel's drivers for a virtual machine, busybox, and one script."""
+"""An initramfs with three parts: the kernel's virtio drivers, busybox, and one script."""
 
 import gzip
 import lzma
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.qemu.needs import BUSYBOX, Kernel
 
-# In the order in which they need each other. A kernel may have some of them built in.
+# In order of their dependencies. A kernel may have some of them built in.
 MODULES = (
     "virtio",
     "virtio_ring",
@@ -34,7 +34,7 @@ class Entry:
 
 
 def build(kernel: Kernel) -> bytes:
-    """Everything a guest has."""
+    """Return the compressed archive of all files of a guest."""
     folders = [Entry(name, stat.S_IFDIR | 0o755) for name in ("bin", "dev", "modules")]
     files = [
         Entry("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
@@ -50,7 +50,7 @@ def build(kernel: Kernel) -> bytes:
 
 
 def _archive(entries: list[Entry]) -> bytes:
-    """As `cpio -o -H newc` writes it: thirteen numbers, the name, the data, each padded to 4."""
+    """Return the entries as `cpio -o -H newc` writes them: header, name, data, padded to 4."""
     out = bytearray()
     for inode, entry in enumerate(entries, 1):
         name = entry.name.encode() + b"\0"

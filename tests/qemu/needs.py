@@ -1,4 +1,4 @@
-"""What a real guest needs of the system, and what to install where it is missing."""
+"""The requirements of a real guest, and what to install if they are missing."""
 
 import os
 import platform
@@ -8,14 +8,14 @@ from pathlib import Path
 
 from tests.fixtures.requirements import LIBVIRTD, has_libvirt
 
-ASKED = "FAIRWARNING_QEMU"  # these tests take minutes, so somebody has to want them
+REQUESTED = "FAIRWARNING_QEMU"  # these tests take minutes, so they only run on request
 KERNEL = "FAIRWARNING_QEMU_KERNEL"  # a folder with boot/ and lib/modules/; else those of the system
 BUSYBOX = Path("/bin/busybox")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A processor's usual virtual machine."""
+    """The usual virtual machine of a processor architecture."""
 
     arch: str
     machine: str
@@ -27,7 +27,7 @@ class Kind:
 
     @property
     def path(self) -> str | None:
-        """Where the emulator is."""
+        """The path of the emulator."""
         return shutil.which(self.emulator)
 
 
@@ -54,20 +54,20 @@ KINDS = {
 
 
 def kind() -> Kind | None:
-    """Of this machine's own architecture."""
+    """Return the kind for this machine's architecture."""
     return KINDS.get(platform.machine())
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and where its modules are."""
+    """A kernel and the folder of its modules."""
 
     image: Path
     modules: Path
 
 
 def kernel() -> Kernel | None:
-    """The newest that has what a guest needs."""
+    """Return the newest kernel that has the drivers for a guest."""
     root = Path(os.environ.get(KERNEL, "/"))
     for image in sorted(root.glob("boot/vmlinuz-*"), reverse=True):
         modules = root / "lib" / "modules" / image.name.removeprefix("vmlinuz-")
@@ -77,8 +77,8 @@ def kernel() -> Kernel | None:
 
 
 def missing() -> str:
-    """Why there can be no guest here; empty if there can."""
-    if not os.environ.get(ASKED):
+    """Return why no guest can run here; empty if one can."""
+    if not os.environ.get(REQUESTED):
         return "a real guest takes minutes; `make test-qemu` runs one"
     machine = kind()
     if machine is None:
@@ -92,6 +92,6 @@ def missing() -> str:
         emulator: machine.path is not None,
         image: kernel() is not None,
     }
-    lacking = " ".join(package for package, is_there in found.items() if not is_there)
+    lacking = " ".join(package for package, installed in found.items() if not installed)
     unpacked = f" (or unpack its kernel with `dpkg-deb -x` into a folder that {KERNEL} names)"
     return f"apt-get install {lacking}{unpacked if image in lacking else ''}" if lacking else ""

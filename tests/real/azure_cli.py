@@ -1,4 +1,4 @@
-"""The real program with a virtual clock, and the real Azure CLI that drives it."""
+"""The real service with a virtual clock, and the real Azure CLI as its client."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ from tests.fixtures.waiting import wait_until
 
 GROUP = "rg"
 NEW = ("--image", "UbuntuLTS", "--admin-username", "azureuser", "--generate-ssh-keys")
-"""What the documentation says of a new machine."""
+"""The options of a new machine in Azure's documentation."""
 
 Event = dict[str, Any]
 
 
 class AzureCliService(ServiceProcess):
-    """A service with a virtual clock, its users with the Azure CLI, and its machines."""
+    """A service with a virtual clock, with methods for Azure CLI users and for machines."""
 
     def __init__(self, data: Path, *, fleet: str = "", arm: str = FREE) -> None:
         super().__init__(data, "--clock", "virtual", fleet=fleet, arm=arm)
@@ -30,71 +30,71 @@ class AzureCliService(ServiceProcess):
         self._commands.close()
         super().__exit__(*error)
 
-    # --- Users, by the Azure CLI ---
+    # --- Users of the Azure CLI ---
 
     def az(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """A command to its end, whatever comes of it."""
+        """Run a command to its end, whatever its exit code."""
         return self.run("az", *words)
 
-    def ask(self, *words: str) -> Any:  # noqa: ANN401  (what it prints)
-        """A command that must succeed, and what it prints."""
+    def az_json(self, *words: str) -> Any:  # noqa: ANN401  (its output)
+        """Run a command that must succeed, and return its JSON output."""
         done = self.az(*words)
         assert done.returncode == 0, (words, done.stderr)
         return json.loads(done.stdout) if done.stdout.strip() else None
 
-    def refused(self, *words: str) -> str:
-        """A command that must fail, and what it says: a line for people to read."""
+    def az_error(self, *words: str) -> str:
+        """Run a command that must fail, and return the first line of its error."""
         done = self.az(*words)
         assert done.returncode == 1, (words, done.stdout)
         assert "Traceback" not in done.stderr
         return done.stderr.splitlines()[0]
 
     def start_az(self, *words: str) -> BackgroundCommand:
-        """A command that waits for the operation that it has begun."""
+        """Start a command that waits for its operation."""
         return self._commands.enter_context(self.start_command("az", *words))
 
     def path(self, resource: str) -> str:
-        """A compute resource of the group, as `az rest` takes it."""
+        """Return the path of a compute resource of the group, for `az rest`."""
         group = f"/subscriptions/{self.ready['subscription']}/resourceGroups/{GROUP}"
         return f"{group}/providers/Microsoft.Compute/{resource}"
 
-    # --- Machines, by the metadata endpoint ---
+    # --- Machines at the metadata endpoint ---
 
     def machines(self) -> dict[str, dict[str, Any]]:
-        """All there are, by name."""
+        """Return all machines, by name."""
         listed = self.ok("GET", "/api/machines")["machines"]
         return {machine["name"]: machine for machine in listed}
 
     def events(self, machine: str) -> list[Event]:
-        """The events that a machine reads."""
+        """Return the events that a machine sees."""
         events: list[Event] = self.poll(machine)["Events"]
         return events
 
-    def announced(self, machine: str, kind: str) -> Event:
-        """The one event of this kind that a machine reads, once it is there."""
+    def wait_for_event(self, machine: str, kind: str) -> Event:
+        """Wait until a machine sees an event of this kind, and return the event."""
 
-        def look() -> list[Event]:
+        def matching() -> list[Event]:
             return [event for event in self.events(machine) if event["EventType"] == kind]
 
-        (event,) = wait_until(look, f"{kind} at {machine}")
+        (event,) = wait_until(matching, f"{kind} at {machine}")
         return event
 
     # --- Time ---
 
     def notice(self, event: Event) -> float:
-        """How many seconds are left until an event's NotBefore, while time stands still."""
+        """Return the seconds until an event's NotBefore; the virtual clock is frozen."""
         now = datetime.fromisoformat(self.ok("GET", "/api/clock")["now"])
         return (parsedate_to_datetime(event["NotBefore"]) - now).total_seconds()
 
     @contextmanager
     def time_running(self) -> Iterator[None]:
-        """Ten virtual minutes a second, for what happens without an approval."""
+        """Run ten virtual minutes per second, for impacts that need no approval."""
         self.ok("POST", "/api/clock", {"rate": 600})
         yield
         self.ok("POST", "/api/clock", {"rate": 0})
 
 
 def assert_succeeds(command: BackgroundCommand) -> None:
-    """It ends by itself, and with success."""
+    """Wait for a command, and check that it succeeds."""
     code, _, errors = command.wait()
     assert code == 0, errors

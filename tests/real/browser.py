@@ -1,4 +1,4 @@
-"""A real browser on a real service: Debian's chromium, driven by playwright."""
+"""A real browser for a real service: Debian's Chromium with Playwright."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ count = 2
 priority = "Spot"
 eviction = "Delete"
 """
-PICTURED = """
+SCREENSHOT_FLEET = """
 [[scale_set]]
 name = "web"
 capacity = 12
@@ -64,18 +64,18 @@ Scheme = Literal["light", "dark"]
 
 
 class BrowserHarness:
-    """A service with a virtual clock, and a browser to look at it with."""
+    """A service with a virtual clock, and a browser."""
 
     def __init__(self, service: ServiceProcess, browser: Browser) -> None:
         self.service = service
         self.browser = browser
-        self.complaints: list[str] = []
-        """What browsers said went wrong: errors on their consoles, policies that were violated."""
+        self.problems: list[str] = []
+        """Console errors, page errors and failed requests of the browser."""
 
     def context(
         self, size: tuple[int, int] = WIDE, scheme: Scheme = "light", *, script: bool = True
     ) -> BrowserContext:
-        """A window that is logged in: it opened the link that `up` printed."""
+        """Return a logged-in browser context, which has opened the link of `up`."""
         context = self.browser.new_context(
             viewport={"width": size[0], "height": size[1]},
             color_scheme=scheme,
@@ -89,30 +89,30 @@ class BrowserHarness:
         return context
 
     def open(self, context: BrowserContext, path: str = "/") -> Page:
-        """A tab, whose complaints are noted."""
+        """Open a tab, and record its problems."""
         page = context.new_page()
-        page.on("console", self._heard)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
+        page.on("console", self._record_console)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("requestfailed", lambda request: self._record_failure(request.url, request.failure))
         page.goto(path)
         return page
 
-    def _heard(self, message: ConsoleMessage) -> None:
-        # A form that is refused is answered with 4xx, which browsers report as an error.
+    def _record_console(self, message: ConsoleMessage) -> None:
+        # Browsers report the 4xx response of a refused form as an error.
         if message.type == "error" and "status of 4" not in message.text:
-            self.complaints.append(message.text)
+            self.problems.append(message.text)
 
-    def _failed(self, url: str, failure: str | None) -> None:
-        # A tab that goes on, or is closed, gives up what it was asking for.
+    def _record_failure(self, url: str, failure: str | None) -> None:
+        # A tab that navigates or closes aborts its requests.
         if failure != "net::ERR_ABORTED":
-            self.complaints.append(f"{url}: {failure}")
+            self.problems.append(f"{url}: {failure}")
 
     def poll(self, machine: str) -> list[str]:
-        """The types of the events that a machine reads."""
+        """Return the types of the events that a machine sees."""
         return [event["EventType"] for event in self.service.poll(machine)["Events"]]
 
-    def lively(self) -> Page:
-        """Something is coming, something is under way, something is over; a tab that saw to it."""
+    def start_events(self) -> Page:
+        """Create scheduled, started and finished events, and return the tab that did."""
         for machine in ("web_0", "db_0", "batch_0"):
             self.poll(machine)
         page = self.tab("/machines/web_2")
@@ -132,59 +132,59 @@ class BrowserHarness:
         return page
 
     def tab(self, path: str = "/") -> Page:
-        """A tab of a window of its own."""
+        """Open a tab in a new browser context."""
         return self.open(self.context(), path)
 
 
 @contextmanager
 def browser_harness(data: Path, fleet: str = FLEET) -> Iterator[BrowserHarness]:
-    """All of it; whatever the browser complained about is a failure."""
+    """Start a service and a browser; fail if the browser has recorded problems."""
     with (
         ServiceProcess(data, "--clock", "virtual", "--memory", fleet=fleet) as service,
         sync_playwright() as playwright,
     ):
         expect.set_options(timeout=_LIMIT_MILLISECONDS)
-        # Root has no sandbox of its own to put it in; it visits nobody but us.
+        # Chromium has no sandbox for root; it only visits our own service.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
             harness = BrowserHarness(service, browser)
             yield harness
-            assert harness.complaints == []
+            assert harness.problems == []
         finally:
             browser.close()
 
 
 def press(page: Page, name: str) -> None:
-    """Click a button, and wait for what is said of it."""
+    """Click a button, and wait for the notice."""
     page.get_by_role("button", name=name, exact=True).click()
     expect(page.locator("#notice p")).to_be_visible()
 
 
 def event_of(page: Page, machine: str) -> str:
-    """Where the event of a machine is shown, as the timeline says."""
+    """Return the link of the timeline to a machine's event."""
     page.goto("/")
     label = page.locator("#timeline .row a.label", has_text=machine).first
     return label.get_attribute("href") or ""
 
 
-def barriers(page: Page) -> list[str]:
-    """What axe finds that keeps people out: serious or critical."""
-    found = Axe().run(page).response["violations"]
+def violations(page: Page) -> list[str]:
+    """Return the serious and critical accessibility violations that axe reports."""
+    reported = Axe().run(page).response["violations"]
     return [
-        f"{one['id']}: {node['target']} {node['failureSummary']}"
-        for one in found
-        if one["impact"] in {"serious", "critical"}
-        for node in one["nodes"]
+        f"{violation['id']}: {node['target']} {node['failureSummary']}"
+        for violation in reported
+        if violation["impact"] in {"serious", "critical"}
+        for node in violation["nodes"]
     ]
 
 
 def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than its window."""
+    """Return by how many pixels the page is wider than its window."""
     return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-def eventful(harness: BrowserHarness) -> Page:
-    """Half an hour of a busy fleet, for pictures: one of everything on the timeline."""
+def fill_timeline(harness: BrowserHarness) -> Page:
+    """Create half an hour of events of every kind on the timeline, for screenshots."""
     for machine in ("web_0", "db_0", "batch_0", "FrontEnd_IN_0"):
         harness.poll(machine)
     page = harness.tab("/machines/batch_0")
@@ -222,27 +222,30 @@ def eventful(harness: BrowserHarness) -> Page:
 
 def advance(page: Page, minutes: str) -> None:
     """Let time pass."""
-    page.get_by_label("Advance by so many minutes").fill(minutes)
+    page.get_by_label("Minutes to advance").fill(minutes)
     page.get_by_role("button", name="Advance", exact=True).click()
     expect(page.locator("#notice")).to_contain_text("Advanced")
 
 
 def main() -> None:
-    """Take the pictures of the documentation: `python -m tests.real.browser`."""
+    """Take the screenshots of the documentation: `python -m tests.real.browser`."""
     folder = Path("docs/images")
-    with TemporaryDirectory() as name, browser_harness(Path(name) / "data", PICTURED) as harness:
-        page = eventful(harness)
+    with (
+        TemporaryDirectory() as name,
+        browser_harness(Path(name) / "data", SCREENSHOT_FLEET) as harness,
+    ):
+        page = fill_timeline(harness)
         event = event_of(page, "web_2")
-        pictures: tuple[tuple[str, str, tuple[int, int], Scheme], ...] = (
+        screenshots: tuple[tuple[str, str, tuple[int, int], Scheme], ...] = (
             ("page-light", "/", WIDE, "light"),
             ("page-dark", "/", WIDE, "dark"),
             ("page-phone", "/", PHONE, "light"),
             ("page-event", event, WIDE, "light"),
             ("page-rollout", "/rollouts/patches", WIDE, "dark"),
         )
-        for picture, path, size, scheme in pictures:
+        for screenshot, path, size, scheme in screenshots:
             tab = harness.open(harness.context(size, scheme), path)
-            tab.screenshot(path=folder / f"{picture}.png")
+            tab.screenshot(path=folder / f"{screenshot}.png")
             tab.context.close()
 
 

@@ -1,4 +1,4 @@
-"""Every test here runs in a private network: nothing that it starts reaches further."""
+"""Every test here runs in a private network namespace, from which no other host is reachable."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.fixtures.requirements import installed_az
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Run a test, and its fixtures, in a private network."""
+    """Run a test and its fixtures in a private network namespace."""
 
     def check() -> None:
         if "az" in getattr(item, "fixturenames", ()):
@@ -21,7 +21,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def az(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The installed Azure CLI, which is on the PATH from here on."""
-    found = installed_az()
-    monkeypatch.setenv("PATH", f"{Path(found).parent}:{os.environ['PATH']}")
-    return found
+    """Return the path of the installed Azure CLI, and add it to PATH."""
+    program = installed_az()
+    monkeypatch.setenv("PATH", f"{Path(program).parent}:{os.environ['PATH']}")
+    return program

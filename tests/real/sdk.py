@@ -1,4 +1,4 @@
-"""Azure's own SDK, unchanged, against the real program; and what its machines then see."""
+"""The unmodified Azure SDK against the real service, and the events that its machines see."""
 
 import time
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
 GROUP = "rg"
-PLACE = "local"
+LOCATION = "local"
 
 
 @dataclass(frozen=True)
 class StaticToken:
-    """A credential that has its token already."""
+    """A credential with a fixed token."""
 
     token: str
 
@@ -35,10 +35,10 @@ class StaticToken:
 
 
 class SdkService(ServiceProcess):
-    """A service whose time stands still, seen by those who manage machines, and by the machines.
+    """A service with a frozen clock, with methods for clients of the SDK and for machines.
 
-    It listens on the usual ports, which are free in a network of its own. Started again on the
-    same data it is where it was. Without other words it keeps nothing.
+    It listens on the default ports, which are free in a private network. Without other arguments it
+    stores nothing; with arguments, another start on the same data continues where it stopped.
     """
 
     def __init__(self, data: Path, *words: str, fleet: str = "") -> None:
@@ -57,10 +57,10 @@ class SdkService(ServiceProcess):
         self._clients.close()
         super().__exit__(*error)
 
-    # --- Those who manage ---
+    # --- Clients ---
 
     def client(self, credential: TokenCredential | None = None) -> ComputeManagementClient:
-        """Azure's client, told where we are; the operator's, unless it is somebody else's."""
+        """Return Azure's client for this service, by default with the operator's token."""
         client = ComputeManagementClient(
             credential or StaticToken(self.ready["token"]),
             self.ready["subscription"],
@@ -71,43 +71,43 @@ class SdkService(ServiceProcess):
         return self._clients.enter_context(client)
 
     def client_of(self, role: Role, group: str = "") -> ComputeManagementClient:
-        """The client of somebody with a token of this role."""
+        """Return a client with a token of this role."""
         principal = Principal(name="somebody", role=role, group=group)
         return self.client(StaticToken(self.tokens.access(principal)))
 
-    def make_group(self, client: ComputeManagementClient, name: str = GROUP) -> None:
-        """A resource group, by the client's own pipeline: this SDK has no call for it."""
+    def create_group(self, client: ComputeManagementClient, name: str = GROUP) -> None:
+        """Create a resource group with the client's pipeline: this SDK has no method for it."""
         path = f"/subscriptions/{self.ready['subscription']}/resourcegroups/{name}"
         url = f"{self.arm}{path}?api-version=2024-11-01"
-        client.send_request(HttpRequest("PUT", url, json={"location": PLACE})).raise_for_status()
+        client.send_request(HttpRequest("PUT", url, json={"location": LOCATION})).raise_for_status()
 
     # --- Machines ---
 
     def names(self) -> list[str]:
-        """Every machine there is."""
+        """Return the names of all machines."""
         listed = self.ok("GET", "/api/machines?limit=1000")["machines"]
-        return [one["name"] for one in listed]
+        return [machine["name"] for machine in listed]
 
     def events(self, machine: str) -> list[dict[str, Any]]:
-        """What a machine reads; as any GET it enables the feature."""
+        """Return the events that a machine sees; as any GET, this enables the feature."""
         events: list[dict[str, Any]] = self.poll(machine)["Events"]
         return events
 
-    def seen(self, machine: str) -> dict[str, str]:
-        """What a machine reads, for short: what is to happen to whom."""
+    def event_states(self, machine: str) -> dict[str, str]:
+        """Return the type and status of the events that a machine sees, by affected machine."""
         return {
             name: f"{event['EventType']} {event['EventStatus']}"
             for event in self.events(machine)
             for name in event["Resources"]
         }
 
-    def approve_for(self, asker: str, *machines: str) -> None:
-        """One machine approves what is planned for these; for all, if none is named."""
+    def approve_for(self, approver: str, *machines: str) -> None:
+        """Let a machine approve the events of these machines; by default, all events."""
         self.approve(
-            asker,
+            approver,
             *(
                 event["EventId"]
-                for event in self.events(asker)
+                for event in self.events(approver)
                 if not machines or set(machines) & set(event["Resources"])
             ),
         )
@@ -115,26 +115,26 @@ class SdkService(ServiceProcess):
     # --- Time, and the platform ---
 
     def now(self) -> str:
-        """What time it is there."""
+        """Return the virtual time."""
         now: str = self.ok("GET", "/api/clock")["now"]
         return now
 
     def freeze(self, machine: str) -> None:
-        """The platform plans to pause a machine."""
+        """Schedule a Freeze of a machine by the platform."""
         self.ok("POST", f"/api/machines/{machine}/freeze", {})
 
 
 @contextmanager
-def cloud(data: Path) -> Iterator[tuple[SdkService, ComputeManagementClient]]:
-    """A service with a resource group, and its operator's client."""
+def service_with_group(data: Path) -> Iterator[tuple[SdkService, ComputeManagementClient]]:
+    """Start a service with a resource group, and the operator's client."""
     with SdkService(data) as service:
         client = service.client()
-        service.make_group(client)
+        service.create_group(client)
         yield service, client
 
 
-def ended(*pollers: LROPoller[Any]) -> list[Any]:
-    """What came of operations that are over, or will be once their pollers ask again."""
+def wait_for(*pollers: LROPoller[Any]) -> list[Any]:
+    """Wait for operations that finish at the next poll, and return their results."""
     for poller in pollers:
         poller.wait(LIMIT_SECONDS)
         assert poller.done(), poller.status()
@@ -142,31 +142,31 @@ def ended(*pollers: LROPoller[Any]) -> list[Any]:
 
 
 def code_of(error: HttpResponseError) -> str | None:
-    """What a script compares."""
+    """Return the error code, which scripts compare."""
     assert error.error is not None, error
     return error.error.code
 
 
-def make_set(
+def create_set(
     service: SdkService, client: ComputeManagementClient, capacity: int, **more: str
 ) -> None:
-    """A scale set `web` whose machines ask."""
-    wanted = scale_set(capacity, **more)
-    ended(client.virtual_machine_scale_sets.begin_create_or_update(GROUP, "web", wanted))
-    assert service.seen("web_0") == {}
+    """Create a scale set `web` whose machines poll."""
+    body = scale_set(capacity, **more)
+    wait_for(client.virtual_machine_scale_sets.begin_create_or_update(GROUP, "web", body))
+    assert service.event_states("web_0") == {}
 
 
-def notice_seconds(service: SdkService, asker: str, name: str) -> float:
-    """How long from now a machine's impact will wait."""
-    (event,) = (one for one in service.events(asker) if name in one["Resources"])
+def notice_seconds(service: SdkService, poller: str, name: str) -> float:
+    """Return the seconds until the impact of a machine, as another machine sees it."""
+    (event,) = (event for event in service.events(poller) if name in event["Resources"])
     return parse_date(event["NotBefore"]) - parse_date(service.now())
 
 
-# --- What users write -----------------------------------------------------------------------------
+# --- Request bodies -------------------------------------------------------------------------------
 
 
 def notice(timeout: str | None = "PT5M", *, enable: bool = True) -> m.ScheduledEventsProfile:
-    """Notice of a delete."""
+    """Return a profile with notice of deletes."""
     return m.ScheduledEventsProfile(
         terminate_notification_profile=m.TerminateNotificationProfile(
             enable=enable, not_before_timeout=timeout
@@ -177,9 +177,9 @@ def notice(timeout: str | None = "PT5M", *, enable: bool = True) -> m.ScheduledE
 def scale_set(
     capacity: int, timeout: str | None = "PT5M", mode: str = "Manual", priority: str = "Regular"
 ) -> m.VirtualMachineScaleSet:
-    """A scale set; with notice of deletes, unless there is no timeout."""
+    """Return a scale set, with notice of deletes unless there is no timeout."""
     return m.VirtualMachineScaleSet(
-        location=PLACE,
+        location=LOCATION,
         sku=m.Sku(name="Standard_B1s", capacity=capacity),
         properties=m.VirtualMachineScaleSetProperties(
             upgrade_policy=m.UpgradePolicy(mode=mode),
@@ -191,15 +191,15 @@ def scale_set(
 
 
 def machine(**more: Any) -> m.VirtualMachine:  # noqa: ANN401  (other properties)
-    """A virtual machine."""
+    """Return a virtual machine."""
     return m.VirtualMachine(
-        location=PLACE,
+        location=LOCATION,
         properties=m.VirtualMachineProperties(
             hardware_profile=m.HardwareProfile(vm_size="Standard_B1s"), **more
         ),
     )
 
 
-def some(*instances: int) -> m.VirtualMachineScaleSetVMInstanceRequiredIDs:
-    """These instances of a set."""
+def instance_ids(*instances: int) -> m.VirtualMachineScaleSetVMInstanceRequiredIDs:
+    """Return a body with these instance ids."""
     return m.VirtualMachineScaleSetVMInstanceRequiredIDs(instance_ids=[str(n) for n in instances])

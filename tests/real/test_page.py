@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.fixtures.requirements import needs_chromium
-from tests.real.browser import PHONE, Scheme, barriers, browser_harness, event_of, overflow, press
+from tests.real.browser import PHONE, Scheme, browser_harness, event_of, overflow, press, violations
 
 pytestmark = needs_chromium
 
@@ -28,14 +28,14 @@ PATHS = (
 
 
 @pytest.mark.spec("O8", "T8")
-def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path: Path) -> None:
-    """Termination notice is on: Terminate appears by itself, is approved, and carried out."""
+def test_a_scale_in_with_notice(tmp_path: Path) -> None:
+    """With termination notice, Terminate appears, is approved and is carried out."""
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/sets/new")
         page.get_by_label("Name").fill("shop")
         page.get_by_label("Instances").fill("2")
         page.get_by_role("tab", name="Management").click()
-        page.get_by_label("On: an instance").check()
+        page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("7")
         page.get_by_role("button", name="Create").click()
         expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
@@ -43,10 +43,10 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         expect(page.locator("#facts")).to_contain_text("7 min")
         harness.poll("shop_0")
 
-        fleet = harness.open(page.context)  # looks on, and is never touched
+        fleet = harness.open(page.context)  # only watches
         page.get_by_label("Scale to").fill("1")
         press(page, "Scale")
-        expect(page.locator("#notice")).to_contain_text("Terminate is announced for shop_1")
+        expect(page.locator("#notice")).to_contain_text("Terminate scheduled for shop_1")
         row = fleet.locator("#timeline .row", has_text="shop_1")
         expect(row).to_contain_text("in 7:00")
         assert harness.poll("shop_0") == ["Terminate"]
@@ -55,106 +55,108 @@ def test_a_set_is_made_and_shrunk_and_its_instance_leaves_once_approved(tmp_path
         press(page, "Approve")
         expect(page.get_by_role("button", name="Approve")).to_have_count(0)
         page.get_by_role("button", name="+1 min").click()
-        expect(page.locator("#state")).to_contain_text("Over")
-        expect(row).to_contain_text("over")
+        expect(page.locator("#state")).to_contain_text("Ended")
+        expect(row).to_contain_text("ended")
         expect(fleet.locator("#machines")).to_contain_text("shop_0")
         expect(fleet.locator("#machines")).not_to_contain_text("shop_1")
         assert harness.poll("shop_0") == []
 
 
 @pytest.mark.spec("O8", "O5")
-def test_a_restart_says_first_what_it_does_and_time_carries_it_out(tmp_path: Path) -> None:
-    """At once where nobody polls; with notice where somebody does, until time is advanced."""
+def test_a_restart_shows_its_effect_first(tmp_path: Path) -> None:
+    """Without pollers it happens at once; with pollers it waits for the clock."""
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/machines/web_0")
-        deed = page.locator(".deed", has=page.get_by_role("button", name="Restart"))
-        expect(deed).to_contain_text("At once, as nobody polls in its scope: web_0 reboots.")
+        action = page.locator(".action", has=page.get_by_role("button", name="Restart"))
+        expect(action).to_contain_text("Reboots web_0 immediately: no machine in its scope polls.")
         harness.poll("web_0")
-        expect(deed).to_contain_text("Reboot with 15 min notice")  # by itself: the page follows
+        expect(action).to_contain_text(
+            "Reboot event with 15 min notice"
+        )  # by itself: the page follows
         press(page, "Restart")
         expect(page.locator("#state")).to_contain_text("Reboot in 15:00")
-        expect(deed).to_contain_text("Not now:")
+        expect(action).to_contain_text("Unavailable:")
         expect(page.get_by_role("button", name="Restart")).to_be_disabled()
         page.get_by_role("button", name="+5 min").click()
         expect(page.locator("#state")).to_contain_text("Reboot in 10:00")
-        page.get_by_label("Advance by so many minutes").fill("11.5")
+        page.get_by_label("Minutes to advance").fill("11.5")
         page.get_by_role("button", name="Advance", exact=True).click()
         expect(page.locator("#state")).not_to_contain_text("Reboot")
-        expect(page.locator("#story")).to_contain_text("because NotBefore was reached")
+        expect(page.locator("#activity")).to_contain_text("because NotBefore was reached")
         assert harness.poll("web_0") == []
 
 
 @pytest.mark.spec("O5")
-def test_the_clock_runs_and_is_frozen(tmp_path: Path) -> None:
+def test_the_clock_runs_and_is_paused(tmp_path: Path) -> None:
     """At a multiple of real time the clock and every countdown go on by themselves."""
     with browser_harness(tmp_path / "data") as harness:
         harness.poll("web_0")
         page = harness.tab("/machines/web_0")
         press(page, "Restart")
         page.get_by_role("button", name="60").click()
-        expect(page.locator("#clock")).to_contain_text("runs")
+        expect(page.locator("#clock")).to_contain_text("running at")
         expect(page.get_by_role("button", name="60")).to_have_attribute("aria-pressed", "true")
         expect(page.locator("#state")).not_to_contain_text("Reboot in 15:00")
-        page.get_by_role("button", name="Freeze time").click()
-        expect(page.locator("#clock")).to_contain_text("frozen")
+        page.get_by_role("button", name="Pause clock").click()
+        expect(page.locator("#clock")).to_contain_text("paused")
 
 
 @pytest.mark.spec("O8")
-def test_two_tabs_agree(tmp_path: Path) -> None:
-    """What one does shows in the other, and neither loses what its reader was at."""
+def test_two_tabs_stay_in_sync(tmp_path: Path) -> None:
+    """Each tab shows the other's changes, and keeps its focus, input and open table."""
     with browser_harness(tmp_path / "data") as harness:
         harness.poll("web_0")
-        one, other = harness.tab("/"), harness.tab("/")
+        first, second = harness.tab("/"), harness.tab("/")
         page = harness.tab("/machines/web_1")
         press(page, "Restart")
-        for tab in (one, other):
+        for tab in (first, second):
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("in 15:00")
-        other.get_by_text("As a table").click()
-        other.get_by_label("Filter by name").fill("half a wo")
+        second.get_by_text("Show as table").click()
+        second.get_by_label("Filter by name").fill("half a wo")
         page.goto(event_of(page, "web_1"))
         press(page, "Cancel")
-        for tab in (one, other):
+        for tab in (first, second):
             expect(tab.locator("#timeline .row", has_text="web_1")).to_contain_text("cancelled")
-        expect(other.get_by_role("table")).to_contain_text("cancelled")  # still open
-        expect(other.get_by_label("Filter by name")).to_have_value("half a wo")
-        expect(other.get_by_label("Filter by name")).to_be_focused()
+        expect(second.get_by_role("table")).to_contain_text("cancelled")  # still open
+        expect(second.get_by_label("Filter by name")).to_have_value("half a wo")
+        expect(second.get_by_label("Filter by name")).to_be_focused()
 
 
-def reach(page: Page, name: str) -> None:
-    """Go on with Tab until what is called so has the focus."""
-    said = "document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the element with this label has the focus."""
+    label = "document.activeElement.labels?.[0]?.innerText || document.activeElement.innerText"
     for _ in range(60):
         page.keyboard.press("Tab")
-        if str(page.evaluate(said)).strip().startswith(name):
+        if str(page.evaluate(label)).strip().startswith(name):
             assert page.evaluate("document.activeElement.matches(':focus-visible')")
             return
     raise AssertionError(f"{name!r} cannot be reached by Tab")
 
 
 @pytest.mark.spec("O8")
-def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
-    """From the fleet to the new set: Tab, Enter, Space, arrows and letters."""
+def test_a_set_is_created_by_keyboard(tmp_path: Path) -> None:
+    """Tab, Enter, Space, arrows and letters are enough to create a set."""
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/")
         page.keyboard.press("Tab")
-        page.keyboard.press("Enter")  # the first thing there is skips to the content
+        page.keyboard.press("Enter")  # the first link skips to the content
         assert page.evaluate("document.activeElement.id") == "main"
-        reach(page, "New scale set")
+        tab_to(page, "New scale set")
         page.keyboard.press("Enter")
         page.wait_for_url("**/sets/new")
-        reach(page, "Name")
+        tab_to(page, "Name")
         page.keyboard.type("shop")
-        reach(page, "Instances")
+        tab_to(page, "Instances")
         page.keyboard.press("Control+A")
         page.keyboard.type("1")
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("Shift+Tab")
         page.keyboard.press("ArrowRight")  # to the tab Management
         expect(page.get_by_role("tab", name="Management")).to_be_focused()
-        reach(page, "Off:")
+        tab_to(page, "Off:")
         page.keyboard.press("ArrowUp")
-        expect(page.get_by_label("On: an instance")).to_be_checked()
-        reach(page, "Create")
+        expect(page.get_by_label("On: instances")).to_be_checked()
+        tab_to(page, "Create")
         page.keyboard.press("Space")
         expect(page.get_by_role("heading", name="shop", exact=True)).to_be_visible()
         expect(page.locator("#facts")).to_contain_text("5 min")
@@ -162,60 +164,60 @@ def test_a_set_is_made_by_keyboard_alone(tmp_path: Path) -> None:
 
 @pytest.mark.spec("O8")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out_and_nothing_runs_off_a_phone(tmp_path: Path, scheme: Scheme) -> None:
-    """Axe finds nothing serious on any page, wide or narrow, and none scrolls sideways."""
+def test_accessibility_and_narrow_screens(tmp_path: Path, scheme: Scheme) -> None:
+    """No page has serious axe violations, and none scrolls sideways on a phone."""
     with browser_harness(tmp_path / "data") as harness:
-        event = event_of(harness.lively(), "web_2")
+        event = event_of(harness.start_events(), "web_2")
         wide, narrow = harness.context(scheme=scheme), harness.context(PHONE, scheme)
         for path in (*PATHS, event):
             page = harness.open(wide, path)
-            assert (path, barriers(page)) == (path, [])
+            assert (path, violations(page)) == (path, [])
             page.close()
             page = harness.open(narrow, path)
             assert (path, overflow(page)) == (path, 0)
             page.close()
-        assert barriers(harness.open(narrow, "/")) == []
+        assert violations(harness.open(narrow, "/")) == []
 
 
 @pytest.mark.spec("O8")
-def test_without_script_everything_reads_and_forms_work(tmp_path: Path) -> None:
-    """Pages say all, forms redirect and say what was done, and a refusal keeps what was typed."""
+def test_without_script(tmp_path: Path) -> None:
+    """Pages are complete, forms redirect with a notice, and a refused form keeps its input."""
     with browser_harness(tmp_path / "data") as harness:
-        harness.lively().context.close()
+        harness.start_events().context.close()
         page = harness.open(harness.context(script=False), "/")
         expect(page.locator("#timeline .row")).to_have_count(5)  # with the axis
         expect(page.locator("#machines")).to_contain_text("web_2")
 
         page.goto("/sets/new")
         page.get_by_label("Name").fill("shop")
-        page.get_by_label("On: an instance").check()
+        page.get_by_label("On: instances").check()
         page.get_by_label("Termination delay").fill("20")
         page.get_by_role("button", name="Create").click()
         expect(page.locator("main [data-error]")).to_contain_text("'PT5M' to 'PT15M'")
         expect(page.get_by_label("Name")).to_have_value("shop")
-        expect(page.get_by_label("On: an instance")).to_be_checked()
+        expect(page.get_by_label("On: instances")).to_be_checked()
         page.get_by_label("Termination delay").fill("15")
         page.get_by_role("button", name="Create").click()
-        expect(page.locator("#notice")).to_contain_text("shop is there")
+        expect(page.locator("#notice")).to_contain_text("shop created")
         page.reload()
-        expect(page.locator("#notice")).to_have_text("")  # it is said once
+        expect(page.locator("#notice")).to_have_text("")  # the notice appears once
 
         page.goto(event_of(page, "web_2"))
         page.get_by_role("button", name="Approve").click()
-        expect(page.locator("#notice")).to_contain_text("Approved")
+        expect(page.locator("#notice")).to_contain_text("Event approved")
         page.get_by_role("button", name="+15 min").click()
-        expect(page.locator("#state")).to_contain_text("Over")
+        expect(page.locator("#state")).to_contain_text("Ended")
 
 
 @pytest.mark.spec("O8")
 def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
-    """Who logs in with a reader's token is shown what operators are, and can change nothing."""
+    """A reader sees what operators see, and can change nothing."""
     with browser_harness(tmp_path / "data") as harness:
-        event = event_of(harness.lively(), "web_2")
-        made = harness.service.run("token", "looker", "--role", "reader")
+        event = event_of(harness.start_events(), "web_2")
+        token = harness.service.run("token", "looker", "--role", "reader")
         context = harness.browser.new_context(base_url=harness.service.ready["console"])
-        page = harness.open(context, "/machines/web_1")  # leads to the login
-        page.get_by_label("Token").fill(made.stdout.strip())
+        page = harness.open(context, "/machines/web_1")  # redirects to the login
+        page.get_by_label("Token").fill(token.stdout.strip())
         page.get_by_role("button", name="Log in").click()
         expect(page.locator("#machines")).to_contain_text("web_2")
         for path in ("/", "/machines/web_2", "/sets/web", "/rollouts/patches", "/faults", event):
@@ -227,17 +229,17 @@ def test_a_reader_sees_everything_and_has_no_buttons(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O8")
-def test_scenarios_are_run_and_faults_set_and_cleared(tmp_path: Path) -> None:
-    """A verdict is told on the page; a fault is met by the next poll, until it is cleared."""
+def test_scenarios_and_faults(tmp_path: Path) -> None:
+    """The page shows a verdict; a fault affects the next poll until it is cleared."""
     with browser_harness(tmp_path / "data") as harness:
         page = harness.tab("/scenarios")
         press(page, "Run spot-eviction")
         expect(page.locator("#notice")).to_contain_text("spot-eviction passed")
         page.goto("/faults")
-        page.get_by_label("What goes wrong").select_option("410")
-        press(page, "Set")
-        expect(page.locator("#faults")).to_contain_text("410 Gone for every machine")
+        page.get_by_label("Fault", exact=True).select_option("410")
+        press(page, "Inject fault")
+        expect(page.locator("#faults")).to_contain_text("410 Gone for all machines")
         assert harness.service.get("web_0").status == 410
         press(page, "Clear all")
-        expect(page.locator("#faults")).to_contain_text("None")
+        expect(page.locator("#faults")).to_contain_text("No active faults")
         assert harness.poll("web_0") == []

@@ -1,4 +1,4 @@
-"""Azure's SDK for Python against the control plane: who gets in, what is refused, what fails."""
+"""Azure's SDK for Python: login, authorization, errors, failures and restarts."""
 
 import subprocess
 from contextlib import ExitStack
@@ -28,12 +28,12 @@ from tests.real.sdk import (
     GROUP,
     SdkService,
     StaticToken,
-    cloud,
     code_of,
-    ended,
+    instance_ids,
     machine,
     scale_set,
-    some,
+    service_with_group,
+    wait_for,
 )
 
 ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
@@ -43,7 +43,7 @@ ALICE = Principal(name="alice", role=Role.TENANT, group=GROUP)
 
 
 def log_in(service: SdkService, tenant: str, secret: str) -> ClientSecretCredential:
-    """A service principal at our own authority."""
+    """Return the credential of a service principal at our authority."""
     return ClientSecretCredential(
         tenant,
         ALICE.name,
@@ -56,9 +56,9 @@ def log_in(service: SdkService, tenant: str, secret: str) -> ClientSecretCredent
 
 @pytest.mark.spec("C2", "C3")
 def test_ways_to_log_in(tmp_path: Path) -> None:
-    """A client secret is good for AD FS and for Entra; a token by itself will do as well."""
-    with cloud(tmp_path / "data") as (service, operator):
-        ended(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
+    """A client secret works with AD FS and Entra; a token works on its own."""
+    with service_with_group(tmp_path / "data") as (service, operator):
+        wait_for(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
         clients = [service.client(StaticToken(service.tokens.access(ALICE)))]
         with ExitStack() as credentials:
             for tenant in ("adfs", TENANT):
@@ -71,13 +71,13 @@ def test_ways_to_log_in(tmp_path: Path) -> None:
                 )
                 clients.append(service.client(credential))
             for client in clients:
-                assert [one.name for one in client.virtual_machines.list(GROUP)] == ["vm"]
+                assert [item.name for item in client.virtual_machines.list(GROUP)] == ["vm"]
 
 
 @pytest.mark.spec("C2", "C3")
-def test_who_is_not_let_in(tmp_path: Path) -> None:
-    """No secret, no token; no good token, no answer; without our authority, no conversation."""
-    with cloud(tmp_path / "data") as (service, _):
+def test_invalid_credentials(tmp_path: Path) -> None:
+    """An invalid secret, an invalid token and an untrusted CA are errors."""
+    with service_with_group(tmp_path / "data") as (service, _):
         for tenant in ("adfs", TENANT):
             with (
                 log_in(
@@ -86,29 +86,29 @@ def test_who_is_not_let_in(tmp_path: Path) -> None:
                 pytest.raises(ClientAuthenticationError, match="not valid"),
             ):
                 credential.get_token(f"{service.arm}/.default")
-        stranger = service.client(StaticToken("not.a.token"))
-        with pytest.raises(ClientAuthenticationError) as refused:
-            stranger.virtual_machines.get(GROUP, "vm")
-        assert code_of(refused.value) == "InvalidAuthenticationToken"
-        assert "get a new one" in refused.value.message
+        unauthenticated = service.client(StaticToken("not.a.token"))
+        with pytest.raises(ClientAuthenticationError) as error:
+            unauthenticated.virtual_machines.get(GROUP, "vm")
+        assert code_of(error.value) == "InvalidAuthenticationToken"
+        assert "get a new one" in error.value.message
         with (
             ComputeManagementClient(
                 StaticToken(service.ready["token"]),
                 service.ready["subscription"],
                 base_url=service.arm,
-            ) as careful,
+            ) as untrusting,
             pytest.raises(ServiceRequestError, match="certificate"),
         ):
-            careful.virtual_machines.get(GROUP, "vm", retry_total=0)
+            untrusting.virtual_machines.get(GROUP, "vm", retry_total=0)
 
 
 @pytest.mark.spec("C2", "C3")
-def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader reads, a tenant has its own group; more is refused, and nothing happens."""
-    with cloud(tmp_path / "data") as (service, operator):
-        service.make_group(operator, "other")
-        ended(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
-        assert service.seen("vm") == {}
+def test_authorization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader can read, a tenant can use its group; other requests change nothing."""
+    with service_with_group(tmp_path / "data") as (service, operator):
+        service.create_group(operator, "other")
+        wait_for(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
+        assert service.event_states("vm") == {}
         reader, other = service.client_of(Role.READER), service.client_of(Role.TENANT, "other")
         assert reader.virtual_machines.get(GROUP, "vm").name == "vm"
         assert list(other.virtual_machines.list_all()) == []
@@ -118,36 +118,36 @@ def test_what_everybody_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             lambda: other.virtual_machines.get(GROUP, "vm"),
             lambda: list(other.virtual_machines.list(GROUP)),
         ):
-            with pytest.raises(HttpResponseError) as refused:
+            with pytest.raises(HttpResponseError) as error:
                 forbidden()
-            assert refused.value.status_code == 403
-            assert code_of(refused.value) == "AuthorizationFailed"
-            assert "'somebody' does not have authorization" in refused.value.message
-        assert service.seen("vm") == {}
+            assert error.value.status_code == 403
+            assert code_of(error.value) == "AuthorizationFailed"
+            assert "'somebody' does not have authorization" in error.value.message
+        assert service.event_states("vm") == {}
 
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", service.ca)  # the other way to name the authority
-        own = StaticToken(service.tokens.access(ALICE))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", service.ca)  # the other way to trust the authority
+        credential = StaticToken(service.tokens.access(ALICE))
         with ComputeManagementClient(
-            own, service.ready["subscription"], base_url=service.arm
+            credential, service.ready["subscription"], base_url=service.arm
         ) as alice:
             restarting = alice.virtual_machines.begin_restart(GROUP, "vm")
             service.approve_for("vm")
             service.advance(60)
-            ended(restarting)
+            wait_for(restarting)
 
 
-# --- Refusals, failures, and what outlives the service --------------------------------------------
+# --- Errors, failures and restarts ----------------------------------------------------------------
 
 
 @pytest.mark.spec("C1", "C2", "E5")
-def test_refusals_have_azures_codes(tmp_path: Path) -> None:
-    """Each is the exception that the SDK has for it, with a code, and says what to do."""
-    with cloud(tmp_path / "data") as (service, client):
+def test_errors_have_azure_s_codes(tmp_path: Path) -> None:
+    """Each error is the SDK's exception for it, with Azure's code and a message."""
+    with service_with_group(tmp_path / "data") as (service, client):
         machines, sets = client.virtual_machines, client.virtual_machine_scale_sets
-        ended(machines.begin_create_or_update(GROUP, "vm", machine()))
-        assert service.seen("vm") == {}
-        (first,) = ended(sets.begin_create_or_update(GROUP, "web", scale_set(0)))
-        ended(sets.begin_create_or_update(GROUP, "web", scale_set(1)))
+        wait_for(machines.begin_create_or_update(GROUP, "vm", machine()))
+        assert service.event_states("vm") == {}
+        (first,) = wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(0)))
+        wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(1)))
 
         with pytest.raises(ResourceNotFoundError) as missing:
             machines.begin_restart(GROUP, "nobody")
@@ -161,7 +161,7 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
         assert code_of(regular.value) == "OperationNotAllowed"
         assert "this is for Spot machines" in regular.value.message
         with pytest.raises(HttpResponseError) as unknown:
-            sets.begin_delete_instances(GROUP, "web", some(7))
+            sets.begin_delete_instances(GROUP, "web", instance_ids(7))
         assert code_of(unknown.value) == "InvalidParameter"
         assert unknown.value.status_code == 400
         with pytest.raises(ResourceModifiedError):
@@ -190,14 +190,14 @@ def test_refusals_have_azures_codes(tmp_path: Path) -> None:
 @needs_namespaces
 @pytest.mark.spec("C1", "C2")
 def test_an_operation_that_fails(tmp_path: Path) -> None:
-    """The poller raises what the operation's own status says: a code, and the reason."""
-    stubborn = "trap '' TERM; echo ready; sleep 600"  # the reboot waits for it
-    with cloud(tmp_path / "data") as (service, client):
+    """The poller raises the code and the reason of the operation's status."""
+    script = "trap '' TERM; echo ready; sleep 600"  # the reboot waits for this process
+    with service_with_group(tmp_path / "data") as (service, client):
         machines = client.virtual_machines
-        ended(machines.begin_create_or_update(GROUP, "vm", machine()))
+        wait_for(machines.begin_create_or_update(GROUP, "vm", machine()))
         words = ["exec", "--data", str(service.data), "--grace", str(LIMIT_SECONDS), "vm", "--"]
         with subprocess.Popen(
-            [*PROGRAM, *words, "sh", "-c", stubborn],
+            [*PROGRAM, *words, "sh", "-c", script],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -207,27 +207,27 @@ def test_an_operation_that_fails(tmp_path: Path) -> None:
             assert program.stdout.readline() == "ready\n"
             restarting = machines.begin_restart(GROUP, "vm")
             assert program.stderr.readline() == "fairwarning: vm is rebooted\n"
-            program.kill()  # a machine that dies while it goes down does not come up again
+            program.kill()  # a machine that is killed during its shutdown does not start again
         with pytest.raises(HttpResponseError) as failed:
             restarting.result(LIMIT_SECONDS)
         assert restarting.status() == "Failed"
         assert code_of(failed.value) == "OperationFailed"
-        assert "the program that is vm went away" in failed.value.message
+        assert "the program of vm disconnected" in failed.value.message
         again = machines.begin_restart(GROUP, "vm")  # it is not stuck
         service.advance(60)
-        ended(again)
+        wait_for(again)
 
 
 @pytest.mark.spec("E9", "C1", "C2")
-def test_a_poller_outlives_the_service(tmp_path: Path) -> None:
-    """Killed and started again on the same data, the service knows the operation by its URL."""
+def test_a_poller_survives_a_crash(tmp_path: Path) -> None:
+    """After a kill and a restart, the service still knows the operation."""
     with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as service:
         client = service.client()
-        service.make_group(client)
+        service.create_group(client)
         sets = client.virtual_machine_scale_sets
-        ended(sets.begin_create_or_update(GROUP, "web", scale_set(2)))
-        assert service.seen("web_0") == {}
-        deleting = sets.begin_delete_instances(GROUP, "web", some(1), retry_total=0)
+        wait_for(sets.begin_create_or_update(GROUP, "web", scale_set(2)))
+        assert service.event_states("web_0") == {}
+        deleting = sets.begin_delete_instances(GROUP, "web", instance_ids(1), retry_total=0)
         (event,) = service.events("web_0")
         token = deleting.continuation_token()
         service.kill()
@@ -236,10 +236,12 @@ def test_a_poller_outlives_the_service(tmp_path: Path) -> None:
     with SdkService(tmp_path / "data", "--console", "127.0.0.1:8170") as service:
         assert service.events("web_0") == [event]
         sets = service.client().virtual_machine_scale_sets
-        resumed = sets.begin_delete_instances(GROUP, "web", some(1), continuation_token=token)
+        resumed = sets.begin_delete_instances(
+            GROUP, "web", instance_ids(1), continuation_token=token
+        )
         assert not resumed.done()
         service.approve_for("web_0", "web_1")
         service.advance(30)
-        assert ended(resumed) == [None]
+        assert wait_for(resumed) == [None]
         assert resumed.status() == "Succeeded"
         assert service.names() == ["web_0"]

@@ -1,6 +1,6 @@
-"""Scenarios built from the steps that a test writes, and what comes of playing them."""
+"""Scenarios built from the steps of a test, and the results of running them."""
 
-from fairwarning.testing.scenarios import Difference, Scenario, ScenarioResult, play, read
+from fairwarning.testing.scenarios import Difference, Scenario, ScenarioResult, read, run_scenario
 
 FLEET = """
 [[fleet.availability_set]]
@@ -19,25 +19,25 @@ terminate_notice = "PT5M"
 
 
 def scenario(*steps: str, fleet: str = FLEET, head: str = "") -> Scenario:
-    """One with this fleet, and these steps."""
+    """Return a scenario with this fleet and these steps."""
     text = "\n".join([head, fleet, *(f"[[step]]\n{step}" for step in steps)])
     return read(text, "my.toml")
 
 
-def verdict(*steps: str, fleet: str = FLEET, head: str = "") -> ScenarioResult:
-    """What comes of these steps."""
-    return play(scenario(*steps, fleet=fleet, head=head))
+def run_steps(*steps: str, fleet: str = FLEET, head: str = "") -> ScenarioResult:
+    """Run these steps."""
+    return run_scenario(scenario(*steps, fleet=fleet, head=head))
 
 
-def passes(*steps: str, fleet: str = FLEET, head: str = "") -> None:
-    """It goes as it says."""
-    found = verdict(*steps, fleet=fleet, head=head)
-    assert found.passed, "\n".join(found.difference.lines() if found.difference else ())
-    assert found.done == len(found.scenario.steps)
+def assert_passes(*steps: str, fleet: str = FLEET, head: str = "") -> None:
+    """Assert that the steps pass."""
+    result = run_steps(*steps, fleet=fleet, head=head)
+    assert result.passed, "\n".join(result.difference.lines() if result.difference else ())
+    assert result.done == len(result.scenario.steps)
 
 
 def difference(*steps: str, fleet: str = FLEET, head: str = "") -> Difference:
-    """It does not, and this is what is told."""
-    found = verdict(*steps, fleet=fleet, head=head).difference
-    assert found is not None
-    return found
+    """Run steps that do not pass, and return the difference."""
+    result = run_steps(*steps, fleet=fleet, head=head)
+    assert result.difference is not None
+    return result.difference

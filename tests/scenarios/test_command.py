@@ -1,4 +1,4 @@
-"""`fairwarning scenario`, as it is typed."""
+"""The command `fairwarning scenario`."""
 
 import json
 import os
@@ -38,29 +38,29 @@ def wrong(tmp_path: Path) -> Path:
 
 
 def test_list() -> None:
-    """A line for each, or an array."""
+    """It prints a line for each scenario, or a JSON array."""
     lines = run_command("scenario", "list").stdout.splitlines()
     assert len(lines) == 9
-    assert re.fullmatch(r"spot-eviction +40s  Spot machines are taken back: .*", lines[6])
+    assert re.fullmatch(r"spot-eviction +40s  Spot machines are evicted: .*", lines[6])
     known = json.loads(run_command("scenario", "list", "--json").stdout)
-    assert [one["name"] for one in known] == [line.split()[0] for line in lines]
+    assert [scenario["name"] for scenario in known] == [line.split()[0] for line in lines]
     assert known[6]["seconds"] == 40
     assert set(known[6]) == {"name", "about", "steps", "seconds"}
 
 
 def test_show(tmp_path: Path) -> None:
-    """What it prints is a scenario, to change and run."""
+    """It prints the file of a scenario, which can be edited and run."""
     done = run_command("scenario", "show", "user-reboot")
     assert "step" in tomllib.loads(done.stdout)
     mine = tmp_path / "mine.toml"
     mine.write_text(done.stdout)
     assert run_command("scenario", "run", str(mine)).stdout.startswith("passed  mine: ")
-    gone = run_command("scenario", "show", "nothing")
-    assert (gone.returncode, gone.stdout) == (3, "")
+    unknown = run_command("scenario", "show", "nothing")
+    assert (unknown.returncode, unknown.stdout) == (3, "")
 
 
 def test_run_all() -> None:
-    """A line for each where nobody looks on, and no bar."""
+    """Without a terminal it prints one line per scenario and no progress bar."""
     done = run_command("scenario", "run", "--all")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -70,7 +70,7 @@ def test_run_all() -> None:
 
 
 def test_a_difference(wrong: Path) -> None:
-    """It is told in full, and the exit code says so; the others are played all the same."""
+    """It is printed in full, the exit code is 1, and the other scenarios still run."""
     done = run_command("scenario", "run", str(wrong), "spot-eviction")
     assert done.returncode == 1
     assert done.stdout.startswith("FAILED  wrong: step 2 of 2, 15m of virtual time")
@@ -79,16 +79,16 @@ def test_a_difference(wrong: Path) -> None:
     assert done.stdout.splitlines()[-1].startswith("passed  spot-eviction: ")
 
 
-def test_for_programs(wrong: Path, tmp_path: Path) -> None:
-    """The same as JSON, and as JUnit has it."""
+def test_json_and_junit(wrong: Path, tmp_path: Path) -> None:
+    """The results are available as JSON and as a JUnit report."""
     report = tmp_path / "report.xml"
     done = run_command(
         "scenario", "run", str(wrong), "user-redeploy", "--json", "--junit", str(report)
     )
     assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert told["passed"] is False
-    first, second = told["scenarios"]
+    output = json.loads(done.stdout)
+    assert output["passed"] is False
+    first, second = output["scenarios"]
     assert (first["name"], first["passed"], first["done"], first["steps"]) == ("wrong", False, 1, 2)
     assert (first["difference"]["step"], first["difference"]["line"]) == (2, 7)
     assert first["difference"]["found"] == "'Started'"
@@ -102,26 +102,26 @@ def test_for_programs(wrong: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
-        ((), 2, "Name scenarios, or say --all"),
-        (("--all", "scale-in"), 2, "Name scenarios, or say --all"),
-        (("scale-in", "--rate", "5"), 2, "--rate is for --real"),
+        ((), 2, "Give the names of scenarios, or --all"),
+        (("--all", "scale-in"), 2, "Give the names of scenarios, or --all"),
+        (("scale-in", "--rate", "5"), 2, "--rate needs --real"),
         (("scale-in", "--real", "--rate", "0"), 2, "--rate"),
-        (("scale-in", "nothing"), 3, "there is no scenario and no file 'nothing'; known: "),
+        (("scale-in", "nothing"), 3, "no scenario or file named 'nothing'; known scenarios: "),
         (("scale-in", "--junit", "/nowhere/report.xml"), 1, "/nowhere/report.xml"),
     ],
 )
-def test_wrong_usage(words: tuple[str, ...], code: int, said: str) -> None:
-    """A sentence, and an exit code that says whose fault it is."""
+def test_wrong_usage(words: tuple[str, ...], code: int, message: str) -> None:
+    """The error is one sentence; the exit code gives the kind of error."""
     done = run_command("scenario", "run", *words)
     assert done.returncode == code, done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_file_that_is_no_scenario(tmp_path: Path) -> None:
-    """Nothing is played, and the place is told."""
+def test_an_invalid_file(tmp_path: Path) -> None:
+    """No scenario runs, and the error gives the place in the file."""
     path = tmp_path / "bad.toml"
     path.write_text(WRONG.replace("Scheduled", "Planned"))
     done = run_command("scenario", "run", "scale-in", str(path))
@@ -131,15 +131,15 @@ def test_a_file_that_is_no_scenario(tmp_path: Path) -> None:
 
 
 def test_help() -> None:
-    """With examples and exit codes."""
+    """The help shows examples and exit codes."""
     for words in (("scenario",), ("scenario", "run")):
         text = run_command(*words, "--help").stdout
         assert "fairwarning scenario run host-update --real --rate 60" in text
-        assert "3 no such scenario" in text
+        assert "3 unknown scenario" in text
 
 
-def test_a_bar_for_who_looks_on(wrong: Path) -> None:
-    """On a terminal: the clock, the step under way, and a verdict in colour."""
+def test_the_progress_bar_on_a_terminal(wrong: Path) -> None:
+    """It shows the clock and the current step; the result is in colour."""
     screen, terminal = pty.openpty()
     command = [*PROGRAM, "scenario", "run", "host-update", str(wrong), "--real", "--rate", "20000"]
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "160"}
@@ -147,19 +147,19 @@ def test_a_bar_for_who_looks_on(wrong: Path) -> None:
         os.close(terminal)
         text = _read(screen)
         assert process.wait(LIMIT_SECONDS) == 1, text
-    assert "The operator pauses it; what was announced goes on" in text
-    assert "It is [bold]wrong[/bold]" in text  # notes are no markup
+    assert "The operator pauses it; the scheduled event still happens" in text
+    assert "It is [bold]wrong[/bold]" in text  # markup in notes is printed literally
     assert re.search(r"\x1b\[32mpassed  host-update: ", text)
     assert re.search(r"\x1b\[31mFAILED  wrong: ", text)
 
 
 def _read(screen: int) -> str:
-    """All that is written there until nobody has it open any more."""
+    """Read until the other side is closed."""
     parts = []
     try:
         while part := os.read(screen, 65536):
             parts.append(part)
-    except OSError:  # how Linux says that the other side is closed
+    except OSError:  # Linux raises it when the other side is closed
         pass
     finally:
         os.close(screen)

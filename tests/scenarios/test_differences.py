@@ -1,17 +1,17 @@
-"""The first difference, and how it is told."""
+"""The first difference of a run, and how it is described."""
 
 import re
 
 import pytest
 
 from fairwarning.testing.scenarios import read
-from tests.scenarios.scenario_builder import difference, verdict
+from tests.scenarios.scenario_builder import difference, run_steps
 
 pytestmark = pytest.mark.spec("O6")
 
 RESTART = 'do = "restart"\nmachine = "db_0"\nas = "it"'
 
-TOLD = """\
+EXPECTED = """\
 my.toml: step 2 (line 20), expect, status
   at        15m
   expected  machine db_0: status 'Scheduled'
@@ -24,37 +24,37 @@ my.toml: step 2 (line 20), expect, status
 """
 
 
-def test_a_difference_is_told_whole() -> None:
-    """Where in the file, when, what was expected and found, what the machine reads, what was."""
-    found = difference(
+def test_the_text_of_a_difference() -> None:
+    """It has the place, the time, both values, the document of the machine and the journal."""
+    actual = difference(
         RESTART,
         'at = "15m"\nexpect = { machine = "db_0", type = "Reboot", status = "Scheduled" }',
         'expect = { machine = "db_0", status = "Started" }',
     )
-    text = "\n".join(found.lines())
-    told, _, journal = text.partition("  journal ")
-    assert re.sub(r"[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", "ID", told) == TOLD
+    text = "\n".join(actual.lines())
+    before_journal, _, journal = text.partition("  journal ")
+    assert re.sub(r"[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}", "ID", before_journal) == EXPECTED
     times = [line.split()[0] for line in journal.splitlines()]
     assert set(times) == {"0s", "15m"}
     assert re.search(r"^ +15m  db: Started ", journal, re.MULTILINE)
 
 
-def test_it_stops_there() -> None:
-    """Nothing after the first difference is done."""
-    found = verdict(
+def test_a_run_stops_at_the_first_difference() -> None:
+    """The steps after the first difference do not run."""
+    result = run_steps(
         'expect = { machine = "spot", events = 0 }',
         'at = "1m"\nexpect = { machine = "spot", events = 1 }',
         'at = "2m"\nexpect = { machine = "spot", events = 2 }',
     )
-    assert (found.passed, found.done, found.seconds) == (False, 1, 60)
-    assert found.line.startswith("FAILED  my: step 2 of 3, 1m of virtual time in ")
+    assert (result.passed, result.done, result.seconds) == (False, 1, 60)
+    assert result.line.startswith("FAILED  my: step 2 of 3, 1m of virtual time in ")
 
 
 @pytest.mark.parametrize(
     ("step", "place", "expected", "found"),
     [
         ('expect = { machine = "db_1", type = "Reboot" }', "expect, type",
-         "machine db_1: type 'Reboot'", "nothing is announced for it"),
+         "machine db_1: type 'Reboot'", "it has no event"),
         ('expect = { machine = "db_0", events = 2 }', "expect, events",
          "machine db_0: events 2", "1"),
         ('expect = { machine = ["spot", "db_1", "db_0"], sees = [] }', "expect, sees",
@@ -76,7 +76,7 @@ def test_it_stops_there() -> None:
         ('expect = { machine = "db_0", incarnation = 1 }', "expect, incarnation",
          "machine db_0: incarnation 1", "2"),
         ('expect = { machine = "db_0", answer = "500" }', "expect, answer",
-         "machine db_0: answer '500'", "its poll met: document"),
+         "machine db_0: answer '500'", "its poll was answered: document"),
         ('expect = { machine = "web_9", events = 0 }', "expect, events",
          "machine web_9: events 0", "there is no machine 'web_9'"),
         ('expect = { set = "web", machines = ["web_0"] }', "expect, machines",
@@ -93,48 +93,48 @@ def test_it_stops_there() -> None:
     ],
 )  # fmt: skip
 def test_each_kind_of_difference(step: str, place: str, expected: str, found: str) -> None:
-    """What was expected and what was found, in the file's own words."""
-    told = difference(RESTART, step)
-    assert told.place == f"my.toml: step 2 (line 20), {place}"
-    assert (told.expected, told.found) == (expected, found)
-    assert told.journal
+    """Expected and found values are described with the keys of the file."""
+    actual = difference(RESTART, step)
+    assert actual.place == f"my.toml: step 2 (line 20), {place}"
+    assert (actual.expected, actual.found) == (expected, found)
+    assert actual.journal
 
 
-def test_of_several_events_the_nearest_is_told() -> None:
-    """A machine may have two: the one that fits best is compared."""
+def test_the_closest_of_several_events_is_compared() -> None:
+    """A machine may have two events; the difference is that of the best match."""
     recommend = 'do = "recommend"\nmachine = "spot"'
     restart = 'do = "restart"\nmachine = "spot"'
-    wanted = 'type = "Reboot", source = "User", not_before = "10m"'
-    told = difference(recommend, restart, f'expect = {{ machine = "spot", {wanted} }}')
-    assert (told.expected, told.found) == ("machine spot: not_before '10m'", "'15m'")
+    expected = 'type = "Reboot", source = "User", not_before = "10m"'
+    actual = difference(recommend, restart, f'expect = {{ machine = "spot", {expected} }}')
+    assert (actual.expected, actual.found) == ("machine spot: not_before '10m'", "'15m'")
 
 
-def test_what_was_refused_is_not_there() -> None:
-    """A rollout or an operation that was refused can be expected nothing of."""
+def test_a_refused_object_does_not_exist() -> None:
+    """An expectation about a refused rollout or operation fails."""
     rollout = 'do = "rollout"\nrollout = "r"\nby_host = true\nrefused = "NoHost"'
-    told = difference(rollout, 'expect = { rollout = "r", done = 0 }')
-    assert told.found == "the rollout 'r' was refused, so there is none"
+    actual = difference(rollout, 'expect = { rollout = "r", done = 0 }')
+    assert actual.found == "rollout 'r' does not exist: it was refused"
     evict = 'do = "evict"\nmachine = "db_0"\nas = "e"\nrefused = "NotSpot"'
-    told = difference(evict, 'expect = { operation = "e", status = "Failed" }')
-    assert told.found == "'e' was refused, so there is no operation"
+    actual = difference(evict, 'expect = { operation = "e", status = "Failed" }')
+    assert actual.found == "operation 'e' does not exist: it was refused"
 
 
-def test_a_machine_that_is_gone() -> None:
-    """Its document is what it would be answered; its end is in the journal."""
-    told = difference(
+def test_a_deleted_machine() -> None:
+    """The difference shows the answer to its poll instead of a document."""
+    actual = difference(
         'do = "delete"\nmachine = "spot"',
         'at = "1m"\nexpect = { machine = "spot", power = "running" }',
     )
-    assert (told.expected, told.found) == ("machine spot: power 'running'", "'gone'")
-    assert "404" in told.document[0]
-    told = difference(
+    assert (actual.expected, actual.found) == ("machine spot: power 'running'", "'gone'")
+    assert "404" in actual.document[0]
+    actual = difference(
         'do = "delete"\nset = "web"',
         'at = "1h"\nexpect = { set = "web", machines = [] }',
     )
-    assert told.found == "'the set is gone'"
+    assert actual.found == "'the set is gone'"
 
 
-def test_steps_that_are_written_in_a_line() -> None:
-    """TOML allows it; then the place has no line."""
+def test_steps_written_as_an_inline_array() -> None:
+    """TOML allows it; the place then has no line number."""
     text = 'fleet.machine = [{ name = "a" }]\nstep = [{ expect = { machine = "a", events = 0 } }]'
     assert read(text).steps[0].place == "step 1"

@@ -1,4 +1,4 @@
-"""The scenario file: what is wrong in it is refused with its place, before anything is played."""
+"""The scenario file: an invalid file is refused with the place of the error, before any run."""
 
 import json
 from pathlib import Path
@@ -18,23 +18,23 @@ STEP = '[[step]]\nexpect = { machine = "db_0", events = 0 }\n'
 
 
 def refusal(text: str) -> str:
-    """Why a file is refused."""
+    """Return the message for an invalid file."""
     with pytest.raises(Refused) as caught:
         read(text, "my.toml")
     assert caught.value.code == "BadScenario"
     return caught.value.message
 
 
-def of_step(step: str) -> str:
-    """Why a step is refused; its place is the second step, in line 18."""
-    told = refusal(f"{FLEET}\n{STEP}\n[[step]]\n{step}")
+def step_refusal(step: str) -> str:
+    """Return the message for an invalid step, without its place (the second step, line 18)."""
+    message = refusal(f"{FLEET}\n{STEP}\n[[step]]\n{step}")
     start = "my.toml: step 2 (line 18)"
-    assert told.startswith(start), told
-    return told.removeprefix(start).lstrip(",: ")
+    assert message.startswith(start), message
+    return message.removeprefix(start).lstrip(",: ")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "fleet is missing"),
         (FLEET, "step is missing"),
@@ -43,7 +43,7 @@ def of_step(step: str) -> str:
         ("nme = 'x'\n" + FLEET + STEP, "there is no key 'nme'; did you mean name?"),
         ("name = 7\n" + FLEET + STEP, "name: must be "),
         ("about = 7\n" + FLEET + STEP, "about: must be "),
-        ("fleet = 1\n" + STEP, "fleet: must be a table, as a fleet file is one, not 1"),
+        ("fleet = 1\n" + STEP, "fleet: must be a table like a fleet file, not 1"),
         ("step = 1\n" + FLEET, "step: must be an array of tables: write its heading in double"),
         ("[fleet.macine]\n" + STEP, "fleet: there is no key 'macine'; did you mean machine?"),
         ("[[fleet.machine]]\n" + STEP, "fleet: machine 1: name is missing"),
@@ -51,20 +51,20 @@ def of_step(step: str) -> str:
             '[[fleet.machine]]\nname = "a"\npriority = "Cheap"\n' + STEP,
             "fleet: machine 1 (\"a\"), priority: must be one of Regular, Spot, not 'Cheap'",
         ),
-        ("[fleet]\nrules = 2026-01-01\n" + STEP, "fleet: a setting is text, a number, a list or"),
+        ("[fleet]\nrules = 2026-01-01\n" + STEP, "fleet: a setting must be a string, a number"),
         ("silent = ['dbb']\n" + FLEET + STEP, "silent: there is no entry of the fleet 'dbb'; did"),
-        ("silent = []\n" + FLEET + STEP, "silent: must be an array that is not empty, not []"),
+        ("silent = []\n" + FLEET + STEP, "silent: must be a non-empty array, not []"),
     ],
 )
-def test_a_file_that_is_none(text: str, told: str) -> None:
-    """Told by its name, the place in it, and what is allowed."""
-    assert refusal(text).startswith(f"my.toml: {told}")
+def test_an_invalid_file(text: str, message: str) -> None:
+    """The message has the file name, the place and the allowed values."""
+    assert refusal(text).startswith(f"my.toml: {message}")
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "message"),
     [
-        # What a step is
+        # Keys
         ("at = '1m'", "must be a table with either do or expect"),
         ("do = 'poll'\nexpect = {}", "must be a table with either do or expect"),
         ("do = 'reboot'\nmachine = 'db_0'", "do: must be one of restart, redeploy, "),
@@ -72,9 +72,9 @@ def test_a_file_that_is_none(text: str, told: str) -> None:
         ("do = 'restart'\nmachin = 'db_0'", "there is no key 'machin'; did you mean machine?"),
         ("do = 'restart'\nmachine = 'db_0'\nlasts = '5s'", "there is no key 'lasts'; known here: "),
         ("do = 'restart'", "machine is missing"),
-        ("do = 'restart'\nmachine = []", "machine: must be an array that is not empty, not []"),
+        ("do = 'restart'\nmachine = []", "machine: must be a non-empty array, not []"),
         ("do = 'restart'\nmachine = 7", "machine: must be "),
-        # When it is
+        # Times
         ("at = 'soon'\ndo = 'clear_faults'", "at: must be a time such as '30s', '1m30s', '2h', "),
         ("at = ''\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = 5\ndo = 'clear_faults'", "at: must be a time such as"),
@@ -82,24 +82,24 @@ def test_a_file_that_is_none(text: str, told: str) -> None:
         ("at = '30s1m'\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = 'P1Y'\ndo = 'clear_faults'", "at: must be a time such as"),
         ("at = '367d'\ndo = 'clear_faults'", "at: must be a time such as"),
-        # Whom it names
+        # Names
         ("do = 'restart'\nmachine = 'db_9'", "machine: there is no machine 'db_9'; did you mean "),
         ("do = 'restart'\nmachine = ['db_0', 'x']", "machine: there is no machine 'x'; known "),
-        ("do = 'approve'\nmachine = 'db_0'\nof = 'x'", "of: there is no machine 'x'; known here"),
+        ("do = 'approve'\nmachine = 'db_0'\nof = 'x'", "of: there is no machine 'x'; known names"),
         ("do = 'scale'\nset = 'wbe'\ncapacity = 1", "set: there is no set 'wbe'; did you mean "),
-        ("do = 'pause'\nrollout = 'r'", "rollout: there is no rollout 'r'; known here: none"),
+        ("do = 'pause'\nrollout = 'r'", "rollout: there is no rollout 'r'; known names: none"),
         ("expect = { rollout = 'r', done = 1 }", "expect, rollout: there is no rollout 'r'"),
         ("expect = { operation = 'o', status = 'Failed' }", "expect, operation: there is no oper"),
         ("expect = [{ machine = 'x', events = 0 }]", "expect, 1, machine: there is no machine 'x'"),
         ("do = 'poll'\nmachine = 'db_0'\nas = 'p'", "there is no key 'as'; known here: "),
-        # What it does
+        # Actions
         ("do = 'delete'", "must have exactly one of machine, set"),
         ("do = 'delete'\nmachine = 'db_0'\nset = 'web'", "must have exactly one of machine, set"),
         (
             "do = 'delete'\nmachine = 'db_0'\ninstances = [1]",
-            "instances are those of a set: set is",
+            "set is missing; instances needs it",
         ),
-        ("do = 'delete'\nset = 'web'\ninstances = []", "instances: must be an array that is not "),
+        ("do = 'delete'\nset = 'web'\ninstances = []", "instances: must be a non-empty array"),
         ("do = 'delete'\nset = 'web'\ninstances = ['a']", "instances: must be "),
         ("do = 'scale'\nset = 'web'", "capacity is missing"),
         ("do = 'scale'\nset = 'web'\ncapacity = -1", "capacity: must be "),
@@ -120,13 +120,19 @@ def test_a_file_that_is_none(text: str, told: str) -> None:
         ("do = 'poll'\nmachine = 'db_0'\nversion = 'latest'", "version: must be one of 2017-03-01"),
         ("do = 'rollout'\nrollout = 'r'\nbatch = 0", "batch: must be "),
         ("do = 'rollout'\nrollout = 'r'\nby_host = 1", "by_host: must be true or false, not 1"),
-        # What it expects
+        # Expectations
         ("expect = 7", "expect: must be a table such as { machine = 'web', events = 0 }, not 7"),
-        ("expect = []", "expect: must expect something"),
-        ("expect = {}", "expect: must be about exactly one of machine, set, rollout, operation"),
-        ("expect = { machine = 'db_0', set = 'web' }", "expect: must be about exactly one of"),
-        ("expect = { machine = 'db_0' }", "expect: must expect something: type, status, source"),
-        ("expect = { machine = 'db_0', version = '2020-07-01' }", "expect: must expect something"),
+        ("expect = []", "expect: must not be empty"),
+        ("expect = {}", "expect: must have exactly one of machine, set, rollout, operation"),
+        ("expect = { machine = 'db_0', set = 'web' }", "expect: must have exactly one of"),
+        (
+            "expect = { machine = 'db_0' }",
+            "expect: must expect at least one of type, status, source",
+        ),
+        (
+            "expect = { machine = 'db_0', version = '2020-07-01' }",
+            "expect: must expect at least one of",
+        ),
         ("expect = { machine = 'db_0', tpe = 'Reboot' }", "expect: there is no key 'tpe'; did you"),
         ("expect = { set = 'web', events = 0 }", "expect: there is no key 'events'; known here: "),
         ("expect = { machine = 'db_0', type = 'Boot' }", "expect, type: must be one of Freeze, Re"),
@@ -143,16 +149,16 @@ def test_a_file_that_is_none(text: str, told: str) -> None:
         ("expect = [{ machine = 'db_0', events = 0 }, 7]", "expect, 2: must be a table such as"),
     ],
 )
-def test_a_step_that_is_none(step: str, told: str) -> None:
+def test_an_invalid_step(step: str, message: str) -> None:
     """The place is the step, its line, and the key."""
-    assert of_step(step).startswith(told)
+    assert step_refusal(step).startswith(message)
 
 
-def test_time_does_not_run_backwards() -> None:
-    """A step is never before the one above it."""
+def test_steps_are_in_order_of_time() -> None:
+    """A step cannot be earlier than the step before it."""
     first = '[[step]]\nat = "1m"\ndo = "clear_faults"\n'
-    told = refusal(FLEET + first + '[[step]]\nat = "59s"\ndo = "clear_faults"')
-    assert told.endswith("at: must not be before '1m', when the step before it is")
+    message = refusal(FLEET + first + '[[step]]\nat = "59s"\ndo = "clear_faults"')
+    assert message.endswith("at: must not be before '1m', the time of the previous step")
 
 
 @pytest.mark.parametrize(
@@ -162,14 +168,14 @@ def test_time_does_not_run_backwards() -> None:
         ("do = 'stop'\nmachine = 'spot'\nas = 'x'", "operation"),
     ],
 )
-def test_a_name_is_given_once(step: str, kind: str) -> None:
-    """Or nobody knew which is meant."""
-    told = refusal(f"{FLEET}[[step]]\n{step}\n[[step]]\n{step}")
-    assert told.endswith(f"an earlier step has a {kind} 'x' already")
+def test_names_are_unique(step: str, kind: str) -> None:
+    """Two steps cannot give the same name to an operation or a rollout."""
+    message = refusal(f"{FLEET}[[step]]\n{step}\n[[step]]\n{step}")
+    assert message.endswith(f"an earlier step already has a {kind} named 'x'")
 
 
-def test_what_a_file_says() -> None:
-    """Its name is the file's unless it has one; steps have a line to show."""
+def test_names_and_titles() -> None:
+    """The default name is that of the file; every step has a one-line title."""
     bare = read(FLEET + STEP, "folder/mine.toml")
     assert (bare.name, bare.about, bare.length) == ("mine", "", "0s")
     assert bare.steps[0].title == "expect of db_0"
@@ -187,24 +193,25 @@ def test_what_a_file_says() -> None:
 
 
 def test_by_name_or_by_path(tmp_path: Path) -> None:
-    """What ships goes by its name; anything else is a file."""
+    """A scenario that ships is found by its name, any other by its path."""
     assert find("scale-in").name == "scale-in"
     mine = tmp_path / "mine.toml"
     mine.write_text(FLEET + STEP)
     assert find(str(mine)).source == str(mine)
-    with pytest.raises(NotFound, match="no scenario and no file 'nothing'; known: cancelled"):
+    with pytest.raises(
+        NotFound, match="no scenario or file named 'nothing'; known scenarios: cancelled"
+    ):
         find("nothing")
     mine.write_bytes(b"\xff")
-    with pytest.raises(Refused, match="cannot be read"):
+    with pytest.raises(Refused, match="cannot read "):
         find(str(mine))
 
 
 def toml(value: object) -> str:
-    """A value in a line."""
+    """Format a value as TOML in one line."""
     if isinstance(value, dict):
-        return (
-            "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
-        )
+        pairs = (f"{json.dumps(key)} = {toml(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)
@@ -225,22 +232,22 @@ anything = st.recursive(
 
 
 @given(st.lists(st.dictionaries(words, anything, max_size=5) | anything, max_size=4))
-def test_whatever_stands_there_is_read_or_refused(steps: list[Any]) -> None:
-    """Never anything but a scenario or a refusal with a place."""
+def test_any_steps_are_read_or_refused(steps: list[Any]) -> None:
+    """The result is a scenario, or a refusal with a place."""
     text = f"step = {toml(steps)}\n{FLEET}"
     try:
-        found = read(text, "my.toml")
+        scenario = read(text, "my.toml")
     except Refused as refused:
-        told = refused
+        error = refused
     else:
-        assert len(found.steps) == len(steps)
+        assert len(scenario.steps) == len(steps)
         return
-    assert told.code == "BadScenario"
-    assert told.message.startswith("my.toml: ")
+    assert error.code == "BadScenario"
+    assert error.message.startswith("my.toml: ")
 
 
-def test_what_ships_is_read_as_it_stands() -> None:
-    """Every step of it has its line."""
-    for one in shipped():
-        lines = one.text.splitlines()
-        assert all(lines[step.line - 1] == "[[step]]" for step in one.steps)
+def test_steps_of_shipped_scenarios_have_lines() -> None:
+    """Every step knows its line in the file."""
+    for scenario in shipped():
+        lines = scenario.text.splitlines()
+        assert all(lines[step.line - 1] == "[[step]]" for step in scenario.steps)

@@ -1,26 +1,32 @@
-"""What steps may do and expect, each kind by itself."""
+"""The actions and expectations of steps, each kind by itself."""
 
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.testing.scenarios import play
-from tests.scenarios.scenario_builder import FLEET, difference, passes, scenario, verdict
+from fairwarning.testing.scenarios import run_scenario
+from tests.scenarios.scenario_builder import (
+    FLEET,
+    assert_passes,
+    difference,
+    run_steps,
+    scenario,
+)
 
 pytestmark = pytest.mark.spec("O6")
 
 
-def expect(what: str, at: str = "") -> str:
-    """A step that expects this."""
-    return f'at = "{at}"\nexpect = {{ {what} }}' if at else f"expect = {{ {what} }}"
+def expect(keys: str, at: str = "") -> str:
+    """Return a step with an expectation."""
+    return f'at = "{at}"\nexpect = {{ {keys} }}' if at else f"expect = {{ {keys} }}"
 
 
-def do(word: str, keys: str, at: str = "") -> str:
-    """A step that does this."""
-    return "\n".join(filter(None, [f'at = "{at}"' if at else "", f'do = "{word}"', keys]))
+def do(action: str, keys: str, at: str = "") -> str:
+    """Return a step with an action."""
+    return "\n".join(filter(None, [f'at = "{at}"' if at else "", f'do = "{action}"', keys]))
 
 
 @pytest.mark.parametrize(
-    ("word", "keys", "event", "impact"),
+    ("action", "keys", "event", "impact"),
     [
         ("restart", "", 'type = "Reboot", source = "User"', '"reboot"'),
         ("redeploy", "", 'type = "Redeploy", source = "User"', '"redeploy"'),
@@ -43,28 +49,28 @@ def do(word: str, keys: str, at: str = "") -> str:
         ("reimage", "", "", '"reimage"'),
     ],
 )
-def test_what_happens_to_machines(word: str, keys: str, event: str, impact: str) -> None:
-    """Each is announced as the contract has it, or not at all, and then happens."""
-    passes(
-        do(word, f'machine = "spot"\nas = "it"\n{keys}'),
+def test_actions_on_machines(action: str, keys: str, event: str, impact: str) -> None:
+    """Each action schedules the event of the contract, or none, and then its impact happens."""
+    assert_passes(
+        do(action, f'machine = "spot"\nas = "it"\n{keys}'),
         expect(f'machine = "spot", {event or "events = 0"}'),
         expect(f'machine = "spot", events = 0, history = [{impact}]', at="8d"),
         expect('operation = "it", status = "Succeeded"'),
     )
 
 
-def test_times_in_every_spelling() -> None:
-    """Days to seconds, or ISO 8601; without one, at the moment of the step before."""
-    written = ["0s", "90s", "1m30s", "PT2M", "1h", "1h0m5s", "P1D", "1d", "1d12h30m15s", "366d"]
-    steps = [expect('machine = "spot", gone = false', at=one) for one in written]
-    found = scenario(expect('set = "web", gone = false'), *steps)
-    moments = [step.at_seconds for step in found.steps]
-    assert moments == [0, 0, 90, 90, 120, 3600, 3605, 86400, 86400, 131415, 366 * 86400]
+def test_formats_of_times() -> None:
+    """A time has days to seconds, or is ISO 8601; the default is the time of the step before."""
+    texts = ["0s", "90s", "1m30s", "PT2M", "1h", "1h0m5s", "P1D", "1d", "1d12h30m15s", "366d"]
+    steps = [expect('machine = "spot", gone = false', at=text) for text in texts]
+    parsed = scenario(expect('set = "web", gone = false'), *steps)
+    seconds = [step.at_seconds for step in parsed.steps]
+    assert seconds == [0, 0, 90, 90, 120, 3600, 3605, 86400, 86400, 131415, 366 * 86400]
 
 
 def test_approvals() -> None:
-    """By the machine itself, or by another of its scope; not by a stranger."""
-    passes(
+    """A machine or another machine of its scope can approve; a machine of another scope cannot."""
+    assert_passes(
         do("restart", 'machine = ["db_0", "db_1"]'),
         do("approve", 'machine = "spot"\nof = "db_0"\nrefused = "Answered"'),
         do("approve", 'machine = "db_1"\nof = ["db_0", "db_1"]'),
@@ -73,8 +79,8 @@ def test_approvals() -> None:
     )
 
 
-def test_events_have_one_identity() -> None:
-    """A name given to an event is that event's for good, and only its."""
+def test_labels_of_events() -> None:
+    """A label belongs to one event for the whole run."""
     steps = [
         do("restart", 'machine = ["db_0", "db_1"]'),
         expect('machine = "db_0", event = "one"'),
@@ -82,11 +88,11 @@ def test_events_have_one_identity() -> None:
         do("approve", 'machine = "db_0"'),
         expect('machine = "db_0", event = "one", status = "Started"'),
     ]
-    passes(*steps)
-    found = difference(*steps, expect('machine = "db_0", event = "two"'))
-    assert (found.expected, found.found) == ("machine db_0: event 'two'", "'one'")
-    found = difference(*steps, expect('machine = "db_0", event = "three"'))
-    assert found.found == "'one'"
+    assert_passes(*steps)
+    actual = difference(*steps, expect('machine = "db_0", event = "two"'))
+    assert (actual.expected, actual.found) == ("machine db_0: event 'two'", "'one'")
+    actual = difference(*steps, expect('machine = "db_0", event = "three"'))
+    assert actual.found == "'one'"
     again = [
         do("cancel", 'machine = "db_1"'),
         do("restart", 'machine = "db_1"'),
@@ -110,8 +116,8 @@ def test_events_have_one_identity() -> None:
     ],
 )
 def test_faults(kind: str, answer: str) -> None:
-    """What a poll meets, for the machine alone, until it is used up or cleared."""
-    passes(
+    """A fault affects only its machine, until its count, its duration or a clear ends it."""
+    assert_passes(
         do("fault", f'kind = "{kind}"\nmachine = "db_0"\ncount = 2\ndelay = "0s"'),
         do("poll", 'machine = "db_0"'),
         expect('machine = "db_1", answer = "document"'),
@@ -128,8 +134,8 @@ def test_faults(kind: str, answer: str) -> None:
 
 
 def test_sets() -> None:
-    """They grow, shrink, change and end; whom they name may come into being on the way."""
-    passes(
+    """Sets scale, change and are deleted; steps can name instances that a set creates later."""
+    assert_passes(
         do("scale", 'set = "web"\ncapacity = 4\nas = "grow"'),
         expect('set = "web", machines = ["web_0", "web_1", "web_2", "web_3"]'),
         expect('machine = "web_3", events = 0, power = "running"'),
@@ -150,8 +156,8 @@ def test_sets() -> None:
 
 
 def test_rollouts() -> None:
-    """Of machines' sets and of scale sets, a lane at a time if that is wanted."""
-    passes(
+    """Rollouts cover availability sets and scale sets, one lane at a time with batch = 1."""
+    assert_passes(
         do("rollout", 'rollout = "r"\nmachine = "db_0"\nset = ["web"]\nbatch = 1\nlasts = "2s"'),
         expect('rollout = "r", status = "Running", machines = 5, done = 0'),
         expect('machine = "db_0", type = "Freeze", duration = "2s"'),
@@ -169,9 +175,9 @@ def test_rollouts() -> None:
     )
 
 
-def test_who_never_asks_is_not_told() -> None:
-    """Until it asks; a whole set may be silent."""
-    passes(
+def test_silent_machines_get_no_notice() -> None:
+    """A silent machine gets notice only after a poll step; a whole set can be silent."""
+    assert_passes(
         do("restart", 'machine = "db_0"'),
         do("restart", 'machine = "web_0"'),
         do("restart", 'machine = "spot"'),
@@ -185,9 +191,9 @@ def test_who_never_asks_is_not_told() -> None:
     )
 
 
-def test_machines_go_on_asking() -> None:
-    """However long it takes, silence does not switch off what machines use."""
-    passes(
+def test_machines_keep_polling() -> None:
+    """The feature stays enabled, however long a scenario is."""
+    assert_passes(
         expect('machine = ["db_0", "spot", "web_1"], incarnation = 1'),
         do("degrade", 'machine = "db_0"\nahead = "7d"'),
         expect('machine = "db_1", incarnation = 2, sees = ["Redeploy"]', at="6d23h59m59s"),
@@ -197,28 +203,28 @@ def test_machines_go_on_asking() -> None:
 
 
 def test_the_cloud_of_a_scenario() -> None:
-    """It may have settings, as a fleet file has them: here, an api-version of tomorrow."""
+    """A scenario can have the settings of a fleet file; here, a preview api-version."""
     steps = [
         do("recommend", 'machine = "spot"'),
         expect('machine = "spot", version = "2024-07-09", sees = ["SpotRebalanceRecommendation"]'),
     ]
     fleet = FLEET + "[fleet.metadata]\npreview = true\n[fleet.rules]\nrecommend_seconds = 60\n"
-    passes(*steps, expect('machine = "spot", not_before = "1m"'), fleet=fleet)
-    assert difference(*steps).found == "its poll met: 404"
+    assert_passes(*steps, expect('machine = "spot", not_before = "1m"'), fleet=fleet)
+    assert difference(*steps).found == "its poll was answered: 404"
 
 
 def test_the_rate_has_bounds() -> None:
-    """As virtual time has them."""
-    one = scenario(expect('machine = "spot", events = 0'))
+    """A rate outside the range of the virtual clock is refused."""
+    short = scenario(expect('machine = "spot", events = 0'))
     for rate in (0.0, -1.0, 1e9, float("nan")):
         with pytest.raises(Refused, match="rate must be above 0"):
-            play(one, real=True, rate=rate)
+            run_scenario(short, real=True, rate=rate)
 
 
-def test_each_play_is_its_own() -> None:
-    """A scenario may be played again, and nothing is left of the time before."""
+def test_runs_are_independent() -> None:
+    """A scenario can run again, and no state is left from the first run."""
     steps = [do("delete", 'machine = "spot"'), expect('machine = "spot", gone = true', at="1m")]
-    one = scenario(*steps)
-    assert play(one).passed
-    assert play(one).passed
-    assert verdict(*steps).seconds == 60
+    deletion = scenario(*steps)
+    assert run_scenario(deletion).passed
+    assert run_scenario(deletion).passed
+    assert run_steps(*steps).seconds == 60

@@ -105,7 +105,7 @@ async def test_any_driver_error_can_be_stored(error: str) -> None:
         await harness.fleet.settled()
         operation = await _operation(harness)
         assert operation.status is OperationStatus.FAILED
-        assert codec.entity("Operation", codec.text(operation)) == operation
+        assert codec.decode_entity("Operation", codec.encode(operation)) == operation
 
 
 @run_async

@@ -45,6 +45,14 @@ def test_no_invariant_is_violated_on_sqlite(shard: int) -> None:
 
 
 @pytest.mark.parametrize("name", PLANTS)
+def test_a_plant_fits_the_source(name: str) -> None:
+    """The module exists and contains the text that the plant replaces."""
+    for patch in PLANTS[name].patches:
+        path = (ROOT / "src" / "fairwarning").joinpath(*patch.module.split("."))
+        assert patch.old in path.with_suffix(".py").read_text(), patch
+
+
+@pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     """The simulator finds each planted bug within 10,000 seeds, and names the right invariant."""
     done = subprocess.run(

@@ -155,8 +155,8 @@ class World:
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
         self.fleet.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
-        self.clock.settled = self.fleet.work_off
-        await self.fleet.work_off()
+        self.clock.settled = self.fleet.process_queue
+        await self.fleet.process_queue()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
         """Call back by the current process's clock, unless that process is killed before."""
@@ -203,7 +203,7 @@ class World:
             case StopAndStart():
                 for poll in self.fleet.polls.unwritten():
                     self.fleet.post(poll)
-                await self.fleet.work_off()
+                await self.fleet.process_queue()
                 await self._restart(1.0)
             case FillDisk():
                 self.disk.refuse = action.commits
@@ -222,7 +222,7 @@ class World:
         batch = [PendingCommand(command, None) for command in commands]
         single = batch[0] if len(batch) == 1 else None
         commits = self.ledger.commits
-        await self.fleet.carry(batch)
+        await self.fleet.process_batch(batch)
         if single and isinstance(single.error, Refused):
             must(
                 self.ledger.commits == commits,
@@ -231,7 +231,7 @@ class World:
             )
         for pending in batch:
             self._record_answer(pending.command, pending.operation, pending.error)
-        await self.fleet.work_off()
+        await self.fleet.process_queue()
 
     def _record_answer(
         self, command: Command, operation: Operation | None, error: FairwarningError | None
@@ -257,8 +257,10 @@ class World:
         if published.scope and published.scope.enabled:
             self.fleet.polls.record(published.scope, self.clock.now())
         else:
-            await self.fleet.carry([PendingCommand(Poll(scope=scope, actor="machine"), None)])
+            await self.fleet.process_batch(
+                [PendingCommand(Poll(scope=scope, actor="machine"), None)]
+            )
             if not published.incarnation:
                 return  # the disk was full
         self.ledger.read(scope, version, published.body(version))
-        await self.fleet.work_off()
+        await self.fleet.process_queue()

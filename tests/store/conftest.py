@@ -1,4 +1,4 @@
-"""Every store a test of promises is run over. A new one is added here."""
+"""All stores, over which the tests of the protocol run. Add a new store here."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,8 +14,8 @@ from fairwarning.store.store import Store
 from tests.fixtures.postgres.database import migrated_database_or_skip
 from tests.fixtures.postgres.server import shared
 
-Story = Callable[[Store], Coroutine[None, None, None]]
-Kept = Callable[[Story], None]
+Scenario = Callable[[Store], Coroutine[None, None, None]]
+RunOnStore = Callable[[Scenario], None]
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def _memory(_: Path) -> Iterator[Store]:
 
 @contextmanager
 def _sqlite(folder: Path) -> Iterator[Store]:
-    yield SQLiteStore(folder / "fleet.db", ballast_bytes=4096)
+    yield SQLiteStore(folder / "fleet.db", reserved_bytes=4096)
 
 
 @contextmanager
@@ -38,27 +38,27 @@ def _postgresql(_: Path) -> Iterator[Store]:
 STORES = {"memory": _memory, "sqlite": _sqlite, "postgresql": _postgresql}
 
 
-def play(store: Store, story: Story) -> None:
-    """Open the store, let the story happen, close it."""
+def run_scenario(store: Store, scenario: Scenario) -> None:
+    """Open the store, run a scenario, and close it."""
 
-    async def whole() -> None:
+    async def run() -> None:
         await store.open()
         try:
-            await story(store)
+            await scenario(store)
         finally:
             await store.close()
 
-    asyncio.run(whole())
+    asyncio.run(run())
 
 
 async def restart(store: Store) -> None:
-    """What a process that ends and starts again does to its store."""
+    """Close and open the store, as when its process restarts."""
     await store.close()
     await store.open()
 
 
 @pytest.fixture(params=STORES)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    """Plays a story on a store of each kind."""
+def run_on_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunOnStore]:
+    """Runs a scenario on a store of each kind."""
     with STORES[request.param](tmp_path) as store:
-        yield lambda story: play(store, story)
+        yield lambda scenario: run_scenario(store, scenario)

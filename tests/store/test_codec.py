@@ -1,4 +1,4 @@
-"""Entities as JSON: every field of every kind, rows of older versions, and what a reader sees."""
+"""JSON encoding of entities: every field of every kind, old rows, and readability."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,7 +14,10 @@ from fairwarning.core.model import Impact, Machine, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.store import codec
 
-PARTS: dict[type, Callable[[str], object]] = {Machine: codec.machine, Impact: codec.impact}
+PARTS: dict[type, Callable[[str], object]] = {
+    Machine: codec.decode_machine,
+    Impact: codec.decode_impact,
+}
 ENTITIES = list(codec.KINDS.values())
 SIMPLE: dict[object, st.SearchStrategy[Any]] = {
     str: st.text(max_size=9),
@@ -25,14 +28,14 @@ SIMPLE: dict[object, st.SearchStrategy[Any]] = {
 }
 
 
-def whole(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401  (as for any type hint)
-    """Any value of a record, with every field drawn, also those that have a default."""
+def complete(kind: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401  (as for any type hint)
+    """Draw a record with every field, including those that have a default."""
     hints = get_type_hints(kind)
     return st.builds(kind, **{field.name: anything(hints[field.name]) for field in fields(kind)})
 
 
 def anything(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401
-    """Any value that a field with this hint may hold."""
+    """Draw a value that a field with this hint may hold."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is tuple:
         return st.lists(anything(parts[0]), max_size=2).map(tuple)
@@ -41,51 +44,51 @@ def anything(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401
     if origin is UnionType:
         return st.one_of(*map(anything, parts))
     if is_dataclass(hint):
-        return whole(hint)
+        return complete(hint)
     return SIMPLE[hint] if hint in SIMPLE else st.sampled_from(hint)
 
 
 @pytest.mark.parametrize("kind", ENTITIES)
 @given(data=st.data())
-def test_every_field_of_an_entity_comes_back(kind: type, data: st.DataObject) -> None:
-    """Whatever is in it. (A scope's machines are rows of their own.)"""
-    entity = data.draw(whole(kind))
+def test_every_field_of_an_entity_is_restored(kind: type, data: st.DataObject) -> None:
+    """For any value. (A scope's machines are separate rows.)"""
+    entity = data.draw(complete(kind))
     if isinstance(entity, Scope):
         entity = changed(entity, machines={})
-    back = codec.entity(kind.__name__, codec.text(entity))
+    back = codec.decode_entity(kind.__name__, codec.encode(entity))
     assert back == entity
-    assert repr(back) == repr(entity)  # orders and exact types too
+    assert repr(back) == repr(entity)  # order and exact types too
 
 
 @pytest.mark.parametrize("kind", PARTS)
 @given(data=st.data())
-def test_every_field_of_a_part_comes_back(kind: type, data: st.DataObject) -> None:
-    """Machines and impacts, which are stored by themselves."""
-    value = data.draw(whole(kind))
-    assert repr(PARTS[kind](codec.text(value))) == repr(value)
+def test_every_field_of_a_part_is_restored(kind: type, data: st.DataObject) -> None:
+    """Machines and impacts, which are stored separately."""
+    value = data.draw(complete(kind))
+    assert repr(PARTS[kind](codec.encode(value))) == repr(value)
 
 
 @pytest.mark.parametrize("kind", [*ENTITIES, *PARTS])
 @given(data=st.data())
-def test_rows_from_before_a_field_was_there_are_read(kind: type, data: st.DataObject) -> None:
-    """A field that has a default may be missing from a row, and has its default then."""
-    value = data.draw(whole(kind))
+def test_rows_without_a_new_field_can_be_read(kind: type, data: st.DataObject) -> None:
+    """A field with a default may be missing from a row and then has its default."""
+    value = data.draw(complete(kind))
     required = [
         field.name
         for field in fields(kind)
         if field.default is MISSING and field.default_factory is MISSING
     ]
-    row = json.loads(codec.text(value))
+    row = json.loads(codec.encode(value))
     text = json.dumps({name: row[name] for name in required})
-    back = PARTS[kind](text) if kind in PARTS else codec.entity(kind.__name__, text)
+    back = PARTS[kind](text) if kind in PARTS else codec.decode_entity(kind.__name__, text)
     assert back == kind(**{name: getattr(value, name) for name in required})
 
 
-def test_a_row_can_be_read_by_people() -> None:
-    """Names and values in the words of the model; members it does not know are passed over."""
+def test_a_row_is_readable() -> None:
+    """It has the names and values of the model; unknown members are ignored."""
     scope = Scope(id="web", kind=ScopeKind.CLOUD_SERVICE, group="Größe", incarnation=3)
-    row = json.loads(codec.text(scope))
+    row = json.loads(codec.encode(scope))
     assert row["kind"] == "CloudService"
     assert row["group"] == "Größe"
     assert "machines" not in row
-    assert codec.entity("Scope", json.dumps(row | {"invented_later": [1]})) == scope
+    assert codec.decode_entity("Scope", json.dumps(row | {"invented_later": [1]})) == scope

@@ -1,4 +1,4 @@
-"""When the disk fails, or a caller does: what was refused never was, and the store works again."""
+"""Failures of the disk or a caller: a refused batch has no effect, and the store recovers."""
 
 import asyncio
 import sqlite3
@@ -16,24 +16,24 @@ from fairwarning.store.files import SqliteConnection, SqliteCursor
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.fixtures.waiting import LIMIT_SECONDS
-from tests.store.author import Author
-from tests.store.conftest import play
+from tests.store.author import BatchGenerator
+from tests.store.conftest import run_scenario
 
 A: Ref = (Scope, "a")
 
 
 def scope(version: int = 1, group: str = "") -> Scope:
-    """A scope in some version."""
+    """Return a scope with this version."""
     return Scope(id="a", kind=ScopeKind.STANDALONE, version=version, group=group)
 
 
-def small(path: Path, **how: Any) -> SQLiteStore:  # noqa: ANN401
-    """A store with hardly any ballast."""
-    return SQLiteStore(path, ballast_bytes=5000, **how)
+def small_store(path: Path, **options: Any) -> SQLiteStore:  # noqa: ANN401
+    """Return a store with little reserved space."""
+    return SQLiteStore(path, reserved_bytes=5000, **options)
 
 
-class Unsteady:
-    """A connection on which chosen statements fail, before or after they are carried out."""
+class FailingConnection:
+    """A connection on which chosen statements fail, before or after their execution."""
 
     def __init__(self, path: Path, plan: dict[str, list[Callable[[], None]]]) -> None:
         self._inner = files.connect(path)
@@ -61,7 +61,7 @@ class Unsteady:
 
 
 def failing(code: int) -> Callable[[], None]:
-    """Fails as SQLite would."""
+    """Return a function that fails as SQLite would."""
 
     def fail() -> None:
         error = sqlite3.OperationalError("planned")
@@ -81,11 +81,11 @@ EIO = failing(sqlite3.SQLITE_IOERR_FSYNC)
 def test_a_failed_commit_changes_nothing_and_can_be_repeated(
     tmp_path: Path, statement: str
 ) -> None:
-    """`Unavailable`: nothing that was refused has taken effect, and no transaction is left open."""
+    """`Unavailable`: the refused batch has no effect, and no transaction is left open."""
     plan: dict[str, list[Callable[[], None]]] = {}
-    store = small(tmp_path / "fleet.db", connect=lambda path: Unsteady(path, plan))
+    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
 
-    async def story(_: Store) -> None:
+    async def scenario(_: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         plan[f"before {statement}"] = [EIO]
         with pytest.raises(Unavailable) as failed:
@@ -95,33 +95,33 @@ def test_a_failed_commit_changes_nothing_and_can_be_repeated(
         await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
         assert await store.load([A]) == {A: scope(2)}
 
-    play(store, story)
+    run_scenario(store, scenario)
 
 
 def test_a_commit_that_only_seems_to_have_failed_is_acknowledged(tmp_path: Path) -> None:
-    """An error after the last write leaves open what is on the disk: we look, and then say."""
+    """After an error of the last write the outcome is unclear: the store looks, then answers."""
     plan: dict[str, list[Callable[[], None]]] = {}
-    store = small(tmp_path / "fleet.db", connect=lambda path: Unsteady(path, plan))
+    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
 
-    async def story(_: Store) -> None:
+    async def scenario(_: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         plan["after COMMIT"] = [EIO]
         await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
         assert await store.load([A]) == {A: scope(2)}
         plan["after COMMIT"] = [EIO]
         plan["before PRAGMA wal_checkpoint"] = [EIO]
-        with pytest.raises(Unavailable):  # it is there, but nobody knows for how long
+        with pytest.raises(Unavailable):  # the batch is stored, but perhaps not durably
             await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
 
-    play(store, story)
+    run_scenario(store, scenario)
 
 
-def test_a_connection_that_cannot_be_replaced_is_tried_for_again(tmp_path: Path) -> None:
-    """While it fails everything says so; when it no longer does, everything works."""
+def test_a_connection_is_replaced_as_soon_as_possible(tmp_path: Path) -> None:
+    """Every call raises an error until a new connection can be opened."""
     plan: dict[str, list[Callable[[], None]]] = {}
-    store = small(tmp_path / "fleet.db", connect=lambda path: Unsteady(path, plan))
+    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
 
-    async def story(_: Store) -> None:
+    async def scenario(_: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         plan["before COMMIT"] = [EIO]
         plan["before ROLLBACK"] = [EIO]
@@ -135,29 +135,29 @@ def test_a_connection_that_cannot_be_replaced_is_tried_for_again(tmp_path: Path)
         assert await store.load([A]) == {A: scope()}
         await store.commit(Batch(2.0, {A: (scope(), scope(2))}))
 
-    play(store, story)
+    run_scenario(store, scenario)
 
 
-def test_no_space_is_refused_until_there_is_some(tmp_path: Path) -> None:
-    """The batch in flight is finished with the ballast's space; then `StoreFull`, reads go on."""
+def test_commits_are_refused_until_there_is_space(tmp_path: Path) -> None:
+    """The current batch uses the reserved space; then `StoreFull`, while reads still work."""
     plan: dict[str, list[Callable[[], None]]] = {}
-    store = small(tmp_path / "fleet.db", connect=lambda path: Unsteady(path, plan))
-    ballast = tmp_path / "fleet.db.ballast"
+    store = small_store(tmp_path / "fleet.db", connect=lambda path: FailingConnection(path, plan))
+    reserved = tmp_path / "fleet.db.ballast"
     full = failing(sqlite3.SQLITE_FULL)
 
-    async def story(_: Store) -> None:
+    async def scenario(_: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         plan["before COMMIT"] = [full]
         await store.commit(Batch(2.0, {A: (scope(), scope(2))}))  # on the second attempt
-        assert not ballast.exists()
-        ballast.mkdir()  # stands for a disk that has no room for it
+        assert not reserved.exists()
+        reserved.mkdir()  # simulates a disk without space for the file
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
         assert failed.value.code == "StoreFull"
         assert await store.load([A]) == {A: scope(2)}
-        ballast.rmdir()
+        reserved.rmdir()
         await store.commit(Batch(3.0, {A: (scope(2), scope(3))}))
-        assert ballast.stat().st_size == 5000
+        assert reserved.stat().st_size == 5000
         plan["before COMMIT"] = [full, full]
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(4.0, {A: (scope(3), scope(4))}))
@@ -168,48 +168,50 @@ def test_no_space_is_refused_until_there_is_some(tmp_path: Path) -> None:
         plan["before COMMIT"] = [write, write]
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
-        assert (failed.value.code, ballast.exists()) == ("StoreFailed", True)
+        assert (failed.value.code, reserved.exists()) == ("StoreFailed", True)
         plan["before COMMIT"] = [full, EIO]
         with pytest.raises(Unavailable) as failed:
             await store.commit(Batch(5.0, {A: (scope(4), scope(5))}))
         assert failed.value.code == "StoreFailed"
         assert await store.load([A]) == {A: scope(4)}
 
-    play(store, story)
+    run_scenario(store, scenario)
 
 
-def test_half_a_character_spoils_its_own_batch_only(tmp_path: Path) -> None:
-    """IS2: text that is not Unicode is refused as what it is, in an entity or in a line."""
+def test_an_unpaired_surrogate_only_fails_its_own_batch(tmp_path: Path) -> None:
+    """IS2: invalid Unicode is refused with its own code, in an entity or in a line."""
 
-    async def story(store: Store) -> None:
-        for wrong in (scope(group="\udc80"), Scope(id="\udc80", kind=ScopeKind.STANDALONE)):
+    async def scenario(store: Store) -> None:
+        for invalid in (scope(group="\udc80"), Scope(id="\udc80", kind=ScopeKind.STANDALONE)):
             with pytest.raises(Conflict) as refused:
-                await store.commit(Batch(1.0, {(Scope, wrong.id): (None, wrong)}))
+                await store.commit(Batch(1.0, {(Scope, invalid.id): (None, invalid)}))
             assert refused.value.code == "BadText"
         await store.commit(Batch(1.0, {A: (None, scope())}))
 
-    play(small(tmp_path / "fleet.db"), story)
+    run_scenario(small_store(tmp_path / "fleet.db"), scenario)
 
 
-def test_a_cancelled_caller_leaves_the_store_sound(tmp_path: Path) -> None:
-    """Its batch is there or not, whole, and the next one is served."""
-    author = Author()
+def test_a_cancelled_caller_leaves_the_store_consistent(tmp_path: Path) -> None:
+    """Its batch is stored completely or not at all, and the next one is served."""
+    generator = BatchGenerator()
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for number in range(20):
-            task = asyncio.create_task(store.commit(author.random_batch(20)))
+            task = asyncio.create_task(store.commit(generator.random_batch(20)))
             await asyncio.sleep(number / 10_000)
             task.cancel()
             await asyncio.wait([task])
-        assert await store.load(author.entities) == author.entities  # a job that began, ends
-        await store.commit(author.random_batch(5))
+        assert (
+            await store.load(generator.entities) == generator.entities
+        )  # a job that started finishes
+        await store.commit(generator.random_batch(5))
 
-    play(small(tmp_path / "fleet.db"), story)
+    run_scenario(small_store(tmp_path / "fleet.db"), scenario)
 
 
 def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
-    """A loop that is closed with an answer on its way costs that answer and nothing else."""
-    store = small(tmp_path / "fleet.db")
+    """If a loop is closed before it gets an answer, only that answer is lost."""
+    store = small_store(tmp_path / "fleet.db")
     release, began = threading.Event(), threading.Event()
 
     def slow(_: SqliteConnection) -> None:
@@ -222,10 +224,10 @@ def test_a_store_outlives_its_event_loop(tmp_path: Path) -> None:
         await asyncio.to_thread(began.wait, LIMIT_SECONDS)
         task.cancel()
 
-    async def go_on() -> None:
+    async def resume() -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         await store.close()
 
     asyncio.run(leave())
     release.set()
-    asyncio.run(go_on())
+    asyncio.run(resume())

@@ -1,4 +1,4 @@
-"""How things are found: machines by name and address, entities by kind and by due time."""
+"""Lookups: machines by name and address, entities by kind and by due time."""
 
 from dataclasses import replace
 
@@ -17,11 +17,11 @@ from fairwarning.core.model import (
     ScopeKind,
 )
 from fairwarning.store.store import Batch, MachineLocation, Store
-from tests.store.conftest import Kept, restart
+from tests.store.conftest import RunOnStore, restart
 
 
 def scope(name: str, *machines: Machine, version: int = 1) -> Scope:
-    """A scope of these machines."""
+    """Return a scope of these machines."""
     return Scope(
         id=name,
         kind=ScopeKind.CLOUD_SERVICE,
@@ -30,25 +30,25 @@ def scope(name: str, *machines: Machine, version: int = 1) -> Scope:
     )
 
 
-def made(*scopes: Scope) -> Batch:
-    """They come to be."""
-    return Batch(1.0, {(Scope, one.id): (None, one) for one in scopes})
+def creation(*scopes: Scope) -> Batch:
+    """Return a batch that creates these scopes."""
+    return Batch(1.0, {(Scope, new.id): (None, new) for new in scopes})
 
 
 def lane(name: str, retry_at: float | None, version: int = 1) -> Lane:
-    """What is due just when it is told to be."""
+    """Return an entity that is due at a chosen time."""
     return Lane(id=name, rollout="r", number=0, steps=(), retry_at=retry_at, version=version)
 
 
-def test_machines_are_found_by_name_and_address(kept: Kept) -> None:
-    """A name may be in several scopes, an address is one machine's; neither is found when gone."""
+def test_machines_are_found_by_name_and_address(run_on_store: RunOnStore) -> None:
+    """Several scopes may have a name, one machine has an address; removed ones are not found."""
     web = Machine(name="web", address="127.1.0.1", host="h")
     other = Machine(name="web", address="127.1.0.2")
     bare = Machine(name="bare")
-    one, two = scope("one", web, bare), scope("two", other)
+    first, second = scope("one", web, bare), scope("two", other)
 
-    async def story(store: Store) -> None:
-        await store.commit(made(two, one))
+    async def scenario(store: Store) -> None:
+        await store.commit(creation(second, first))
         for _ in range(2):
             assert await store.find_machines(name="web") == [
                 MachineLocation(2, "one", web),
@@ -63,25 +63,27 @@ def test_machines_are_found_by_name_and_address(kept: Kept) -> None:
             assert await store.find_machines(address="") == []
             await restart(store)
         fewer = scope("one", bare, version=2)
-        await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
+        await store.commit(Batch(2.0, {(Scope, "one"): (first, fewer)}))
         assert await store.find_machines(name="web") == [MachineLocation(1, "two", other)]
         assert await store.find_machines(address="127.1.0.1") == []
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_a_machine_keeps_its_number_and_nobody_else_ever_gets_it(kept: Kept) -> None:
-    """Its loopback address is made of it (M22): not after a change, a restart, or its end."""
+def test_the_number_of_a_machine_never_changes_and_is_never_reused(
+    run_on_store: RunOnStore,
+) -> None:
+    """Its loopback address is derived from it (M22): after a change, a restart, or a removal."""
     a, b, c = Machine(name="a"), Machine(name="b"), Machine(name="c")
-    one, two = scope("one", a, b), scope("two", c)
+    first, second = scope("one", a, b), scope("two", c)
 
-    async def story(store: Store) -> None:
-        await store.commit(made(one))
+    async def scenario(store: Store) -> None:
+        await store.commit(creation(first))
         stopped = replace(a, power=Power.STOPPED)
         fewer = scope("one", stopped, version=2)
-        await store.commit(Batch(2.0, {(Scope, "one"): (one, fewer)}))
+        await store.commit(Batch(2.0, {(Scope, "one"): (first, fewer)}))
         await restart(store)
-        await store.commit(made(two))
+        await store.commit(creation(second))
         assert await store.find_machines(number=1) == [MachineLocation(1, "one", stopped)]
         assert await store.find_machines(number=2) == []
         assert await store.find_machines(number=0) == []
@@ -92,12 +94,12 @@ def test_a_machine_keeps_its_number_and_nobody_else_ever_gets_it(kept: Kept) -> 
         assert await store.list_machines(0, 1) == [MachineLocation(1, "one", stopped)]
         assert await store.list_machines(1, 9) == [MachineLocation(3, "two", c)]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_an_address_is_never_given_twice(kept: Kept) -> None:
-    """M22 rests on it: refused, whether the other machine is stored or in the same batch."""
-    one = scope("one", Machine(name="m", address="10.0.0.1"))
+def test_an_address_is_unique(run_on_store: RunOnStore) -> None:
+    """M22 relies on it: a duplicate is refused, whether stored or in the same batch."""
+    first = scope("one", Machine(name="m", address="10.0.0.1"))
     clash = scope(
         "two", Machine(name="n", address="10.0.0.9"), Machine(name="o", address="10.0.0.1")
     )
@@ -105,65 +107,67 @@ def test_an_address_is_never_given_twice(kept: Kept) -> None:
         "six", Machine(name="n", address="10.0.0.7"), Machine(name="o", address="10.0.0.7")
     )
 
-    async def story(store: Store) -> None:
-        await store.commit(made(one))
-        for wrong, address in ((clash, "10.0.0.1"), (twice, "10.0.0.7")):
+    async def scenario(store: Store) -> None:
+        await store.commit(creation(first))
+        for invalid, address in ((clash, "10.0.0.1"), (twice, "10.0.0.7")):
             with pytest.raises(Conflict) as refused:
-                await store.commit(made(scope("new"), wrong))
+                await store.commit(creation(scope("new"), invalid))
             assert refused.value.code == "AddressTaken"
             assert address in refused.value.message
-        stopped = replace(one.machines["m"], power=Power.STOPPED)
+        stopped = replace(first.machines["m"], power=Power.STOPPED)
         more = scope("one", stopped, Machine(name="p", address="10.0.0.8"), version=2)
         with pytest.raises(Conflict) as refused:
-            await store.commit(Batch(1.0, {(Scope, "one"): (one, more), **made(twice).changes}))
+            await store.commit(
+                Batch(1.0, {(Scope, "one"): (first, more), **creation(twice).changes})
+            )
         assert "10.0.0.7" in refused.value.message
         assert await store.list_ids(Scope, "", 9) == ["one"]
         assert await store.find_machines(address="10.0.0.9") == []
         assert await store.find_machines(address="10.0.0.1") == [
-            MachineLocation(1, "one", one.machines["m"])
+            MachineLocation(1, "one", first.machines["m"])
         ]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_addresses_can_move_within_a_batch(kept: Kept) -> None:
-    """Two machines exchange theirs; a new one takes that of one that goes."""
+def test_addresses_can_move_within_a_batch(run_on_store: RunOnStore) -> None:
+    """Two machines swap addresses; a new one gets that of a removed one."""
     a, b = Machine(name="a", address="10.1"), Machine(name="b", address="10.2")
-    one, two = scope("one", a), scope("two", b)
+    first, second = scope("one", a), scope("two", b)
     swapped = (
         scope("one", replace(a, address="10.2"), version=2),
         scope("two", replace(b, address="10.1"), version=2),
     )
-    heir = scope("three", Machine(name="c", address="10.2"))
+    third = scope("three", Machine(name="c", address="10.2"))
 
-    async def story(store: Store) -> None:
-        await store.commit(made(one, two))
+    async def scenario(store: Store) -> None:
+        await store.commit(creation(first, second))
         await store.commit(
-            Batch(2.0, {(Scope, "one"): (one, swapped[0]), (Scope, "two"): (two, swapped[1])})
+            Batch(2.0, {(Scope, "one"): (first, swapped[0]), (Scope, "two"): (second, swapped[1])})
         )
         assert await store.find_machines(address="10.1") == [
             MachineLocation(2, "two", swapped[1].machines["b"])
         ]
         await store.commit(
-            Batch(3.0, {(Scope, "three"): (None, heir), (Scope, "one"): (swapped[0], None)})
+            Batch(3.0, {(Scope, "three"): (None, third), (Scope, "one"): (swapped[0], None)})
         )
         assert await store.find_machines(address="10.2") == [
-            MachineLocation(3, "three", heir.machines["c"])
+            MachineLocation(3, "three", third.machines["c"])
         ]
         assert await store.find_machines(name="a") == []
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_the_longest_due_comes_first(kept: Kept) -> None:
-    """By time, at the same time in order of creation; each commit tells the earliest of all."""
+def test_the_longest_overdue_comes_first(run_on_store: RunOnStore) -> None:
+    """By time, then in order of creation; each commit returns the earliest due time."""
     refs: dict[str, Ref] = {name: (Lane, name) for name in "abcd"}
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         assert await store.next_due() is None
         assert await store.due_entities(1e12, 10) == []
         lanes = {"a": lane("a", 30.5), "b": lane("b", 10.25), "c": lane("c", 30.5)}
-        changes = {refs[name]: (None, one) for name, one in lanes.items()}
+        changes = {refs[name]: (None, new) for name, new in lanes.items()}
         assert await store.commit(Batch(1.0, changes)) == 10.25
         assert await store.commit(Batch(1.0, {refs["d"]: (None, lane("d", None))})) == 10.25
         for _ in range(2):
@@ -179,19 +183,19 @@ def test_the_longest_due_comes_first(kept: Kept) -> None:
         back = Batch(3.0, {refs["b"]: (lane("b", 50.0, 2), lane("b", 10.25, 3))})
         assert await store.commit(back) == 10.25
         assert await store.due_entities(99.0, 10) == [refs["b"], refs["a"], refs["c"]]
-        gone = Batch(
+        removal = Batch(
             4.0, {refs[name]: (lane(name, 0, v), None) for name, v in (("a", 1), ("b", 3))}
         )
-        assert await store.commit(gone) == 30.5
+        assert await store.commit(removal) == 30.5
         assert await store.due_entities(99.0, 10) == [refs["c"]]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_due_times_hold_through_very_many_changes(kept: Kept) -> None:
-    """A due time that moves on and on, as a polled scope's does, is one due time."""
+def test_due_times_are_correct_after_many_changes(run_on_store: RunOnStore) -> None:
+    """A due time that changes often, as that of a polled scope, stays a single one."""
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.commit(Batch(1.0, {(Lane, "soon"): (None, lane("soon", 5.0))}))
         last = None
         for number in range(700):
@@ -201,15 +205,15 @@ def test_due_times_hold_through_very_many_changes(kept: Kept) -> None:
         assert await store.due_entities(1698.0, 10) == [(Lane, "soon")]
         assert await store.due_entities(1699.0, 10) == [(Lane, "soon"), (Lane, "a")]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_names_come_in_pages(kept: Kept) -> None:
-    """In order, by kind, from where the last page ended, whatever comes and goes meanwhile."""
+def test_ids_come_in_pages(run_on_store: RunOnStore) -> None:
+    """In order, by kind, from where the last page ended, despite changes in between."""
     names = ["a", "b", "Z", "é", "ab", "scope-10", "scope-9"]
 
-    async def story(store: Store) -> None:
-        await store.commit(made(*map(scope, names)))
+    async def scenario(store: Store) -> None:
+        await store.commit(creation(*map(scope, names)))
         await store.commit(
             Batch(
                 1.0,
@@ -223,16 +227,16 @@ def test_names_come_in_pages(kept: Kept) -> None:
         await store.commit(
             Batch(2.0, {(Scope, "b"): (scope("b"), None), (Scope, "c"): (None, scope("c"))})
         )
-        left = sorted({*names, "c"} - {"b"})
-        assert await store.list_ids(Scope, "", 100) == left
+        remaining = sorted({*names, "c"} - {"b"})
+        assert await store.list_ids(Scope, "", 100) == remaining
         await restart(store)
-        assert await store.list_ids(Scope, "", 100) == left
+        assert await store.list_ids(Scope, "", 100) == remaining
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_impacts_are_unfinished_until_settled(kept: Kept) -> None:
-    """E9: what was begun before a crash is known after it, in pages, until it is over."""
+def test_impacts_are_unfinished_until_settled(run_on_store: RunOnStore) -> None:
+    """E9: impacts started before a crash are returned after it, in pages, until settled."""
     impacts = [
         Impact(
             id=f"e{number}:m",
@@ -247,7 +251,7 @@ def test_impacts_are_unfinished_until_settled(kept: Kept) -> None:
         for number in (3, 1, 2)
     ]
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.commit(Batch(1.0, impacts=impacts))
         await restart(store)
         assert await store.unfinished_impacts("", 2) == [impacts[1], impacts[2]]
@@ -258,4 +262,4 @@ def test_impacts_are_unfinished_until_settled(kept: Kept) -> None:
         await store.commit(Batch(3.0, impacts=[brief], settled=["brief", "e1:m", "e3:m"]))
         assert await store.unfinished_impacts("", 9) == []
 
-    kept(story)
+    run_on_store(scenario)

@@ -1,4 +1,4 @@
-"""P8: a full disk. Reads go on, nothing acknowledged is lost, and it ends when space is freed."""
+"""P8: a full disk. Reads work, nothing acknowledged is lost, and it recovers once freed."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ MOUNT = 'mount -t tmpfs -o size=4m none "$1" && exec "$2" -m tests.store.full_di
 
 
 def on_a_small_disk(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """In a namespace of our own, where anybody may mount a filesystem of 4 MiB."""
+    """Run in a user namespace, where any user may mount a filesystem of 4 MiB."""
     command = ("unshare", "-rm", "sh", "-c", MOUNT, "sh", str(folder), program, str(CYCLES))
     return run_program(*command, cwd=ROOT)
 
 
-def can_mount() -> str:
-    """Why no filesystem can be mounted here; nothing if it can."""
+def mount_error() -> str:
+    """Return why no filesystem can be mounted here; empty if one can."""
     try:
         done = run_program("unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt")
     except OSError as error:
@@ -29,23 +29,23 @@ def can_mount() -> str:
 
 
 def test_a_small_disk_filled_and_freed(tmp_path: Path) -> None:
-    """Five times: what is in flight is finished, the next refused, reads go on, it recovers."""
-    if reason := can_mount():
+    """Five times: the current batch is stored, the next refused, reads work, it recovers."""
+    if reason := mount_error():
         pytest.skip(f"no filesystem can be mounted here ({reason.strip()}); see the limit on files")
     done = on_a_small_disk(tmp_path, sys.executable)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    print(said)  # noqa: T201  (the counts, with -rP)
-    assert said["cycles"] == CYCLES
-    assert said["refused"] >= 6 * CYCLES
-    assert said["taken_while_full"] >= 1  # what the ballast is for
+    counts = json.loads(done.stdout)
+    print(counts)  # noqa: T201  (the counts, with -rP)
+    assert counts["cycles"] == CYCLES
+    assert counts["refused"] >= 6 * CYCLES
+    assert counts["taken_while_full"] >= 1  # the purpose of the reserved space
 
 
 def test_files_that_may_not_grow(tmp_path: Path) -> None:
-    """The same where a limit, not the disk, is reached (EFBIG; a quota looks like it)."""
+    """The same with a limit on the file size instead of the disk (EFBIG, as with a quota)."""
     words = ("-m", "tests.store.full_disk", str(tmp_path), str(CYCLES), "--limit")
     done = run_program(sys.executable, *words, cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    print(said)  # noqa: T201  (the counts, with -rP)
-    assert said["refused"] >= 6 * CYCLES
+    counts = json.loads(done.stdout)
+    print(counts)  # noqa: T201  (the counts, with -rP)
+    assert counts["refused"] >= 6 * CYCLES

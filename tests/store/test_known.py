@@ -10,49 +10,49 @@ def _scope(ref: Ref) -> Scope:
     return Scope(id=ref[1], kind=ScopeKind.STANDALONE)
 
 
-def test_the_last_ones_are_kept() -> None:
-    """As many as were asked for; who is used again stays."""
-    known = EntityCache(2)
-    known.keep(A, 1, _scope(A))
-    known.keep(B, 2, _scope(B))
-    known.keep(A, 3, _scope(A))
-    known.keep(C, 4, _scope(C))
+def test_the_most_recent_entities_are_cached() -> None:
+    """Up to the capacity; using an entity again keeps it."""
+    cache = EntityCache(2)
+    cache.put(A, 1, _scope(A))
+    cache.put(B, 2, _scope(B))
+    cache.put(A, 3, _scope(A))
+    cache.put(C, 4, _scope(C))
     gc.collect()
-    assert known.get(A) == (3, _scope(A))
-    assert known.get(B) is None
-    assert known.get(C) == (4, _scope(C))
+    assert cache.get(A) == (3, _scope(A))
+    assert cache.get(B) is None
+    assert cache.get(C) == (4, _scope(C))
 
 
-def test_what_somebody_else_keeps_is_known_for_as_long() -> None:
-    """Such as a scope that is shown; with its last reader it is forgotten."""
-    known, shown = EntityCache(0), _scope(A)
-    known.keep(A, 1, shown)
-    known.keep(B, 2, _scope(B))
-    assert known.get(A) == (1, shown)
-    assert known.get(B) is None
+def test_an_entity_in_use_elsewhere_stays_cached() -> None:
+    """Such as a scope that is served; it is removed with its last user."""
+    cache, served = EntityCache(0), _scope(A)
+    cache.put(A, 1, served)
+    cache.put(B, 2, _scope(B))
+    assert cache.get(A) == (1, served)
+    assert cache.get(B) is None
     newer = _scope(A)
-    known.keep(A, 3, newer)
-    del shown
+    cache.put(A, 3, newer)
+    del served
     gc.collect()
-    assert known.get(A) == (3, newer)
+    assert cache.get(A) == (3, newer)
     del newer
     gc.collect()
-    assert known.get(A) is None
+    assert cache.get(A) is None
 
 
-def test_what_was_read_late_does_not_take_the_place_of_what_is_newer() -> None:
-    """Two reads may come back in the other order."""
-    known = EntityCache(2)
+def test_a_late_read_does_not_replace_a_newer_entity() -> None:
+    """The results of two reads may arrive in reverse order."""
+    cache = EntityCache(2)
     newer, older = _scope(A), _scope(A)
-    known.keep(A, 2, newer)
-    known.keep(A, 1, older)
-    found = known.get(A)
-    assert found
-    assert found[0] == 2
-    assert found[1] is newer
-    known.drop(A)
-    known.drop(A)
-    assert known.get(A) is None
-    known.keep(A, 1, older)
-    known.clear()
-    assert known.get(A) is None
+    cache.put(A, 2, newer)
+    cache.put(A, 1, older)
+    cached = cache.get(A)
+    assert cached
+    assert cached[0] == 2
+    assert cached[1] is newer
+    cache.drop(A)
+    cache.drop(A)
+    assert cache.get(A) is None
+    cache.put(A, 1, older)
+    cache.clear()
+    assert cache.get(A) is None

@@ -1,4 +1,4 @@
-"""The schema's steps: each once, in order, all or none; and never on what is not ours to change."""
+"""Migrations: applied once, in order, all or none, and never to a database of another program."""
 
 import asyncio
 import sqlite3
@@ -13,8 +13,8 @@ from fairwarning.store import schema
 from fairwarning.store.scripts import Migration
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
-from tests.store.author import Author
-from tests.store.conftest import play
+from tests.store.author import BatchGenerator
+from tests.store.conftest import run_scenario
 
 SHIPPED = schema.migrations()
 NEXT = len(SHIPPED) + 1
@@ -26,25 +26,25 @@ WRONG = Migration(
 )
 
 
-def store_with(path: Path, *steps: Migration) -> SQLiteStore:
-    """A store as a version with these steps would have it."""
-    return SQLiteStore(path, ballast_bytes=4096, migrations=list(steps))
+def store_with(path: Path, *migrations: Migration) -> SQLiteStore:
+    """Return a store as a version with these migrations has it."""
+    return SQLiteStore(path, reserved_bytes=4096, migrations=list(migrations))
 
 
-def filled(path: Path, *steps: Migration) -> Author:
-    """A database with something in it, made by a version with these steps."""
-    author = Author(1)
+def create_database(path: Path, *migrations: Migration) -> BatchGenerator:
+    """Create a database with content, as a version with these migrations would."""
+    generator = BatchGenerator(1)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for _ in range(10):
-            await store.commit(author.random_batch(5))
+            await store.commit(generator.random_batch(5))
 
-    play(store_with(path, *steps), story)
-    return author
+    run_scenario(store_with(path, *migrations), scenario)
+    return generator
 
 
 def tables(path: Path) -> set[str]:
-    """What the database holds, and that it is sound."""
+    """Return the names of the tables, after an integrity check."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
@@ -52,56 +52,57 @@ def tables(path: Path) -> set[str]:
 
 
 def refusal(store: Store) -> FairwarningError:
-    """Why the store does not open."""
+    """Return the error with which the store does not open."""
     with pytest.raises((FairwarningError, sqlite3.Error)) as refused:
         asyncio.run(store.open())
     assert isinstance(refused.value, FairwarningError)
     return refused.value
 
 
-def test_the_steps_are_numbered_without_a_gap() -> None:
-    """0001, 0002, ...: what a database has is always a beginning of what the code has."""
-    assert [step.number for step in SHIPPED] == list(range(1, NEXT))
-    assert all(step.name.startswith(f"{step.number:04}_") for step in SHIPPED)
+def test_migrations_are_numbered_without_a_gap() -> None:
+    """0001, 0002, ...: a database always has the first ones of the code."""
+    assert [migration.number for migration in SHIPPED] == list(range(1, NEXT))
+    assert all(migration.name.startswith(f"{migration.number:04}_") for migration in SHIPPED)
 
 
-def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
-    """What is in it stays; the new step is recorded and not done again."""
+def test_an_older_database_is_migrated(tmp_path: Path) -> None:
+    """Its content stays; the new migration is recorded and not applied again."""
     path = tmp_path / "fleet.db"
-    author = filled(path, *SHIPPED)
+    generator = create_database(path, *SHIPPED)
 
-    async def story(store: Store) -> None:
-        assert await store.load(author.entities) == author.entities
-        assert [entry.line for entry in await store.journal(limit=9999)] == author.lines
-        await store.commit(author.random_batch(5))
+    async def scenario(store: Store) -> None:
+        assert await store.load(generator.entities) == generator.entities
+        assert [entry.line for entry in await store.journal(limit=9999)] == generator.lines
+        await store.commit(generator.random_batch(5))
 
     for _ in range(2):
-        play(store_with(path, *SHIPPED, COLOUR), story)
+        run_scenario(store_with(path, *SHIPPED, COLOUR), scenario)
     assert "t" in tables(path)
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT number, name, checksum FROM migration").fetchall()
-    steps = [*SHIPPED, COLOUR]
-    assert rows == [(step.number, step.name, step.checksum) for step in steps]
+    migrations = [*SHIPPED, COLOUR]
+    expected = [(migration.number, migration.name, migration.checksum) for migration in migrations]
+    assert rows == expected
 
 
-def test_a_step_that_fails_undoes_those_before_it(tmp_path: Path) -> None:
-    """The old version can open the database as if nothing had happened."""
+def test_a_migration_that_fails_undoes_those_before_it(tmp_path: Path) -> None:
+    """The old version can open the database as before."""
     path = tmp_path / "fleet.db"
-    author = filled(path, *SHIPPED)
+    generator = create_database(path, *SHIPPED)
     before = tables(path)
     assert refusal(store_with(path, *SHIPPED, COLOUR, WRONG)).code == "StoreFailed"
     assert tables(path) == before
 
-    async def story(store: Store) -> None:
-        assert await store.load(author.entities) == author.entities
+    async def scenario(store: Store) -> None:
+        assert await store.load(generator.entities) == generator.entities
 
-    play(store_with(path, *SHIPPED), story)
+    run_scenario(store_with(path, *SHIPPED), scenario)
 
 
-def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
-    """The error says what to do; not a byte is changed."""
+def test_a_newer_database_is_left_unchanged(tmp_path: Path) -> None:
+    """The error says what to do."""
     path = tmp_path / "fleet.db"
-    filled(path, *SHIPPED, COLOUR)
+    create_database(path, *SHIPPED, COLOUR)
     content = path.read_bytes()
     error = refusal(store_with(path, *SHIPPED))
     assert isinstance(error, Unavailable)
@@ -111,10 +112,10 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_step_whose_text_was_changed_is_noticed(tmp_path: Path) -> None:
-    """A database made with another text is not what the code thinks it is."""
+def test_a_changed_migration_is_detected(tmp_path: Path) -> None:
+    """A database that was created with another text may not fit the code."""
     path = tmp_path / "fleet.db"
-    filled(path, *SHIPPED)
+    create_database(path, *SHIPPED)
     content = path.read_bytes()
     edited = replace(SHIPPED[0], text=SHIPPED[0].text + "-- edited\n")
     error = refusal(store_with(path, edited, *SHIPPED[1:], COLOUR))

@@ -1,44 +1,44 @@
-"""The journal's newest lines, the scopes that have events, and the machines of a scope."""
+"""The newest lines of the journal, scopes with events, and the machines of a scope."""
 
 from random import Random
 
 from fairwarning.core.commands import CreateScope, Maintain, Poll
 from fairwarning.core.model import Machine, Operation, Ref, Scope, ScopeKind
 from fairwarning.store.store import Batch, Store
-from tests.store.author import Author, line_about
-from tests.store.conftest import Kept, restart
+from tests.store.author import BatchGenerator, line_about
+from tests.store.conftest import RunOnStore, restart
 
 A: Ref = (Scope, "a")
 B: Ref = (Scope, "b")
 
 
-def test_the_newest_lines_are_the_journal_backwards(kept: Kept) -> None:
-    """Of all, and of one entity; over batches and restarts; a page before any number."""
-    author = Author(11)
+def test_the_newest_lines_are_the_journal_in_reverse(run_on_store: RunOnStore) -> None:
+    """All lines and those of an entity, over batches and restarts, before any number."""
+    generator = BatchGenerator(11)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for _ in range(40):
-            await store.commit(author.random_batch(6))
+            await store.commit(generator.random_batch(6))
         await restart(store)
-        await store.commit(author.random_batch(6))
-        whole = (await store.journal(limit=10_000))[::-1]
-        assert await store.latest_lines(10_000) == whole
-        assert await store.latest_lines(7) == whole[:7]
-        for before in (1, 2, whole[0].number, whole[0].number + 1, 10**15):
-            older = [entry for entry in whole if entry.number < before]
+        await store.commit(generator.random_batch(6))
+        everything = (await store.journal(limit=10_000))[::-1]
+        assert await store.latest_lines(10_000) == everything
+        assert await store.latest_lines(7) == everything[:7]
+        for before in (1, 2, everything[0].number, everything[0].number + 1, 10**15):
+            older = [entry for entry in everything if entry.number < before]
             assert await store.latest_lines(5, before=before) == older[:5]
-        for ref in {entry.line.entity for entry in whole}:
-            own = [entry for entry in whole if entry.line.entity == ref]
+        for ref in {entry.line.entity for entry in everything}:
+            own = [entry for entry in everything if entry.line.entity == ref]
             assert await store.latest_lines(10_000, entity=ref) == own
             assert await store.latest_lines(2, entity=ref) == own[:2]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_the_newest_lines_come_in_pages(kept: Kept) -> None:
-    """Read on from the last number of each page, they come once each; the unknown has none."""
+def test_the_newest_lines_come_in_pages(run_on_store: RunOnStore) -> None:
+    """Reading on from each page's last number gives each line once; unknown entities have none."""
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         lines = [line_about(A if n % 3 else B) for n in range(30)]
         await store.commit(Batch(1.0, lines=lines))
         seen: list[int] = []
@@ -50,24 +50,24 @@ def test_the_newest_lines_come_in_pages(kept: Kept) -> None:
         assert await store.latest_lines(4, entity=(Operation, "a")) == []
         assert await store.latest_lines(4, entity=(Scope, "unknown")) == []
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_an_empty_journal_has_no_newest_line(kept: Kept) -> None:
-    """Neither with a number nor without."""
+def test_an_empty_journal_has_no_newest_line(run_on_store: RunOnStore) -> None:
+    """With a number or without."""
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         assert await store.latest_lines(1) == []
         assert await store.latest_lines(1, before=1) == []
         assert await store.latest_lines(1, entity=A) == []
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_an_old_event_is_found_under_thousands_of_newer_lines(kept: Kept) -> None:
-    """Its own lines, all and in order, however much its scope was written about since."""
+def test_an_old_event_is_found_below_thousands_of_newer_lines(run_on_store: RunOnStore) -> None:
+    """All its lines and in order, however many lines its scope has since."""
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.commit(
             Batch(1.0, lines=[line_about(A, "e1"), line_about(B, "e0"), line_about(A, "e1")])
         )
@@ -77,104 +77,107 @@ def test_an_old_event_is_found_under_thousands_of_newer_lines(kept: Kept) -> Non
         await store.commit(Batch(3.0, lines=[line_about(A, "e1")]))
         await restart(store)
         for entity in (None, A):
-            found = await store.journal(event="e1", entity=entity)
-            assert [entry.number for entry in found] == [1, 3, 6004]
+            entries = await store.journal(event="e1", entity=entity)
+            assert [entry.number for entry in entries] == [1, 3, 6004]
         assert [entry.number for entry in await store.journal(event="later-0")] == [4]
         assert [entry.number for entry in await store.latest_lines(1)] == [6004]
-        assert [e.number for e in await store.latest_lines(2, entity=B)] == [2]
+        assert [entry.number for entry in await store.latest_lines(2, entity=B)] == [2]
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_busy_scopes_are_those_with_events(kept: Kept) -> None:
-    """After every batch, a restart too: in order, in pages, none missing, none that is calm."""
-    author = Author(23)
+def test_scopes_with_events_are_listed(run_on_store: RunOnStore) -> None:
+    """After every batch and restart: in order, in pages, complete, and no others."""
+    generator = BatchGenerator(23)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         most = 0
         for turn in range(60):
-            await store.commit(author.random_batch(5))
+            await store.commit(generator.random_batch(5))
             if turn % 20 == 19:
                 await restart(store)
-            wanted = sorted(
+            expected = sorted(
                 name
-                for (kind, name), entity in author.entities.items()
+                for (kind, name), entity in generator.entities.items()
                 if kind is Scope and isinstance(entity, Scope) and entity.events
             )
-            most = max(most, len(wanted))
-            assert await store.scopes_with_events("", 1000) == wanted
-            assert await _paged(store, 2) == wanted
+            most = max(most, len(expected))
+            assert await store.scopes_with_events("", 1000) == expected
+            assert await _paged(store, 2) == expected
         assert most > 3
 
-    kept(story)
+    run_on_store(scenario)
 
 
 async def _paged(store: Store, limit: int) -> list[str]:
-    found: list[str] = []
-    while page := await store.scopes_with_events(found[-1] if found else "", limit):
+    names: list[str] = []
+    while page := await store.scopes_with_events(names[-1] if names else "", limit):
         assert len(page) <= limit
-        found += page
-    return found
+        names += page
+    return names
 
 
-def test_odd_names_are_busy_in_the_order_of_all_names(kept: Kept) -> None:
-    """So that one can be read on from where the other stopped."""
+def test_scopes_with_events_come_in_the_order_of_ids(run_on_store: RunOnStore) -> None:
+    """Also with unusual names, so that a reader of one list can continue in the other."""
     names = ["a", "Z", "web/0", "web/10", "web/2", "été", "雪", "'; --", "a b", "%", "_", "🙂"]
-    author = Author()
+    generator = BatchGenerator()
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         Random(3).shuffle(names)
         for number, name in enumerate(names):
             scope = CreateScope(
                 scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=(Machine(name="m"),)
             )
             freeze = Maintain(scope=name, operation=f"o{number}", machines=("m",))
-            await store.commit(author.batch([scope, Poll(scope=name), freeze]))
+            await store.commit(generator.batch([scope, Poll(scope=name), freeze]))
         assert await store.scopes_with_events("", 100) == await store.list_ids(Scope, "", 100)
         assert await store.scopes_with_events("web/0", 2) == await store.list_ids(Scope, "web/0", 2)
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_the_machines_of_a_scope_are_found(kept: Kept) -> None:
-    """As they are now, those of this scope alone, also where others have the same names."""
-    author = Author(7)
+def test_the_machines_of_a_scope_are_found(run_on_store: RunOnStore) -> None:
+    """Their current state, and only those of this scope, even if others have the same names."""
+    generator = BatchGenerator(7)
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for turn in range(40):
-            await store.commit(author.random_batch(5))
+            await store.commit(generator.random_batch(5))
             if turn == 20:
                 await restart(store)
-        every = await store.list_machines(0, 10_000)
-        scopes = author.names(Scope)
+        machines = await store.list_machines(0, 10_000)
+        scopes = generator.names(Scope)
         assert len(scopes) > 5
         for name in scopes:
-            found = await store.find_machines(scope=name)
-            assert sorted(found, key=lambda place: place.number) == [
-                place for place in every if place.scope == name
+            locations = await store.find_machines(scope=name)
+            assert sorted(locations, key=lambda location: location.number) == [
+                location for location in machines if location.scope == name
             ]
-            entity = author.entities[Scope, name]
+            entity = generator.entities[Scope, name]
             assert isinstance(entity, Scope)
-            assert {one.machine.name: one.machine for one in found} == dict(entity.machines)
+            by_name = {location.machine.name: location.machine for location in locations}
+            assert by_name == dict(entity.machines)
         assert await store.find_machines(scope="no such scope") == []
 
-    kept(story)
+    run_on_store(scenario)
 
 
-def test_a_name_and_a_scope_together(kept: Kept) -> None:
-    """A scope's own machine of a name that others have too; nothing given finds nothing."""
-    author = Author()
+def test_a_name_that_several_scopes_have(run_on_store: RunOnStore) -> None:
+    """It can be found by name or by scope; without a filter nothing is found."""
+    generator = BatchGenerator()
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         for name in ("one", "two"):
             machines = (Machine(name="twin"), Machine(name=f"only-{name}"))
             scope = CreateScope(scope=name, kind=ScopeKind.AVAILABILITY_SET, machines=machines)
-            await store.commit(author.batch([scope]))
-        assert [place.scope for place in await store.find_machines(name="twin")] == ["one", "two"]
-        assert [place.machine.name for place in await store.find_machines(scope="two")] == [
+            await store.commit(generator.batch([scope]))
+        twins = await store.find_machines(name="twin")
+        assert [location.scope for location in twins] == ["one", "two"]
+        locations = await store.find_machines(scope="two")
+        assert [location.machine.name for location in locations] == [
             "twin",
             "only-two",
         ]
         assert await store.find_machines() == []
 
-    kept(story)
+    run_on_store(scenario)

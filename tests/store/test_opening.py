@@ -1,4 +1,4 @@
-"""The file: who may open it, what it may be, and what is left alone."""
+"""Opening the database file: locks, permissions, and files that are not a store."""
 
 import asyncio
 import os
@@ -16,34 +16,34 @@ from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.fixtures.programs import run_python
-from tests.store.author import Author
-from tests.store.conftest import play
+from tests.store.author import BatchGenerator
+from tests.store.conftest import run_scenario
 
 A: Ref = (Scope, "a")
 
 
 def scope(version: int = 1, group: str = "") -> Scope:
-    """A scope in some version."""
+    """Return a scope with this version."""
     return Scope(id="a", kind=ScopeKind.STANDALONE, version=version, group=group)
 
 
-def small(path: Path, **how: Any) -> SQLiteStore:  # noqa: ANN401
-    """A store with hardly any ballast."""
-    return SQLiteStore(path, ballast_bytes=5000, **how)
+def small_store(path: Path, **options: Any) -> SQLiteStore:  # noqa: ANN401
+    """Return a store with little reserved space."""
+    return SQLiteStore(path, reserved_bytes=5000, **options)
 
 
 def refusal(store: Store) -> FairwarningError:
-    """Why the store does not open."""
+    """Return the error with which the store does not open."""
     with pytest.raises(FairwarningError) as refused:
         asyncio.run(store.open())
     return refused.value
 
 
-def test_everything_is_made_for_its_owner_only(tmp_path: Path) -> None:
-    """The folder, the database, its log and its ballast; whatever the umask."""
+def test_all_files_are_accessible_to_their_owner_only(tmp_path: Path) -> None:
+    """The folder, the database, its log and its reserved space, whatever the umask."""
     path = tmp_path / "data" / "fleet.db"
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
         assert modes == dict.fromkeys(("fleet.db", "fleet.db-wal", "fleet.db.ballast"), 0o600)
@@ -51,36 +51,36 @@ def test_everything_is_made_for_its_owner_only(tmp_path: Path) -> None:
 
     umask = os.umask(0)
     try:
-        play(small(path), story)
+        run_scenario(small_store(path), scenario)
     finally:
         os.umask(umask)
 
 
-def test_a_folder_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     """It may be shared on purpose."""
     tmp_path.chmod(0o755)
-    play(small(tmp_path / "fleet.db"), lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
+    run_scenario(small_store(tmp_path / "fleet.db"), lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
     assert tmp_path.stat().st_mode & 0o777 == 0o755
 
 
-def test_the_settings_that_durability_rests_on(tmp_path: Path) -> None:
-    """E9: a write-ahead log, synced at each commit, and a lock nobody else gets past."""
-    store = small(tmp_path / "fleet.db")
-    found = {}
+def test_the_settings_for_durability(tmp_path: Path) -> None:
+    """E9: a write-ahead log, synced at each commit, and an exclusive lock."""
+    store = small_store(tmp_path / "fleet.db")
+    settings = {}
 
-    def look(connection: SqliteConnection) -> None:
+    def read_settings(connection: SqliteConnection) -> None:
         for name in ("journal_mode", "synchronous", "locking_mode"):
-            found[name] = connection.execute(f"PRAGMA {name}").fetchone()[0]
+            settings[name] = connection.execute(f"PRAGMA {name}").fetchone()[0]
 
-    async def story(_: Store) -> None:
-        await store._read(look)
+    async def scenario(_: Store) -> None:
+        await store._read(read_settings)
 
-    play(store, story)
-    assert found == {"journal_mode": "wal", "synchronous": 2, "locking_mode": "exclusive"}
+    run_scenario(store, scenario)
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "locking_mode": "exclusive"}
     assert store.sqlite_version == sqlite3.sqlite_version
 
 
-OPEN_IT = """
+OPEN_STORE = """
 import asyncio, sys
 from fairwarning.core.errors import Unavailable
 from fairwarning.store.sqlite import SQLiteStore
@@ -92,26 +92,26 @@ except Unavailable as error:
 
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
-    """At once, saying which file and what to do; the first one does not even notice."""
+    """At once, with the file and what to do; the first process is not affected."""
     path = tmp_path / "fleet.db"
 
-    async def story(store: Store) -> None:
-        command = [sys.executable, "-c", OPEN_IT, str(path)]
-        said = await asyncio.to_thread(subprocess.check_output, command, text=True)
-        assert said.startswith("StoreInUse: ")
-        assert str(path) in said
-        assert "stop it, or name another file" in said
+    async def scenario(store: Store) -> None:
+        command = [sys.executable, "-c", OPEN_STORE, str(path)]
+        output = await asyncio.to_thread(subprocess.check_output, command, text=True)
+        assert output.startswith("StoreInUse: ")
+        assert str(path) in output
+        assert "stop it, or name another file" in output
         await store.commit(Batch(1.0, {A: (None, scope())}))
-        error = await asyncio.to_thread(refusal, small(path))  # nor in this process
+        error = await asyncio.to_thread(refusal, small_store(path))  # nor in this process
         assert error.code == "StoreInUse"
         await store.commit(Batch(1.0, {A: (scope(), scope(2))}))
 
-    play(small(path), story)
+    run_scenario(small_store(path), scenario)
 
 
 @pytest.mark.spec("E9")
 def test_a_killed_process_leaves_no_lock_behind(tmp_path: Path) -> None:
-    """E9: whoever starts next opens the file, and finds what was acknowledged."""
+    """E9: the next process opens the file and finds everything acknowledged."""
     path = tmp_path / "fleet.db"
     code = f"""
 import asyncio, os, signal
@@ -119,7 +119,7 @@ from fairwarning.core.model import *
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 async def main():
-    store = SQLiteStore({str(path)!r}, ballast_bytes=4096)
+    store = SQLiteStore({str(path)!r}, reserved_bytes=4096)
     await store.open()
     scope = Scope(id="a", kind=ScopeKind.STANDALONE, version=1)
     await store.commit(Batch(1.0, {{(Scope, "a"): (None, scope)}}))
@@ -128,60 +128,60 @@ asyncio.run(main())
 """
     assert run_python(code).returncode < 0
 
-    async def story(store: Store) -> None:
+    async def scenario(store: Store) -> None:
         assert await store.load([A]) == {A: scope()}
 
-    play(small(path), story)
+    run_scenario(small_store(path), scenario)
 
 
 def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
     """The error says what to name instead."""
-    error = refusal(small(tmp_path))
+    error = refusal(small_store(tmp_path))
     assert isinstance(error, Unavailable)
     assert (error.code, "name a file in it" in error.message) == ("NotAStore", True)
 
 
 @pytest.mark.parametrize("content", [b"precious text" * 500, b"SQLite format 3\0" + bytes(5000)])
-def test_what_is_not_a_database_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    """Refused, and not a byte of it changed."""
+def test_a_file_that_is_not_a_database_is_left_unchanged(tmp_path: Path, content: bytes) -> None:
+    """It is refused."""
     path = tmp_path / "letter.txt"
     path.write_bytes(content)
-    assert refusal(small(path)).code in {"NotAStore", "StoreCorrupt"}
+    assert refusal(small_store(path)).code in {"NotAStore", "StoreCorrupt"}
     assert path.read_bytes() == content
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    """Refused, and not a byte of it changed."""
+def test_the_database_of_another_program_is_left_unchanged(tmp_path: Path) -> None:
+    """It is refused."""
     path = tmp_path / "other.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE bookmarks (url)")
     connection.close()
     content = path.read_bytes()
-    error = refusal(small(path))
+    error = refusal(small_store(path))
     assert (error.code, "another program" in error.message) == ("NotAStore", True)
     assert path.read_bytes() == content
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """A clear error, no traceback; and the store can be opened when the reason is gone."""
+def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    """A clear error, no traceback; the store can be opened once the cause is gone."""
     blocked = tmp_path / "file"
     blocked.write_bytes(b"")
-    store = small(blocked / "fleet.db")
+    store = small_store(blocked / "fleet.db")
     error = refusal(store)
     assert (error.code, str(blocked) in error.message) == ("StoreFailed", True)
     blocked.unlink()
-    play(store, lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
+    run_scenario(store, lambda store: store.commit(Batch(1.0)))  # type: ignore[arg-type,return-value]
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
-    """IS4: a damaged page is `InvariantViolated`, when it is read; what can be read still is."""
+def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
+    """IS4: `InvariantViolated` when it is read; other pages can still be read."""
     path = tmp_path / "fleet.db"
-    author = Author()
+    generator = BatchGenerator()
 
     async def fill(store: Store) -> None:
         await store.commit(Batch(1.0, {A: (None, scope())}))
-        await store.commit(author.random_batch(20))
+        await store.commit(generator.random_batch(20))
 
     async def read(store: Store) -> None:
         with pytest.raises(InvariantViolated) as broken:
@@ -190,7 +190,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         assert "restore a copy" in broken.value.message
         assert await store.load([A]) == {A: scope()}
 
-    play(small(path), fill)
+    run_scenario(small_store(path), fill)
     connection = sqlite3.connect(path)
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     query = "SELECT rootpage FROM sqlite_master WHERE name = 'journal'"
@@ -199,4 +199,4 @@ def test_damage_is_named(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.seek((root - 1) * size)
         file.write(b"\xff" * size)
-    play(small(path), read)
+    run_scenario(small_store(path), read)

@@ -1,4 +1,4 @@
-"""No statement looks through a whole table: what a command costs does not grow with the fleet."""
+"""No statement scans a table: the cost of a command does not grow with the fleet."""
 
 import re
 import sqlite3
@@ -7,11 +7,11 @@ import pytest
 
 from fairwarning.store import schema, tables
 
-SMALL = {"head"}  # one row
+SMALL = {"head"}  # a single row
 
 
 def plan(sql: str) -> str:
-    """How SQLite would go about it."""
+    """Return SQLite's plan for a statement."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         schema.migrate(connection, schema.migrations())
@@ -26,15 +26,15 @@ def plan(sql: str) -> str:
 @pytest.mark.spec("X4")
 @pytest.mark.parametrize("name", schema.queries())
 @pytest.mark.parametrize("size", [1, 64])
-def test_nothing_is_scanned(name: str, size: int) -> None:
-    """Tables are searched by key or index; only what a statement brings along is gone through."""
-    steps = plan(tables._MANY[name, size])
+def test_no_table_is_scanned(name: str, size: int) -> None:
+    """Tables are searched by key or index; only the values in the statement itself are scanned."""
+    steps = plan(tables._MULTI_ROW[name, size])
     scanned = set(re.findall(r"SCAN (\w+)", steps)) & {
         "entity", "machine", "impact", "journal", "event", "note", "head",
     }  # fmt: skip
     assert scanned <= SMALL, steps
 
 
-def test_the_next_due_time_is_read_off_an_index() -> None:
-    """Every commit asks for it."""
+def test_the_next_due_time_is_read_from_an_index() -> None:
+    """Every commit reads it."""
     assert "entity_due" in plan(schema.queries()["next_due"])

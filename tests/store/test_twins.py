@@ -1,6 +1,6 @@
-"""The memory store is the SQLite store's twin: what the simulator learns on one holds on the other.
+"""The memory store behaves like the SQLite store, so results of the simulator hold for both.
 
-So they answer alike, down to the order of what is equal and the numbers they give.
+They give the same answers, including the order of equal items and the assigned numbers.
 """
 
 import asyncio
@@ -14,37 +14,37 @@ from fairwarning.core.model import Lane, Operation, Ref, Rollout, ScaleSet, Scop
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.store.author import Author
+from tests.store.author import BatchGenerator
 from tests.store.conftest import restart
 
 
-async def answers(store: Store, author: Author) -> list[Any]:
-    """What a store says to questions that chance chooses."""
-    chance = author.random
-    refs: list[Ref] = [*author.entities, *author.removed, (Scope, "nobody")]
-    ref, now, limit = chance.choice(refs), author.now, chance.randrange(1, 20)
-    line = chance.choice(author.lines)
+async def answers(store: Store, generator: BatchGenerator) -> list[Any]:
+    """Return a store's answers to random questions."""
+    random = generator.random
+    refs: list[Ref] = [*generator.entities, *generator.removed, (Scope, "unknown")]
+    ref, now, limit = random.choice(refs), generator.now, random.randrange(1, 20)
+    line = random.choice(generator.lines)
     return [
-        await store.load(chance.sample(refs, min(len(refs), 5))),
-        await store.due_entities(now + chance.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
+        await store.load(random.sample(refs, min(len(refs), 5))),
+        await store.due_entities(now + random.choice((-100.0, 0.0, 1000.0, 1e6)), limit),
         await store.next_due(),
-        await store.find_machines(name=next(iter(line.fact.machines), "nobody")),
-        await store.find_machines(address=f"10.0.0.m-{chance.randrange(1, 60)}"),
-        await store.find_machines(number=chance.randrange(1, 60)),
-        await store.list_machines(chance.randrange(60), limit),
+        await store.find_machines(name=next(iter(line.fact.machines), "unknown")),
+        await store.find_machines(address=f"10.0.0.m-{random.randrange(1, 60)}"),
+        await store.find_machines(number=random.randrange(1, 60)),
+        await store.list_machines(random.randrange(60), limit),
         [await store.list_ids(kind, ref[1], limit) for kind in (Scope, ScaleSet, Operation)],
         [await store.list_ids(kind, "", limit) for kind in (Rollout, Lane)],
-        await store.unfinished_impacts(chance.choice(("", *author.impacts)), limit),
-        await store.changes_since(chance.randrange(len(author.lines)), limit),
-        await store.journal(after=chance.randrange(len(author.lines)), limit=limit),
-        await store.journal(entity=line.entity, limit=limit, after=chance.randrange(99)),
+        await store.unfinished_impacts(random.choice(("", *generator.impacts)), limit),
+        await store.changes_since(random.randrange(len(generator.lines)), limit),
+        await store.journal(after=random.randrange(len(generator.lines)), limit=limit),
+        await store.journal(entity=line.entity, limit=limit, after=random.randrange(99)),
         await store.journal(event=line.fact.event, limit=limit),
         await store.get_note("clock"),
     ]
 
 
 async def outcome(store: Store, batch: Batch) -> object:
-    """What a commit answers, or which conflict it meets."""
+    """Return the result of a commit, or its conflict."""
     try:
         return await store.commit(batch)
     except Conflict as conflict:
@@ -52,38 +52,38 @@ async def outcome(store: Store, batch: Batch) -> object:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_both_answer_alike(seed: int, tmp_path: Path) -> None:
-    """Random batches, some of them spoilt, restarts now and then: every answer is the same."""
-    author = Author(seed)
-    sqlite = SQLiteStore(tmp_path / "fleet.db", ballast_bytes=4096)
+def test_both_give_the_same_answers(seed: int, tmp_path: Path) -> None:
+    """After random batches, some of them stale, and restarts, every answer is the same."""
+    generator = BatchGenerator(seed)
+    sqlite = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
     stores: list[Store] = [MemoryStore(), sqlite]
 
-    async def story() -> None:
+    async def run() -> None:
         for store in stores:
             await store.open()
         for _ in range(80):
-            batch = author.random_batch(author.random.randrange(1, 9))
-            spoilt = Batch(batch.at, {**batch.changes, **_stale(author)}, batch.lines)
-            for one in (spoilt, batch) if author.random.random() < 0.2 else (batch,):
-                first, second = [await outcome(store, one) for store in stores]
+            batch = generator.random_batch(generator.random.randrange(1, 9))
+            stale = Batch(batch.at, {**batch.changes, **_stale(generator)}, batch.lines)
+            for tried in (stale, batch) if generator.random.random() < 0.2 else (batch,):
+                first, second = [await outcome(store, tried) for store in stores]
                 assert first == second
-            state = author.random.getstate()
-            said = []
+            state = generator.random.getstate()
+            both = []
             for store in stores:
-                author.random.setstate(state)  # the same questions
-                said.append(await answers(store, author))
-            assert said[0] == said[1]
-            if author.random.random() < 0.05:
+                generator.random.setstate(state)  # the same questions
+                both.append(await answers(store, generator))
+            assert both[0] == both[1]
+            if generator.random.random() < 0.05:
                 for store in stores:
                     await restart(store)
         for store in stores:
             await store.close()
 
-    asyncio.run(story())
+    asyncio.run(run())
 
 
-def _stale(author: Author) -> dict[Ref, Any]:
-    """A change of something that is not as it is thought to be."""
+def _stale(generator: BatchGenerator) -> dict[Ref, Any]:
+    """Return a change whose expected version is wrong."""
     ref: Ref = (Operation, "never-made")
-    before = Operation(id=ref[1], kind="", actor="", accepted_at=author.now, version=7)
+    before = Operation(id=ref[1], kind="", actor="", accepted_at=generator.now, version=7)
     return {ref: (before, None)}

@@ -96,7 +96,7 @@ def _run_until_delivered(service: KilledService, receiver: Receiver) -> None:
 
 
 async def _reported_lines(path: Path) -> list[int]:
-    store = SQLiteStore(path, ballast_bytes=4096)
+    store = SQLiteStore(path, reserved_bytes=4096)
     await store.open()
     try:
         entries = await store.journal(limit=1_000_000)

@@ -43,7 +43,7 @@ REPORTED = frozenset(
 Make = Callable[[Path], Store]
 STORES: dict[str, Make] = {
     "memory": lambda _: MemoryStore(),
-    "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", ballast_bytes=4096),
+    "sqlite": lambda folder: SQLiteStore(folder / "fleet.db", reserved_bytes=4096),
 }
 each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
 

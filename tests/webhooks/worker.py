@@ -24,7 +24,7 @@ from tests.webhooks.webhook_fleet import ALLOWED, InstantDriver
 
 async def work(path: Path, url: str, reboots: int) -> None:
     """Serve until killed."""
-    fleet = Fleet(SQLiteStore(path, ballast_bytes=4096), VirtualClock(NOON), InstantDriver())
+    fleet = Fleet(SQLiteStore(path, reserved_bytes=4096), VirtualClock(NOON), InstantDriver())
     await fleet.start()
     webhooks = WebhookService(fleet, AllowedTargets(ALLOWED))
     await webhooks.start()

@@ -1,4 +1,4 @@
-"""The control plane as an ASGI application: who asks, may they, and which handler answers (C3)."""
+"""The control plane as an ASGI application: authentication, authorization and routing (C3)."""
 
 import logging
 import uuid
@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, answer, base_url, version_of
+from fairwarning.arm.http.request import ArmRequest, api_version, base_url, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
@@ -39,67 +39,69 @@ MODULES = (
     login, subscriptions, groups, machines, scale_sets, instances, availability, cloud_services,
     network, images, deployments, maintenance, operations,
 )  # fmt: skip
-NOBODY = Principal(name="nobody", role=Role.READER)
-"""Who asks what everybody may."""
+ANONYMOUS = Principal(name="nobody", role=Role.READER)
+"""The principal of a public route."""
 
 
 def application(
     fleet: Fleet, cloud: CloudSettings, tokens: Tokens, settings: ArmSettings | None = None
 ) -> "ArmApplication":
-    """The control plane of one service."""
+    """Return the control plane of one service."""
     return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
 
 
 class ArmApplication:
-    """Every request goes through here."""
+    """Authenticates every request, checks its permissions and calls its handler."""
 
-    def __init__(self, plane: ArmContext) -> None:
-        self.plane = plane
+    def __init__(self, context: ArmContext) -> None:
+        self.context = context
         self.table = RouteTable(route for module in MODULES for route in module.ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer a request."""
         assert scope["type"] == "http"
         request = Request(scope, receive)
         try:
             response = await self._answer(request)
         except FairwarningError as error:
-            response = _refused(error)
+            response = _error_response(error)
         except ClientDisconnect:
             return
         except Exception:
-            log.exception("a request failed: %s %s", request.method, scope["path"])
-            response = _refused(FairwarningError("Bug", ""))
+            log.exception("request failed: %s %s", request.method, scope["path"])
+            response = _error_response(FairwarningError("Bug", ""))
         response.headers.setdefault("x-ms-request-id", str(uuid.uuid4()))
         response.headers["Cache-Control"] = "no-store"
         await response(scope, receive, send)
 
-    async def _answer(self, request: Request) -> Response:
-        match = self.table.find(request.method, request.scope["path"])
+    async def _answer(self, http: Request) -> Response:
+        match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
-            return await match.route.handler(self.plane, ArmRequest(request, match.params, NOBODY))
-        principal = self.plane.tokens.read(_bearer(request))
+            return await match.route.handler(
+                self.context, ArmRequest(http, match.params, ANONYMOUS)
+            )
+        principal = self.context.tokens.read(_bearer(http))
         if not isinstance(match, RouteMatch):
-            raise _no_route(request, match)
-        call = ArmRequest(request, match.params, principal, version_of(request))
-        base_url(request)  # which answers will name: refused before anything is done
-        self._check(call, match)
-        return await match.route.handler(self.plane, call)
+            raise _no_route(http, match)
+        request = ArmRequest(http, match.params, principal, api_version(http))
+        base_url(http)  # refuse an invalid Host before the handler changes anything
+        self._check(request, match)
+        return await match.route.handler(self.context, request)
 
-    def _check(self, call: ArmRequest, match: RouteMatch) -> None:
-        """Nobody changes or sees what is not theirs."""
+    def _check(self, request: ArmRequest, match: RouteMatch) -> None:
+        """Refuse another subscription, a group outside the principal's scope, and reader writes."""
         subscription, group = match.params.get("subscription"), match.params.get("group")
-        if subscription and subscription.lower() != self.plane.cloud.subscription.lower():
+        if subscription and subscription.lower() != self.context.cloud.subscription.lower():
             text = f"The subscription '{subscription[:80]}' could not be found."
             raise ArmError("SubscriptionNotFound", text, 404)
-        own = call.principal.group
+        own = request.principal.group
         foreign = own and group and own.lower() != group.lower()
-        reads_only = call.principal.role is Role.READER and match.route.writes
+        reads_only = request.principal.role is Role.READER and match.route.writes
         if foreign or reads_only:
             raise Forbidden(
                 "AuthorizationFailed",
-                f"The client '{call.principal.name}' does not have authorization to perform action "
-                f"'{match.route.action}' over scope '{call.path}'.",
+                f"The client '{request.principal.name}' does not have authorization to perform "
+                f"action '{match.route.action}' over scope '{request.path}'.",
             )
 
 
@@ -113,17 +115,18 @@ def _bearer(request: Request) -> str:
 
 def _no_route(request: Request, allowed: set[str]) -> ArmError:
     if allowed:
-        text = f"{request.method} is not supported here; {', '.join(sorted(allowed))} is."
+        methods = ", ".join(sorted(allowed))
+        text = f"{request.method} is not supported for this path; use {methods}."
         return ArmError("MethodNotAllowed", text, 405)
-    text = f"There is nothing at '{request.scope['path'][:200]}'."
+    text = f"The path '{request.scope['path'][:200]}' does not exist."
     return ArmError("InvalidResourceType", text, 404)
 
 
-def _refused(error: FairwarningError) -> Response:
+def _error_response(error: FairwarningError) -> Response:
     status, body = errors.from_error(error)
     headers = {}
     if status == Unauthorized.status:
         headers["WWW-Authenticate"] = 'Bearer realm="fairwarning"'
     elif status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = "5"
-    return answer(body, status, headers)
+    return json_response(body, status, headers)

@@ -1,1 +1,1 @@
-"""What people type: one file a noun."""
+"""The command line: one module per command."""

@@ -1,7 +1,7 @@
-"""`fairwarning az`: the installed Azure CLI, set up by itself for the service of a data folder.
+"""`fairwarning az`: run the installed Azure CLI against the service of a data folder.
 
-It has a configuration of its own there, so that a user's clouds, logins and settings are neither
-read nor changed.
+The Azure CLI gets its own configuration in the data folder, so the user's clouds, logins and
+settings are neither read nor changed.
 """
 
 import fcntl
@@ -27,18 +27,19 @@ from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Tokens, signing_key
 
 CLOUD = "Fairwarning"
-# Not plainly "azure": the CLI also reads the folders of this name in and above the current one.
+# Not plain "azure": the CLI also reads any folder with the name of its configuration folder in the
+# current folder and above.
 FOLDER = "azure-cli"
 
-_RENEWED_SECONDS = 30 * 24 * 3600  # long before the secret ends
-_STEP_SECONDS = 120  # a step of the set-up takes one; a slow disk has time to load the CLI
+_RENEW_SECONDS = 30 * 24 * 3600  # well before the secret expires
+_STEP_SECONDS = 120  # timeout of one set-up command; a slow disk takes long to load the CLI
 _OWNER_ONLY = 0o700
 
 _STAMP = "fairwarning.json"
 _PROFILE = "azureProfile.json"
 _VERSIONS = "versionCheck.json"
-# What the CLI remembers of a service; that of an earlier one must not show through.
-_MEMORY = (
+# State that the CLI keeps per service; removed before the CLI is set up for another service.
+_STATE_FILES = (
     "clouds.config",
     _PROFILE,
     "service_principal_entries.json",
@@ -46,18 +47,18 @@ _MEMORY = (
     "msal_http_cache.bin",
 )
 
-# Of the caller's environment: what names another cloud, another login or another way there.
+# Variables of the caller's environment that name another cloud, login or proxy.
 _DROPPED_PREFIXES = ("AZURE", "ARM_", "IDENTITY_", "IMDS_", "MSAL_", "MSI_")
 _DROPPED = {"ACC_CLOUD", "ALL_PROXY", "CURL_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY"}
 _SET = {
     "AZURE_CORE_COLLECT_TELEMETRY": "0",
     "AZURE_CORE_DISPLAY_REGION_IDENTIFIED": "false",  # a hint at cheaper regions
-    "AZURE_CORE_FIRST_RUN": "yes",  # it has been: no greeting
-    "AZURE_CORE_INSTANCE_DISCOVERY": "false",  # asks Microsoft whether we are a cloud
+    "AZURE_CORE_FIRST_RUN": "yes",  # suppress the first-run message
+    "AZURE_CORE_INSTANCE_DISCOVERY": "false",  # would ask Microsoft whether this cloud exists
     "AZURE_CORE_SURVEY_MESSAGE": "no",
-    "AZURE_CORE_USE_MSAL_HTTP_CACHE": "no",  # remembers failures, also when they are mended
-    "AZURE_EXTENSION_USE_DYNAMIC_INSTALL": "no",  # looks a mistyped command up on the Internet
-    "NETRC": os.devnull,  # whose `default` would go in place of our token
+    "AZURE_CORE_USE_MSAL_HTTP_CACHE": "no",  # would cache failures after they are fixed
+    "AZURE_EXTENSION_USE_DYNAMIC_INSTALL": "no",  # would look up mistyped commands online
+    "NETRC": os.devnull,  # its `default` entry would replace the access token
 }
 
 _EPILOG = """\b
@@ -68,7 +69,7 @@ Examples:
   fairwarning az vm simulate-eviction -g fairwarning -n spot_0
   fairwarning az vm --help
 
-The exit code is the Azure CLI's own; 1 if it could not be set up or started.
+Exits with the exit code of the Azure CLI; 1 if it could not be set up or started.
 """
 
 
@@ -83,9 +84,9 @@ The exit code is the Azure CLI's own; 1 if it could not be set up or started.
 def command(args: tuple[str, ...], data: Path) -> None:
     """Run the Azure CLI against this service, as its operator.
 
-    It has to be installed, and nothing else: it is told where the service is, trusts its
-    certificate and is logged in. Your own `az` stays as it is. Options after the first word are
-    the Azure CLI's.
+    Only the Azure CLI needs to be installed. It is configured with the address and the certificate
+    of the service, and logged in. Your own `az` configuration is not changed. Options after the
+    first word are passed to the Azure CLI.
     """
     with options.errors_reported():
         try:
@@ -103,24 +104,24 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
         digest = digest_of(program, ready, signing_key(data))
         if not is_set_up(folder, digest, time.time()):
             _set_up(az, data, ready, digest)
-    # Named here as well, whatever `az cloud set` may have been told since.
-    named = {**az.environment, "AZURE_CLOUD_NAME": CLOUD}
-    os.execve(program, [program, *args], named)  # noqa: S606  (the program that was asked for)
+    # Set here too, in case the user has run `az cloud set` since the set-up.
+    variables = {**az.environment, "AZURE_CLOUD_NAME": CLOUD}
+    os.execve(program, [program, *args], variables)  # noqa: S606  (the program the user asked for)
 
 
 def find() -> str:
-    """Where the Azure CLI is."""
-    if found := shutil.which("az"):
-        return found
+    """Return the path of the Azure CLI."""
+    if program := shutil.which("az"):
+        return program
     text = (
-        "the Azure CLI (az) is not on the PATH; install your distribution's package azure-cli, "
-        "or run `pip install azure-cli` in an environment of its own"
+        "the Azure CLI (az) is not on the PATH; install your distribution's azure-cli package, "
+        "or run `pip install azure-cli` in a separate virtual environment"
     )
     raise Unavailable("NoAz", text)
 
 
 def environment(caller: Mapping[str, str], folder: Path, ca: str) -> dict[str, str]:
-    """The caller's, with nothing in it that leads the Azure CLI anywhere but to this service."""
+    """Return the caller's environment, changed so that the Azure CLI uses only this service."""
     kept = {name: value for name, value in caller.items() if not _is_dropped(name.upper())}
     return {**kept, **_SET, "AZURE_CONFIG_DIR": str(folder), "REQUESTS_CA_BUNDLE": ca}
 
@@ -131,19 +132,19 @@ def _is_dropped(name: str) -> bool:
 
 @dataclass(frozen=True)
 class AzureCli:
-    """An Azure CLI, with the folder that it remembers things in."""
+    """An Azure CLI, with its configuration folder and environment."""
 
     program: str
     folder: Path
     environment: Mapping[str, str]
 
-    def do(self, *words: str, given: str = "") -> str:
-        """What it prints; what it says otherwise is for us only, unless it fails."""
+    def run(self, *words: str, stdin: str = "") -> str:
+        """Run a command and return its output; raise `Unavailable` with its error if it fails."""
         command = [self.program, *words]
         try:
             done = subprocess.run(  # noqa: S603  (the program that the user asked for)
                 command,
-                input=given,
+                input=stdin,
                 env=self.environment,
                 capture_output=True,
                 text=True,
@@ -153,21 +154,21 @@ class AzureCli:
         except subprocess.CalledProcessError as error:
             raise _failed(words, (error.stderr or error.stdout).strip()) from error
         except subprocess.TimeoutExpired as error:
-            raise _failed(words, f"no end after {_STEP_SECONDS} seconds") from error
+            raise _failed(words, f"timed out after {_STEP_SECONDS} seconds") from error
         return done.stdout
 
 
 def _failed(words: tuple[str, ...], why: str) -> Unavailable:
     step = " ".join(words[:2]).partition(" -")[0]
-    return Unavailable("AzNotSetUp", f"the Azure CLI cannot be set up: `az {step}` says:\n{why}")
+    return Unavailable("AzNotSetUp", f"cannot set up the Azure CLI: `az {step}` failed:\n{why}")
 
 
-# --- The set-up, once a service ---------------------------------------------------------------
+# --- Set-up, once per service -----------------------------------------------------------------
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """The folder, which nobody else sets up meanwhile."""
+    """Create the folder and lock it against other processes."""
     folder.mkdir(_OWNER_ONLY, exist_ok=True)
     lock = os.open(folder / "fairwarning.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
@@ -178,7 +179,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def digest_of(program: str, ready: ReadyLine, key: bytes) -> str:
-    """Changes with whatever the set-up depends on."""
+    """Return a digest of everything the set-up depends on."""
     real = Path(program).resolve()
     parts = (
         ready["arm"],
@@ -192,43 +193,43 @@ def digest_of(program: str, ready: ReadyLine, key: bytes) -> str:
 
 
 def is_set_up(folder: Path, digest: str, now: float) -> bool:
-    """Whether it was, for this very service, not too long ago, and nobody has logged out since."""
+    """Return whether the CLI is set up for this service, recently, and is still logged in."""
     try:
         stamp = json.loads((folder / _STAMP).read_text("utf-8"))
         profile = (folder / _PROFILE).read_text("utf-8")
     except (OSError, ValueError):
         return False
-    fresh = 0 <= now - stamp["at"] < _RENEWED_SECONDS
+    fresh = 0 <= now - stamp["at"] < _RENEW_SECONDS
     return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
 
 
 def _set_up(az: AzureCli, data: Path, ready: ReadyLine, digest: str) -> None:
     if sys.stderr.isatty():
-        click.echo("Setting up the Azure CLI for this service (once)", err=True)
-    for name in (_STAMP, *_MEMORY):
+        click.echo("Setting up the Azure CLI for this service (only once)", err=True)
+    for name in (_STAMP, *_STATE_FILES):
         (az.folder / name).unlink(missing_ok=True)
-    note_version(az)
-    az.do("cloud", "register", "--name", CLOUD, "--endpoint-resource-manager", ready["arm"])
-    az.do("cloud", "set", "--name", CLOUD)
+    record_version(az)
+    az.run("cloud", "register", "--name", CLOUD, "--endpoint-resource-manager", ready["arm"])
+    az.run("cloud", "set", "--name", CLOUD)
     _log_in(az, data)
-    made = {"digest": digest, "at": time.time()}
-    (az.folder / _STAMP).write_text(json.dumps(made), "utf-8")
+    stamp = {"digest": digest, "at": time.time()}
+    (az.folder / _STAMP).write_text(json.dumps(stamp), "utf-8")
 
 
-def note_version(az: AzureCli) -> None:
-    """Tell the Azure CLI that it is the newest there is, or it would go and ask."""
-    _write_version(az.folder, "0")  # any that it is not keeps it from asking this once
-    _write_version(az.folder, json.loads(az.do("version", "--output", "json"))["azure-cli"])
+def record_version(az: AzureCli) -> None:
+    """Record the CLI's own version as the newest, so that it never checks for updates online."""
+    _write_version(az.folder, "0")  # any other version prevents the check for this one call
+    _write_version(az.folder, json.loads(az.run("version", "--output", "json"))["azure-cli"])
 
 
 def _write_version(folder: Path, version: str) -> None:
-    known = {name: {"local": version} for name in ("azure-cli", "core")}
-    text = json.dumps({"versions": known, "update_time": "2099-01-01 00:00:00.000000"})
+    versions = {name: {"local": version} for name in ("azure-cli", "core")}
+    text = json.dumps({"versions": versions, "update_time": "2099-01-01 00:00:00.000000"})
     (folder / _VERSIONS).write_text(text, "utf-8")
 
 
 def _log_in(az: AzureCli, data: Path) -> None:
     secret = Tokens(signing_key(data), TENANT).secret(OPERATOR)
-    who = ("--username", OPERATOR.name, "--tenant", TENANT)
-    # From stdin: what stands in a command line, every user of this system can read.
-    az.do("login", "--service-principal", *who, "--password", "@-", given=secret)
+    principal = ("--username", OPERATOR.name, "--tenant", TENANT)
+    # Pass the secret on stdin: every user of this system can read command lines.
+    az.run("login", "--service-principal", *principal, "--password", "@-", stdin=secret)

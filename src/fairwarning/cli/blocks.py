@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class StyledText(NamedTuple):
-    """Text with a colour that says no more than its words do."""
+    """Text with a colour; the colour carries no information of its own."""
 
     text: str
     style: str
 
 
 class OutputTable(NamedTuple):
-    """Rows under headings; a column of names to type is never cut, and `whole` is never folded."""
+    """Rows under headings. Long cells are folded, except in the column `whole`."""
 
     headings: tuple[str, ...]
     rows: Sequence[Sequence[str | StyledText]]
@@ -23,13 +23,13 @@ class OutputTable(NamedTuple):
 
 
 class FieldList(NamedTuple):
-    """What is known of one thing, a line each; what is empty is left out."""
+    """Named values of one object, one per line; empty values are left out."""
 
-    about: Mapping[str, str | StyledText]
+    fields: Mapping[str, str | StyledText]
 
 
 class ProgressBar(NamedTuple):
-    """How much of something is over."""
+    """A progress bar with a text beside it."""
 
     done: int
     total: int

@@ -1,4 +1,4 @@
-"""`fairwarning certify`: which of the known traps a handler survives (O11)."""
+"""`fairwarning certify`: test an event handler against the known traps (O11)."""
 
 import asyncio
 import os
@@ -16,12 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairwarning.cli import options
 from fairwarning.testing.certify import allowances, report
-from fairwarning.testing.certify.judging import TrapResult
-from fairwarning.testing.certify.playing import CertifyOptions
-from fairwarning.testing.certify.running import play_all
+from fairwarning.testing.certify.results import TrapResult
+from fairwarning.testing.certify.runner import run_all
+from fairwarning.testing.certify.trap_run import CertifyOptions
 from fairwarning.testing.certify.traps import TRAPS, Trap
 
-_WIDTH = 120  # where there is no terminal to ask
+_WIDTH = 120  # columns, without a terminal
 _LONGEST_PREPARE_SECONDS = 600
 
 _EPILOG = """\b
@@ -30,7 +30,7 @@ Examples:
   fairwarning certify --trap freeze --trap gone -- ./my-handler
   fairwarning certify --junit report.xml -- sh -c 'exec ./my-handler --state "$STATE_DIRECTORY"'
 
-The exit code is 0 if it survived all of them, 1 if not, 2 for wrong usage. Linux only.
+Exits with 0 if COMMAND survives every trap, 1 if not, 2 for wrong usage. Linux only.
 """
 
 
@@ -41,12 +41,12 @@ The exit code is 0 if it survived all of them, 1 if not, 2 for wrong usage. Linu
     multiple=True,
     metavar="NAME",
     type=click.Choice([trap.name for trap in TRAPS]),
-    help="Only this trap; may be repeated. All are listed in docs/certify.md.",
+    help="Run only this trap; repeatable. docs/certify.md lists them.",
 )
 @click.option(
     "--no-approve",
     is_flag=True,
-    help="It is meant never to approve: do not count that against it.",
+    help="COMMAND never approves events by design; do not expect approvals.",
 )
 @click.option(
     "--prepare",
@@ -54,7 +54,7 @@ The exit code is 0 if it survived all of them, 1 if not, 2 for wrong usage. Linu
     default=allowances.PREPARE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long it may take from reading of an event to approving it.",
+    help="Time allowed between reading an event and approving it.",
 )
 @click.option(
     "--jobs",
@@ -62,16 +62,16 @@ The exit code is 0 if it survived all of them, 1 if not, 2 for wrong usage. Linu
     default=len(TRAPS),
     show_default=True,
     metavar="N",
-    help="How many traps at a time, each with a program of its own.",
+    help="Traps to run in parallel.",
 )
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the verdicts as build servers read them.",
+    help="Write a JUnit report to this file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One object instead of the table.")
-@click.option("--badge", is_flag=True, help="One line for a README instead of the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
+@click.option("--badge", is_flag=True, help="Print one line for a README instead of the table.")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 def command(
     *,
@@ -84,41 +84,41 @@ def command(
     badge: bool,
     program: tuple[str, ...],
 ) -> None:
-    """Run COMMAND through the known traps, and tell which it survives.
+    """Test the event handler COMMAND against the known traps.
 
-    COMMAND is run unchanged, as `fairwarning exec` would run it: http://169.254.169.254 answers as
-    its machine, a reboot ends it and starts it again. It has to stay in the foreground. Each trap
-    has a service and a program of its own, side by side; what has to outlive a reboot belongs in
-    $STATE_DIRECTORY.
+    COMMAND runs unchanged, as with `fairwarning exec`: http://169.254.169.254 is the metadata
+    endpoint of its machine, and a reboot stops and restarts it. It must stay in the foreground.
+    Traps run in parallel, each with its own service and its own instance of COMMAND. State that
+    must survive a reboot belongs in $STATE_DIRECTORY.
     """
     if as_json and badge:
-        raise click.UsageError("take --json or --badge, not both")
+        raise click.UsageError("--json and --badge cannot be used together")
     if shutil.which(program[0]) is None:
-        raise click.UsageError(f"cannot run {program[0]!r}: there is no such program")
+        raise click.UsageError(f"cannot run {program[0]!r}: program not found")
     if not sys.platform.startswith("linux"):
-        raise click.UsageError("programs are run in namespaces, which only Linux has")
-    terms = CertifyOptions(program, not no_approve, prepare, jobs)
+        raise click.UsageError("certify needs namespaces, which only Linux has")
+    certify_options = CertifyOptions(program, not no_approve, prepare, jobs)
     traps = [trap for trap in TRAPS if trap.name in names or not names]
     with options.errors_reported(service=False):
-        verdicts = _run(traps, terms)
+        results = _run(traps, certify_options)
     if junit:
-        _write(junit, verdicts)
-    _tell(program, verdicts, as_json=as_json, badge=badge)
-    raise SystemExit(0 if all(verdict.survived for verdict in verdicts) else options.FAILED)
+        _write(junit, results)
+    _print(program, results, as_json=as_json, badge=badge)
+    raise SystemExit(0 if all(result.survived for result in results) else options.FAILED)
 
 
-def _run(traps: list[Trap], terms: CertifyOptions) -> list[TrapResult]:
-    async def until_ended(folder: Path, ended: Callable[[TrapResult], None]) -> list[TrapResult]:
-        own = asyncio.current_task()
-        assert own is not None
-        # Whoever ends us ends the programs, too.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, own.cancel)
-        return await play_all(traps, terms, folder, ended)
+def _run(traps: list[Trap], certify_options: CertifyOptions) -> list[TrapResult]:
+    async def run(folder: Path, ended: Callable[[TrapResult], None]) -> list[TrapResult]:
+        task = asyncio.current_task()
+        assert task is not None
+        # SIGTERM must also stop the programs under test.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await run_all(traps, certify_options, folder, ended)
 
-    folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: sockets are in it
+    folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short, because socket paths are limited
     try:
         with _progress(len(traps)) as ended:
-            return asyncio.run(until_ended(folder, ended))
+            return asyncio.run(run(folder, ended))
     except (asyncio.CancelledError, KeyboardInterrupt):
         raise click.Abort from None
     finally:
@@ -127,48 +127,48 @@ def _run(traps: list[Trap], terms: CertifyOptions) -> list[TrapResult]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[TrapResult], None]]:
-    """A bar on a terminal, else a line for each trap; stdout is for the verdicts."""
+    """Report progress on stderr: a bar on a terminal, else a line per trap."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield lambda verdict: click.echo(_line(verdict), err=True)
+        yield lambda result: click.echo(_line(result), err=True)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
         task = progress.add_task("traps", total=total)
 
-        def ended(verdict: TrapResult) -> None:
-            progress.console.print(_line(verdict), markup=False)
+        def ended(result: TrapResult) -> None:
+            progress.console.print(_line(result), markup=False)
             progress.advance(task)
 
         yield ended
 
 
-def _line(verdict: TrapResult) -> str:
-    word = "survived" if verdict.survived else "failed"
-    return f"{word:<8}  {verdict.trap.name} ({verdict.seconds:.1f} s)"
+def _line(result: TrapResult) -> str:
+    word = "survived" if result.survived else "failed"
+    return f"{word:<8}  {result.trap.name} ({result.seconds:.1f} s)"
 
 
-def _write(path: Path, verdicts: list[TrapResult]) -> None:
+def _write(path: Path, results: list[TrapResult]) -> None:
     try:
-        report.write_junit(path, verdicts)
+        report.write_junit(path, results)
     except OSError as error:
         click.echo(f"Error: cannot write {path}: {error.strerror}", err=True)
         raise SystemExit(options.FAILED) from error
 
 
-def _tell(
-    program: tuple[str, ...], verdicts: list[TrapResult], *, as_json: bool, badge: bool
+def _print(
+    program: tuple[str, ...], results: list[TrapResult], *, as_json: bool, badge: bool
 ) -> None:
     if as_json:
-        click.echo(report.as_json(program, verdicts))
+        click.echo(report.as_json(program, results))
         return
     if badge:
-        click.echo(report.badge(verdicts))
+        click.echo(report.badge(results))
         return
     console = Console(highlight=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _WIDTH
-    console.print(report.table(verdicts))
-    for note in report.notes(verdicts):
+    console.print(report.table(results))
+    for note in report.notes(results):
         console.print(note, markup=False)
-    console.print(f"{report.summary(verdicts)}.", markup=False)
+    console.print(f"{report.summary(results)}.", markup=False)

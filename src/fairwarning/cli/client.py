@@ -1,4 +1,4 @@
-"""Speaks to the console of the service of a data folder."""
+"""HTTP client for the console of the service that owns a data folder."""
 
 import json
 import time
@@ -13,37 +13,37 @@ from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Tokens, signing_key
 
 _TOKEN_SECONDS = 300
-_SECONDS = 60.0  # an advance of virtual time may have a lot to do
-_SILENCE_SECONDS = 45.0  # a stream says something every 15
-_PATIENCE_SECONDS = 30.0  # a service that is started again is back by then
-_AGAIN_SECONDS = 0.5
-_PAGE = 1000  # as many as the service gives at once
+_TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
+_STREAM_TIMEOUT_SECONDS = 45.0  # the stream sends a message at least every 15 s
+_RESTART_SECONDS = 30.0  # long enough for the service to restart
+_RETRY_SECONDS = 0.5
+_PAGE = 1000  # the service's largest page
 _BAD_REQUEST = 400
 
-Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 class StreamMessage(NamedTuple):
-    """One message of the stream: a `line` of the journal, or the `clock` that somebody moved."""
+    """One message of the stream: a `line` of the journal, or a change of the `clock`."""
 
     name: str
-    number: int  # of the line; 0 where it is none
+    number: int  # of the journal line; 0 for a clock message
     data: dict[str, Any]
 
 
 def ask(
-    folder: Path, method: str, path: str, body: object = None, *, seconds: float = _SECONDS
+    folder: Path, method: str, path: str, body: object = None, *, seconds: float = _TIMEOUT_SECONDS
 ) -> Any:  # noqa: ANN401  (JSON)
-    """The answer of the console; what it refuses is raised as the service raised it."""
-    console, token = _door(folder)
+    """Send a request to the console and return the answer; raise the service's error."""
+    console, token = _address(folder)
     status, answer = send(console, method, path, token, body, seconds=seconds)
     if status < _BAD_REQUEST:
         return answer
     raise _error(status, answer)
 
 
-def _door(folder: Path) -> tuple[str, str]:
-    """Where the console is, and a token for it."""
+def _address(folder: Path) -> tuple[str, str]:
+    """Return the URL of the console and an access token."""
     console = read_ready(folder)["console"]
     return console, Tokens(signing_key(folder), TENANT).access(OPERATOR, _TOKEN_SECONDS)
 
@@ -55,13 +55,13 @@ def send(
     token: str = "",
     body: object = None,
     *,
-    seconds: float = _SECONDS,
+    seconds: float = _TIMEOUT_SECONDS,
 ) -> tuple[int, Any]:
-    """Status and answer of one request."""
-    import http.client  # noqa: PLC0415  (takes its time, and --help needs none of it)
+    """Send one request; return its status and JSON answer."""
+    import http.client  # noqa: PLC0415  (slow to import, and --help does not need it)
 
-    where = urlsplit(console)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=seconds)
+    url = urlsplit(console)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=seconds)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -75,12 +75,12 @@ def send(
 
 
 def _not_up(console: str, error: Exception) -> Unavailable:
-    return Unavailable("NotUp", f"the service does not answer at {console} ({error}); {START}")
+    return Unavailable("NotUp", f"no answer from the service at {console} ({error}); {START}")
 
 
 def _error(status: int, answer: object) -> FairwarningError:
-    told = answer.get("error", {}) if isinstance(answer, dict) else {}
-    code, message = told.get("code", str(status)), told.get("message", f"status {status}")
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    code, message = error.get("code", str(status)), error.get("message", f"status {status}")
     if status == NotFound.status:
         return NotFound(code, message)
     if status < Unavailable.status:
@@ -88,69 +88,72 @@ def _error(status: int, answer: object) -> FairwarningError:
     return Unavailable(code, message)
 
 
-def part(name: str) -> str:
-    """A name as part of a path."""
+def quoted(name: str) -> str:
+    """Quote a name for use as a path segment."""
     return quote(name, safe="")
 
 
-def listed(folder: Path, what: str, most: int | None = None, **query: str | None) -> list[Any]:
-    """Machines, sets, events or rollouts: all of them, page by page, or the first `most`."""
-    given = {name: value for name, value in query.items() if value}
-    found: list[Any] = []
+def list_all(
+    folder: Path, collection: str, most: int | None = None, **query: str | None
+) -> list[Any]:
+    """Read machines, sets, events or rollouts page by page: all of them, or the first `most`."""
+    filters = {name: value for name, value in query.items() if value}
+    items: list[Any] = []
     after: object = None
-    while most is None or len(found) < most:
-        limit = _PAGE if most is None else min(_PAGE, most - len(found))
-        asked = given | {"limit": str(limit)} | ({} if after is None else {"after": str(after)})
-        page = ask(folder, "GET", f"/api/{what}?{urlencode(asked)}")
-        found += page[what]
+    while most is None or len(items) < most:
+        limit = _PAGE if most is None else min(_PAGE, most - len(items))
+        cursor = {} if after is None else {"after": str(after)}
+        parameters = filters | {"limit": str(limit)} | cursor
+        page = ask(folder, "GET", f"/api/{collection}?{urlencode(parameters)}")
+        items += page[collection]
         after = page["next"]
         if after is None:
             break
-    return found
+    return items
 
 
 # --- The stream ----------------------------------------------------------------------------------
 
 
 def newest(folder: Path) -> int:
-    """The number of the journal's last line: what comes after it is new."""
+    """Return the number of the last journal line."""
     lines = ask(folder, "GET", "/api/journal?newest=true&limit=1")["lines"]
     return int(lines[0]["number"]) if lines else 0
 
 
-def retry_while_down(call: Callable[[], Given]) -> Given:
-    """What it gives; called again while the service is being started again."""
-    given_up = time.monotonic() + _PATIENCE_SECONDS
+def retry_while_down(call: Callable[[], Result]) -> Result:
+    """Return the result of `call`; retry while the service restarts."""
+    deadline = time.monotonic() + _RESTART_SECONDS
     while True:
         try:
             return call()
         except Unavailable:
-            if time.monotonic() > given_up:
+            if time.monotonic() > deadline:
                 raise
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
 def stream(folder: Path, after: int) -> Iterator[StreamMessage]:
-    """Everything after a line, without an end; a service that is started again is found again."""
+    """Yield every message after a journal line, forever; reconnect when the service restarts."""
     while True:
-        if retry_while_down(lambda: newest(folder)) < after:  # another one, or it has kept nothing
+        if retry_while_down(lambda: newest(folder)) < after:  # a new service with a new journal
             after = 0
         try:
-            for message in _connected(folder, after):
+            for message in _read_stream(folder, after):
                 after = message.number or after
                 yield message
         except Unavailable:
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
-def _connected(folder: Path, after: int) -> Iterator[StreamMessage]:
-    """The messages of one connection."""
+def _read_stream(folder: Path, after: int) -> Iterator[StreamMessage]:
+    """Yield the messages of one connection."""
     import http.client  # noqa: PLC0415  (see send)
 
-    console, token = _door(folder)
-    where = urlsplit(console)
+    console, token = _address(folder)
+    url = urlsplit(console)
     connection = http.client.HTTPConnection(
-        where.hostname or "", where.port, timeout=_SILENCE_SECONDS
+        url.hostname or "", url.port, timeout=_STREAM_TIMEOUT_SECONDS
     )
     headers = {"Authorization": f"Bearer {token}", "Last-Event-ID": str(after)}
     try:
@@ -158,22 +161,22 @@ def _connected(folder: Path, after: int) -> Iterator[StreamMessage]:
         response = connection.getresponse()
         if response.status != http.client.OK:
             raise _error(response.status, json.loads(response.read()))
-        yield from _messages(response)
-        raise EOFError("the stream has ended")
+        yield from _parse(response)
+        raise EOFError("the stream ended")
     except (OSError, ValueError, EOFError, http.client.HTTPException) as error:
         raise _not_up(console, error) from error
     finally:
         connection.close()
 
 
-def _messages(lines: Iterable[bytes]) -> Iterator[StreamMessage]:
-    """Server-sent events, each read to its empty line."""
+def _parse(lines: Iterable[bytes]) -> Iterator[StreamMessage]:
+    """Parse server-sent events; an empty line ends each."""
     fields: dict[str, str] = {}
     for raw in lines:
         line = raw.decode().rstrip("\r\n")
         name, _, value = line.partition(":")
         if line:
-            fields[name] = value.removeprefix(" ")  # a comment has no name
+            fields[name] = value.removeprefix(" ")  # a comment has an empty name
             continue
         if "data" in fields:
             number = int(fields.get("id") or 0)

@@ -1,4 +1,4 @@
-"""`fairwarning clock ...`: virtual time (O5)."""
+"""`fairwarning clock ...`: show the clock, and control a virtual clock (O5)."""
 
 import json
 from pathlib import Path
@@ -10,26 +10,26 @@ from fairwarning.cli.durations import Duration
 from fairwarning.cli.show import Json
 
 _EPILOG = """\b
-Examples, with a service started as `fairwarning up --demo --clock virtual`:
+Examples, for a service started with `fairwarning up --demo --clock virtual`:
   fairwarning clock advance 15m
-  fairwarning clock run 60      (a minute a second)
+  fairwarning clock run 60      (one minute per second)
   fairwarning clock freeze
 """
 
 
 @click.group("clock", epilog=_EPILOG)
 def command() -> None:
-    """See the service's time, and move it where it is virtual."""
+    """Show the service's clock, and control a virtual clock."""
 
 
 @command.command("show", epilog=show.examples("clock show", "clock show --json"))
 @options.data
 @show.as_json
 def show_(data: Path, *, as_json: bool) -> None:
-    """What time it is."""
+    """Show the current time of the service."""
     with options.errors_reported():
         clock = client.ask(data, "GET", "/api/clock")
-    _tell(clock, as_json=as_json)
+    _print(clock, as_json=as_json)
 
 
 @command.command(
@@ -39,7 +39,10 @@ def show_(data: Path, *, as_json: bool) -> None:
 @click.argument("duration", type=Duration())
 @show.as_json
 def advance(data: Path, duration: float, *, as_json: bool) -> None:
-    """Let a time pass, and what is due in it happen. Write 90, 90s, 15m, 2h, 1d or PT15M."""
+    """Advance a virtual clock. Everything that falls due in that time happens.
+
+    DURATION is written as 90, 90s, 15m, 2h, 1d or PT15M.
+    """
     _set(data, as_json=as_json, advance=duration)
 
 
@@ -48,7 +51,7 @@ def advance(data: Path, duration: float, *, as_json: bool) -> None:
 @click.argument("rate", type=click.FloatRange(0))
 @show.as_json
 def run(data: Path, rate: float, *, as_json: bool) -> None:
-    """Let time run at RATE times real time."""
+    """Run a virtual clock at RATE times real time."""
     _set(data, as_json=as_json, rate=rate)
 
 
@@ -56,15 +59,15 @@ def run(data: Path, rate: float, *, as_json: bool) -> None:
 @options.data
 @show.as_json
 def freeze(data: Path, *, as_json: bool) -> None:
-    """Let time stand still."""
+    """Stop a virtual clock."""
     _set(data, as_json=as_json, rate=0.0)
 
 
 def _set(data: Path, *, as_json: bool, **change: float) -> None:
     with options.errors_reported():
         clock = client.ask(data, "POST", "/api/clock", change)
-    _tell(clock, as_json=as_json)
+    _print(clock, as_json=as_json)
 
 
-def _tell(clock: Json, *, as_json: bool) -> None:
+def _print(clock: Json, *, as_json: bool) -> None:
     click.echo(json.dumps(clock) if as_json else f"{clock['now']}, {show.pace(clock)}")

@@ -1,4 +1,4 @@
-"""`fairwarning completion SHELL`: what Tab completes, and the names that only the service knows."""
+"""`fairwarning completion SHELL`: shell completion, including names known to the service."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ from fairwarning.cli import client, options
 from fairwarning.core.errors import FairwarningError
 
 _VARIABLE = "_FAIRWARNING_COMPLETE"
-_SECONDS = 1.0  # nobody waits longer for a Tab
+_TIMEOUT_SECONDS = 1.0  # completion must not make the user wait
 _MOST = 1000
 
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -25,7 +25,10 @@ Examples:
 @click.command("completion", epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what lets Tab complete words. Names of machines too, while the service is up."""
+    """Print a shell completion script.
+
+    While the service is up, it also completes names such as those of machines.
+    """
     from click.shell_completion import get_completion_class  # noqa: PLC0415  (only here)
 
     kind = get_completion_class(shell)
@@ -33,15 +36,16 @@ def command(shell: str) -> None:
     click.echo(kind(command, {}, "fairwarning", _VARIABLE).source())
 
 
-def _names(what: str, key: str) -> Complete:
-    def complete(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+def _names(collection: str, key: str) -> Complete:
+    def complete(context: click.Context, _: click.Parameter, prefix: str) -> list[str]:
         folder = Path(context.params.get("data") or options.DATA)
+        path = f"/api/{collection}?limit={_MOST}"
         try:
-            page = client.ask(folder, "GET", f"/api/{what}?limit={_MOST}", seconds=_SECONDS)
+            page = client.ask(folder, "GET", path, seconds=_TIMEOUT_SECONDS)
         except FairwarningError:
-            return []  # it is not up: nothing to offer, and nothing to say in the middle of a line
-        found = [str(one[key]) for one in page[what]]
-        return [name for name in found if name.lower().startswith(begun.lower())]
+            return []  # the service is down; an error message would garble the command line
+        names = [str(item[key]) for item in page[collection]]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
 
     return complete
 

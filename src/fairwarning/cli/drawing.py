@@ -1,4 +1,4 @@
-"""Puts blocks on a terminal with rich, in colour where there is any; loaded when people look on."""
+"""Prints blocks with rich. Imported only for text output, because rich is slow to import."""
 
 from collections.abc import Iterable, Sequence
 from types import TracebackType
@@ -18,25 +18,25 @@ _DID = len("OperationAccepted")
 
 
 def console() -> Console:
-    """Where people look. What the service tells is text and nothing else: no markup in it."""
+    """Return a console that prints text from the service literally, without markup."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def put(screen: Console, blocks: Iterable[Block]) -> None:
-    """Print them."""
+    """Print blocks."""
     for block in blocks:
-        screen.print(_drawn(block))
+        screen.print(_render(block))
 
 
 class TerminalDisplay:
-    """Blocks that change: in place on a terminal, else one after another."""
+    """Shows blocks that change: in place on a terminal, else one version after another."""
 
     def __init__(self) -> None:
         self._console = console()
         self._shown: list[Block] | None = None
         self._live = Live(console=self._console, auto_refresh=False)
         self.ticks = self._console.is_terminal
-        """Whether to show it again when only time has passed."""
+        """Whether to redraw when only time has passed."""
 
     def __enter__(self) -> Self:
         if self.ticks:
@@ -53,29 +53,29 @@ class TerminalDisplay:
             self._live.stop()
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """These from now on."""
+        """Replace the blocks on display."""
         if self.ticks:
-            self._live.update(Group(*map(_drawn, blocks)), refresh=True)
+            self._live.update(Group(*map(_render, blocks)), refresh=True)
         elif list(blocks) != self._shown:
             put(self._console, blocks)
         self._shown = list(blocks)
 
 
-def _drawn(block: Block) -> RenderableType:
+def _render(block: Block) -> RenderableType:
     if isinstance(block, OutputTable):
         return _table(block)
     if isinstance(block, FieldList):
-        return _facts(block)
+        return _fields(block)
     if isinstance(block, ProgressBar):
         return _bar(block)
     return _text(block)
 
 
-def _text(given: str | StyledText) -> Text:
-    """Only what can be seen: a name or an error must not move the cursor."""
-    text, style = given if isinstance(given, StyledText) else (given, "")
-    seen = "".join(one if one.isprintable() or one == "\n" else "?" for one in text)
-    return Text(seen, style, overflow="fold")
+def _text(value: str | StyledText) -> Text:
+    """Replace unprintable characters, so that a name or an error cannot move the cursor."""
+    text, style = value if isinstance(value, StyledText) else (value, "")
+    printable = "".join(char if char.isprintable() or char == "\n" else "?" for char in text)
+    return Text(printable, style, overflow="fold")
 
 
 def _table(table: OutputTable) -> Grid:
@@ -87,11 +87,11 @@ def _table(table: OutputTable) -> Grid:
     return grid
 
 
-def _facts(facts: FieldList) -> Grid:
+def _fields(field_list: FieldList) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in facts.about.items():
+    for name, value in field_list.fields.items():
         if str(value):
             grid.add_row(name, _text(value))
     return grid
@@ -101,13 +101,13 @@ def _bar(bar: ProgressBar) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=_BAR)
     grid.add_column(overflow="fold")
-    drawn = rich.progress_bar.ProgressBar(max(bar.total, 1), bar.done, _BAR)
-    grid.add_row(drawn, _text(bar.text))
+    rendered = rich.progress_bar.ProgressBar(max(bar.total, 1), bar.done, _BAR)
+    grid.add_row(rendered, _text(bar.text))
     return grid
 
 
 def line(parts: tuple[str, str, str], style: str) -> None:
-    """One line of a journal; what does not fit stands below, in the third column."""
+    """Print one journal line; long text is folded within the third column."""
     screen = console()
     if not screen.is_terminal:
         print(*(_text(part).plain for part in parts), flush=True)  # noqa: T201  (never folded)

@@ -1,4 +1,4 @@
-"""Lengths of time, as people type and read them."""
+"""Parameter types for durations."""
 
 import re
 
@@ -14,35 +14,36 @@ _NONE = "none"
 
 
 class Duration(click.ParamType[float]):
-    """Seconds, as 90, 90s, 15m, 2h, 1d, 1h30m or PT15M."""
+    """A duration in seconds, written as 90, 90s, 15m, 2h, 1d, 1h30m or PT15M."""
 
     name = "duration"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Seconds."""
+        """Return seconds."""
         if isinstance(value, int | float):
             return float(value)
         text = str(value)
         if _NUMBER.fullmatch(text):
             return float(text)
         if _PARTS.fullmatch(text):
-            return sum(float(one[:-1]) * _UNITS[one[-1]] for one in re.findall("[^dhms]+.", text))
+            parts = re.findall("[^dhms]+.", text)
+            return sum(float(part[:-1]) * _UNITS[part[-1]] for part in parts)
         try:
             return float(parse_duration(text.upper()))
         except Refused:
             allowed = "write 90, 90s, 15m, 2h, 1d, 1h30m or PT15M"
-            return self.fail(f"{text[:60]!r} is not a length of time; {allowed}", param, ctx)
+            return self.fail(f"{text[:60]!r} is not a duration; {allowed}", param, ctx)
 
 
 class WholeSeconds(Duration):
-    """The same, where the service counts in whole seconds."""
+    """A duration in whole seconds."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Whole seconds."""
+        """Return whole seconds."""
         seconds = super().convert(value, param, ctx)
         if seconds != int(seconds):
             self.fail(f"{value!r} is not a whole number of seconds", param, ctx)
@@ -50,14 +51,14 @@ class WholeSeconds(Duration):
 
 
 class Notice(click.ParamType[str]):
-    """A termination notice as the service spells it (`PT5M`); empty for `none`."""
+    """A termination notice in ISO 8601 (`PT5M`); empty for `none`."""
 
     name = "duration|none"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """ISO 8601; how long it may be is the service's to say (T1)."""
+        """Return an ISO 8601 duration; the service checks its range (T1)."""
         text = str(value)
         if text.lower() in {_NONE, ""}:
             return ""

@@ -1,4 +1,4 @@
-"""`fairwarning event ...`: notices: see them, decide on them, follow and explain them (O7)."""
+"""`fairwarning event ...`: list, approve, cancel, explain and watch events (O7)."""
 
 import json
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from fairwarning.cli.blocks import Block, FieldList
 from fairwarning.cli.show import Json, moment
 from fairwarning.core.errors import NotFound
 
-_SHORTEST = 4  # characters of an id that is not typed out
-_WHOLE = 36
+_PREFIX_MIN = 4  # characters of an abbreviated id
+_ID_LENGTH = 36
 
 _EPILOG = show.examples(
     "event list", "event approve 3F2A", "event explain 3F2A", "event watch --machine web_0"
@@ -22,16 +22,18 @@ _IDS = click.argument(
     "ids", metavar="ID...", nargs=-1, required=True, shell_complete=completion.events
 )
 _MACHINE = click.option(
-    "--machine", help="Only of this machine.", shell_complete=completion.machines
+    "--machine", help="Only events of this machine.", shell_complete=completion.machines
 )
-_SCOPE = click.option("--scope", help="Only of this scope.", shell_complete=completion.scopes)
+_SCOPE = click.option(
+    "--scope", help="Only events of this scope.", shell_complete=completion.scopes
+)
 
 
 @click.group("event", epilog=_EPILOG)
 def command() -> None:
-    """Notices of what is to happen to machines.
+    """List, approve, cancel, explain and watch events.
 
-    The id of an event that is not over may be shortened to its first characters, 4 or more.
+    The id of an active event can be abbreviated to its first 4 or more characters.
     """
 
 
@@ -49,15 +51,15 @@ def command() -> None:
 def list_(
     data: Path, machine: str | None, scope: str | None, *, as_json: bool, watch: bool
 ) -> None:
-    """Every event that is not over."""
+    """List active events."""
     with options.errors_reported():
         follow.listing(
             data, "events", _table, as_json=as_json, watch_=watch, machine=machine, scope=scope
         )
 
 
-def _table(found: list[Json]) -> list[Block]:
-    return show.first_rows(show.events(found), "events")
+def _table(events: list[Json]) -> list[Block]:
+    return show.first_rows(show.events(events), "events")
 
 
 @command.command("show", epilog=show.examples("event show 3F2A", "event show 3F2A --json"))
@@ -65,58 +67,62 @@ def _table(found: list[Json]) -> list[Block]:
 @_ID
 @show.as_json
 def show_(data: Path, id_: str, *, as_json: bool) -> None:
-    """Everything about one event."""
+    """Show an event."""
     with options.errors_reported():
         event = client.ask(data, "GET", _path(data, id_))
-        blocks = [] if as_json else [_facts(event, follow.ServiceClock(data).now())]
+        blocks = [] if as_json else [_fields(event, follow.ServiceClock(data).now())]
     show.print_result(event, *blocks, as_json=as_json)
 
 
-def _facts(event: Json, now: follow.ServiceTime) -> FieldList:
-    waits = event["status"] == "Scheduled"
-    left = f" ({show.until(event['not_before'], now.at)})" if waits else ""
+def _fields(event: Json, now: follow.ServiceTime) -> FieldList:
+    scheduled = event["status"] == "Scheduled"
+    left = f" ({show.until(event['not_before'], now.at)})" if scheduled else ""
     duration = event["duration_seconds"]
     return FieldList(
         {
             "event": event["id"],
-            "what": event["type"],
+            "type": event["type"],
             "status": event["status"],
             "machines": ", ".join(event["resources"]),
             "scope": event["scope"],
             "source": event["source"],
             "created": moment(event["created_at"]),
             "not before": moment(event["not_before"]) + left,
-            "lasts": f"{duration} seconds" if duration >= 0 else "",
-            "about": event["description"],
+            "duration": f"{duration} seconds" if duration >= 0 else "",
+            "description": event["description"],
             "approved by": event["approved_by"],
-            "awaits": ", ".join(event["awaits"]),
+            "waiting for": ", ".join(event["awaits"]),
             "operation": event["operation"],
         }
     )
 
 
-def _path(data: Path, begun: str) -> str:
-    """Where the event is whose id is this, or begins so."""
-    return f"/api/events/{client.part(_whole(data, begun))}"
+def _path(data: Path, prefix: str) -> str:
+    """Return the API path of an event, given its id or a prefix of it."""
+    return f"/api/events/{client.quoted(_full_id(data, prefix))}"
 
 
-def _whole(data: Path, begun: str) -> str:
-    """The id that begins so, of a live event; one that is over has to be named in full."""
-    if len(begun) >= _WHOLE:
-        return begun.upper()
-    if len(begun) < _SHORTEST:
-        raise click.UsageError(f"{begun!r} is too short: give {_SHORTEST} characters of an id")
-    live: list[str] = [event["id"] for event in client.listed(data, "events")]
-    found = [one for one in live if one.startswith(begun.upper())]
-    if not found:
-        text = f"no live event begins with {begun!r}; `fairwarning event list` shows them"
+def _full_id(data: Path, prefix: str) -> str:
+    """Return the id of the active event that starts with `prefix`. A full id is not looked up."""
+    if len(prefix) >= _ID_LENGTH:
+        return prefix.upper()
+    if len(prefix) < _PREFIX_MIN:
+        raise click.UsageError(
+            f"event id {prefix!r} is too short; give at least {_PREFIX_MIN} characters"
+        )
+    active: list[str] = [event["id"] for event in client.list_all(data, "events")]
+    matches = [id_ for id_ in active if id_.startswith(prefix.upper())]
+    if not matches:
+        text = f"no active event has an id starting with {prefix!r}; run `fairwarning event list`"
         raise NotFound("UnknownEvent", text)
-    if len(found) > 1:
-        raise click.UsageError(f"several events begin with {begun!r}: {', '.join(found[:5])}")
-    return found[0]
+    if len(matches) > 1:
+        raise click.UsageError(
+            f"event id {prefix!r} is ambiguous; it matches {', '.join(matches[:5])}"
+        )
+    return matches[0]
 
 
-# --- Deciding ------------------------------------------------------------------------------------
+# --- Approve and cancel --------------------------------------------------------------------------
 
 
 @command.command(
@@ -126,7 +132,7 @@ def _whole(data: Path, begun: str) -> str:
 @_IDS
 @show.as_json
 def approve(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
-    """Let what was announced happen now, as a machine may."""
+    """Approve events, so that they start now. Does what a machine's approval does."""
     _decide(data, ids, "approve", as_json=as_json)
 
 
@@ -137,29 +143,29 @@ def approve(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
 @_IDS
 @show.as_json
 def cancel(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
-    """Call off what was announced. It will not happen, and the event is gone."""
+    """Cancel scheduled events. They do not happen and are removed."""
     _decide(data, ids, "cancel", as_json=as_json)
 
 
 def _decide(data: Path, ids: tuple[str, ...], verb: str, *, as_json: bool) -> None:
-    decided = []
+    events = []
     with options.errors_reported():
-        for path in [_path(data, one) for one in ids]:  # all of them are known, or nothing is done
+        for path in [_path(data, id_) for id_ in ids]:  # resolve every id before the first request
             event = client.ask(data, "POST", f"{path}/{verb}", {})
-            decided.append(event)
+            events.append(event)
             if not as_json:
                 click.echo(_outcome(event, verb))
     if as_json:
-        click.echo(json.dumps(decided))
+        click.echo(json.dumps(events))
 
 
 def _outcome(event: Json, verb: str) -> str:
     done = {"approve": "approved", "cancel": "cancelled"}[verb]
-    awaits = f"; it waits for {', '.join(event['awaits'])}" if event["awaits"] else ""
-    return f"{event['type']} of {', '.join(event['resources'])}: {done}{awaits}"
+    waiting = f"; waiting for {', '.join(event['awaits'])}" if event["awaits"] else ""
+    return f"{event['type']} of {', '.join(event['resources'])}: {done}{waiting}"
 
 
-# --- Following -----------------------------------------------------------------------------------
+# --- Explain and watch ---------------------------------------------------------------------------
 
 
 @command.command("explain", epilog=show.examples("event explain 3F2A", "event explain 3F2A --json"))
@@ -167,10 +173,10 @@ def _outcome(event: Json, verb: str) -> str:
 @_ID
 @show.as_json
 def explain(data: Path, id_: str, *, as_json: bool) -> None:
-    """Tell the story of an event. Who was told, who approved, what took how long."""
+    """Show the history of an event. Lists notifications, approvals and durations."""
     with options.errors_reported():
-        told = client.ask(data, "GET", f"{_path(data, id_)}/explain")
-    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)
+        history = client.ask(data, "GET", f"{_path(data, id_)}/explain")
+    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
 
 
 @command.command(
@@ -185,31 +191,31 @@ def explain(data: Path, id_: str, *, as_json: bool) -> None:
 def watch(
     data: Path, ids: tuple[str, ...], machine: str | None, scope: str | None, *, as_json: bool
 ) -> None:
-    """Follow what happens, until Ctrl-C. With IDs, only until these events are over."""
+    """Watch changes as they happen. Stops on Ctrl-C, or when all the given events are over."""
     with options.errors_reported():
-        changes = follow.EventStream(data)
-        awaited = {_whole(data, one) for one in ids}
-        chosen = journal.LineFilter(events=frozenset(awaited), machine=machine, scope=scope)
-        awaited -= {one for one in awaited if _is_over(data, one)}
-        click.echo("Following what happens; Ctrl-C ends it.", err=True)
+        stream = follow.EventStream(data)
+        active = {_full_id(data, id_) for id_ in ids}
+        line_filter = journal.LineFilter(events=frozenset(active), machine=machine, scope=scope)
+        active -= {id_ for id_ in active if _is_over(data, id_)}
+        click.echo("Watching for changes. Press Ctrl-C to stop.", err=True)
         try:
-            for line in _lines(changes, awaited, endless=not ids):
-                if chosen.holds(line):
-                    journal.tell(line, as_json=as_json)
+            for line in _lines(stream, active, endless=not ids):
+                if line_filter.matches(line):
+                    journal.print_line(line, as_json=as_json)
         except KeyboardInterrupt:
             return
 
 
 def _is_over(data: Path, event: str) -> bool:
-    return bool(client.ask(data, "GET", f"/api/events/{client.part(event)}")["status"] == "Over")
+    return bool(client.ask(data, "GET", f"/api/events/{client.quoted(event)}")["status"] == "Over")
 
 
-def _lines(changes: follow.EventStream, awaited: set[str], *, endless: bool) -> Iterator[Json]:
-    while endless or awaited:
-        for message in changes.take(None):
+def _lines(stream: follow.EventStream, active: set[str], *, endless: bool) -> Iterator[Json]:
+    while endless or active:
+        for message in stream.take(None):
             if message.name == "clock":
                 yield {"clock": message.data}
                 continue
             yield message.data
-            if message.data["type"] in journal.LEFT:
-                awaited.discard(message.data["event"])
+            if message.data["type"] in journal.FINAL:
+                active.discard(message.data["event"])

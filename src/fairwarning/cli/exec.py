@@ -1,4 +1,4 @@
-"""`fairwarning exec`: run any program as if it were inside a machine (O3)."""
+"""`fairwarning exec`: run a program as if it were inside a machine (O3)."""
 
 import math
 from pathlib import Path
@@ -16,8 +16,8 @@ Examples:
   fairwarning exec web_0 -- curl -H Metadata:true \\
     "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
 
-The exit code is the program's own; 1 if it could not be started, 2 for wrong usage, 3 if there is
-no such machine, 4 if the service refuses. Linux only.
+Exits with the exit code of the program; 1 if it could not be started, 2 for wrong usage, 3 if the
+machine does not exist, 4 if the service refuses. Linux only.
 """
 
 
@@ -29,20 +29,20 @@ no such machine, 4 if the service refuses. Linux only.
     default=supervisor.GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the program may take to end, when the machine goes down, before it is killed.",
+    help="Time between SIGTERM and SIGKILL when the machine goes down.",
 )
-@click.option("--quiet", is_flag=True, help="Do not say on stderr what happens to the machine.")
+@click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 def command(
     machine: str, program: tuple[str, ...], data: Path, grace: float, *, quiet: bool
 ) -> None:
-    """Run COMMAND as if it were inside MACHINE, which it is from then on.
+    """Run COMMAND as if it were inside MACHINE.
 
-    Inside, http://169.254.169.254 answers as that machine; there is no other network. What happens
-    to the machine happens to the program: a freeze stops it for a while, a reboot ends it (SIGTERM,
-    then SIGKILL) and starts it again, a redeploy empties $TMPDIR as well, an eviction or a delete
-    ends it for good. No root is needed.
+    Inside, http://169.254.169.254 is the metadata endpoint of that machine; there is no other
+    network. Impacts on the machine apply to the program: a freeze pauses it, a reboot stops it
+    (SIGTERM, then SIGKILL) and restarts it, a redeploy also empties $TMPDIR, an eviction or a
+    delete stops it for good. Does not need root.
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")

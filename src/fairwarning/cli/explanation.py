@@ -1,38 +1,40 @@
-"""A story, as the service explains an event, an operation or a machine, for people to read (O7)."""
+"""Formats the history of an event, an operation or a machine (O7)."""
 
 from fairwarning.cli.blocks import Block, FieldList, OutputTable, StyledText
 from fairwarning.cli.show import Json, moment
 from fairwarning.core.times import spoken
 
 
-def blocks(story: Json) -> list[Block]:
-    """Title, summary, what is awaited, the steps with how long each took."""
-    told: list[Block] = [StyledText(story["title"], "bold"), story["summary"]]
-    if story["awaits"]:
-        told.append(StyledText(f"Awaited: {story['awaits']}", "yellow"))
-    facts = _facts(story)
-    if any(facts.about.values()):
-        told += ["", facts]
-    if story["steps"]:
-        told += ["", _steps(story["steps"])]
-    return told
+def blocks(history: Json) -> list[Block]:
+    """Return the title, the summary, what it waits for, and the steps with their durations."""
+    output: list[Block] = [StyledText(history["title"], "bold"), history["summary"]]
+    if history["awaits"]:
+        output.append(StyledText(f"Waiting for: {history['awaits']}", "yellow"))
+    field_list = _fields(history)
+    if any(field_list.fields.values()):
+        output += ["", field_list]
+    if history["steps"]:
+        output += ["", _steps(history["steps"])]
+    return output
 
 
-def _facts(story: Json) -> FieldList:
+def _fields(history: Json) -> FieldList:
     return FieldList(
         {
-            "notice": _length(story["notice_seconds"]),
-            "waited": _length(story["waited_seconds"]),
-            "impact": _length(story["impact_seconds"]),
-            "told": ", ".join(f"{one['machine']} {_time(one['at'])}" for one in story["told"]),
+            "notice": _duration(history["notice_seconds"]),
+            "waited": _duration(history["waited_seconds"]),
+            "impact": _duration(history["impact_seconds"]),
+            "notified": ", ".join(
+                f"{delivery['machine']} {_time(delivery['at'])}" for delivery in history["told"]
+            ),
             "approved by": ", ".join(
-                f"{one['by']} {_time(one['at'])}" for one in story["approved"]
+                f"{approval['by']} {_time(approval['at'])}" for approval in history["approved"]
             ),
         }
     )
 
 
-def _length(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     return "" if seconds is None else spoken(seconds)
 
 
@@ -41,11 +43,11 @@ def _time(at: str) -> str:
 
 
 def _steps(steps: list[Json]) -> OutputTable:
-    """How long a step took is the time until the next one."""
+    """Return a table of the steps. A step takes until the next one starts."""
     rows = []
     first = steps[0]["at"]
     ends = [step["after"] for step in steps[1:]]
     for number, step in enumerate(steps):
-        took = spoken(ends[number] - step["after"]) if number < len(ends) else ""
-        rows.append((moment(step["at"], first), took, step["text"]))
-    return OutputTable(("at", "took", "what happened"), rows)
+        duration = spoken(ends[number] - step["after"]) if number < len(ends) else ""
+        rows.append((moment(step["at"], first), duration, step["text"]))
+    return OutputTable(("time", "duration", "step"), rows)

@@ -1,4 +1,4 @@
-"""`fairwarning fault ...`: what a metadata service does on a bad day, on demand (M21)."""
+"""`fairwarning fault ...`: inject faults into the metadata endpoint (M21)."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ _EPILOG = show.examples(
 
 @click.group("fault", epilog=_EPILOG)
 def command() -> None:
-    """Let the metadata endpoint misbehave, to see what a handler makes of it."""
+    """Inject faults into the metadata endpoint, to test a handler."""
 
 
 @command.command(
@@ -35,51 +35,53 @@ def command() -> None:
 @options.data
 @click.argument("kind", type=click.Choice([kind.value for kind in FaultKind]))
 @click.option(
-    "--machine", help="Only for this machine; else for all.", shell_complete=completion.machines
+    "--machine", help="Only this machine.  [default: all]", shell_complete=completion.machines
 )
-@click.option("--scope", help="Only for machines of this scope.", shell_complete=completion.scopes)
-@click.option("--count", type=click.IntRange(1), help="For so many requests; else for any number.")
-@click.option("--seconds", type=Duration(), help="For so long: 90, 2m, 1h.")
-@click.option("--delay", "delay_seconds", type=Duration(), help="How long a delay takes: 5, 0.5.")
-def set_(*, data: Path, kind: str, machine: str | None, scope: str | None, **given: float) -> None:
-    """Answer with this fault from now on. After it a connection is closed, but for a delay."""
-    given_all = {"kind": kind, "machine": machine, "scope": scope, **given}
-    body = {name: value for name, value in given_all.items() if value is not None}
+@click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
+@click.option("--count", type=click.IntRange(1), help="Number of requests.  [default: no limit]")
+@click.option("--seconds", type=Duration(), help="How long the fault lasts: 90, 2m, 1h.")
+@click.option("--delay", "delay_seconds", type=Duration(), help="Length of a delay: 5, 0.5.")
+def set_(
+    *, data: Path, kind: str, machine: str | None, scope: str | None, **settings: float
+) -> None:
+    """Inject a fault. Every fault but a delay closes the connection."""
+    values = {"kind": kind, "machine": machine, "scope": scope, **settings}
+    body = {name: value for name, value in values.items() if value is not None}
     with options.errors_reported():
         client.ask(data, "POST", "/api/faults", body)
-    whom = machine or (f"Every machine of {scope}" if scope else "Every machine")
-    click.echo(f"{whom} meets: {kind}. `fairwarning fault clear` ends it.")
+    target = machine or (f"all machines of {scope}" if scope else "all machines")
+    click.echo(f"Fault {kind} set for {target}. Clear it with `fairwarning fault clear`.")
 
 
 @command.command("list", epilog=show.examples("fault list", "fault list --json"))
 @options.data
 @show.as_json
 def list_(data: Path, *, as_json: bool) -> None:
-    """The faults in force."""
+    """List active faults."""
     with options.errors_reported():
-        found = client.ask(data, "GET", "/api/faults")["faults"]
-    show.print_result(found, *([] if as_json else _table(found)), as_json=as_json)
+        faults = client.ask(data, "GET", "/api/faults")["faults"]
+    show.print_result(faults, *([] if as_json else _table(faults)), as_json=as_json)
 
 
-def _table(found: list[Json]) -> list[Block]:
+def _table(faults: list[Json]) -> list[Block]:
     rows = [
         (
-            f"{one['kind']} of {spoken(one['delay_seconds'])}"
-            if one["kind"] == FaultKind.DELAY
-            else one["kind"],
-            one["machine"] or (f"all of {one['scope']}" if one["scope"] else "every machine"),
-            f"{one['count']} requests" if one["count"] else "any number",
-            spoken(one["seconds"]) if one["seconds"] else "until cleared",
+            f"{fault['kind']} of {spoken(fault['delay_seconds'])}"
+            if fault["kind"] == FaultKind.DELAY
+            else fault["kind"],
+            fault["machine"] or (f"all of {fault['scope']}" if fault["scope"] else "all machines"),
+            str(fault["count"]) if fault["count"] else "no limit",
+            spoken(fault["seconds"]) if fault["seconds"] else "until cleared",
         )
-        for one in found
+        for fault in faults
     ]
-    return show.first_rows(OutputTable(("fault", "for", "how often", "how long"), rows), "faults")
+    return show.first_rows(OutputTable(("fault", "target", "requests", "duration"), rows), "faults")
 
 
 @command.command(epilog=show.examples("fault clear"))
 @options.data
 def clear(data: Path) -> None:
-    """All is well again."""
+    """Clear all faults."""
     with options.errors_reported():
         client.ask(data, "DELETE", "/api/faults")
-    click.echo("No faults.")
+    click.echo("Cleared all faults.")

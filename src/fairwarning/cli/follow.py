@@ -1,4 +1,4 @@
-"""Watching and waiting: shows something anew whenever the service's stream says that it changed."""
+"""Watching and waiting: refreshes a display whenever the service's stream reports a change."""
 
 import json
 import queue
@@ -20,72 +20,72 @@ from fairwarning.core.times import parse_date
 
 Value = TypeVar("Value")
 
-_TICK_SECONDS = 1.0  # how often a time that is left is shown anew
-_GATHER_SECONDS = 0.2  # changes come in bursts; the whole burst is shown at once
-_PENDING = 5  # events whose state is shown while one waits
+_TICK_SECONDS = 1.0  # between two refreshes of the remaining time
+_GATHER_SECONDS = 0.2  # changes come in bursts; show a whole burst at once
+_PENDING = 5  # events shown while waiting
 
 
 class ServiceTime(NamedTuple):
     """The service's time at one moment."""
 
     at: float
-    still: bool  # it does not pass by itself
+    stopped: bool  # a virtual clock that is not running
 
 
 class ServiceClock:
-    """The service's time, without asking for it each second."""
+    """The service's time, extrapolated from the last reading."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.read()
 
     def read(self) -> None:
-        """Somebody may have moved it."""
+        """Read the clock from the service."""
         clock = client.ask(self._folder, "GET", "/api/clock")
         self._at, self._rate = parse_date(clock["now"]), float(clock["rate"])
         self._read_at = time.monotonic()
 
     def now(self) -> ServiceTime:
-        """What it is by now."""
+        """Return the current time of the service."""
         passed = (time.monotonic() - self._read_at) * self._rate
-        return ServiceTime(self._at + passed, still=not self._rate)
+        return ServiceTime(self._at + passed, stopped=not self._rate)
 
 
 class EventStream:
-    """The stream, read beside us: a screen goes on while nothing comes."""
+    """Reads the stream in a thread, so that the display can refresh while no message arrives."""
 
     def __init__(self, folder: Path) -> None:
-        self._arrived: queue.SimpleQueue[StreamMessage | FairwarningError] = queue.SimpleQueue()
-        after = client.newest(folder)  # now, so that nothing falls between reading and following
+        self._queue: queue.SimpleQueue[StreamMessage | FairwarningError] = queue.SimpleQueue()
+        after = client.newest(folder)  # before the caller reads, so that no change is missed
         threading.Thread(target=self._follow, args=(folder, after), daemon=True).start()
 
     def _follow(self, folder: Path, after: int) -> None:
         try:
             for message in client.stream(folder, after):
-                self._arrived.put(message)
+                self._queue.put(message)
         except FairwarningError as error:
-            self._arrived.put(error)
+            self._queue.put(error)
 
     def take(self, seconds: float | None) -> list[StreamMessage]:
-        """What has come, once something has; nothing after so many seconds."""
-        found: list[StreamMessage] = []
+        """Wait for messages and return them; return an empty list after `seconds`."""
+        messages: list[StreamMessage] = []
         try:
-            self._add(found, self._arrived.get(timeout=seconds))
+            self._add(messages, self._queue.get(timeout=seconds))
             time.sleep(_GATHER_SECONDS)
             while True:
-                self._add(found, self._arrived.get_nowait())
+                self._add(messages, self._queue.get_nowait())
         except queue.Empty:
-            return found
+            return messages
 
     @staticmethod
-    def _add(found: list[StreamMessage], one: StreamMessage | FairwarningError) -> None:
-        if isinstance(one, FairwarningError):
-            raise one
-        found.append(one)
+    def _add(messages: list[StreamMessage], item: StreamMessage | FairwarningError) -> None:
+        if isinstance(item, FairwarningError):
+            raise item
+        messages.append(item)
 
 
 class LiveDisplay(Protocol):
-    """Where a value is shown as it changes."""
+    """Shows a value as it changes."""
 
     ticks: bool
 
@@ -93,12 +93,12 @@ class LiveDisplay(Protocol):
 
 
 class _NoDisplay:
-    """Nobody looks on."""
+    """A display that shows nothing."""
 
     ticks = False
 
     def show(self, blocks: Sequence[Block]) -> None:
-        """Not at all."""
+        """Do nothing."""
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def _screen(*, silent: bool) -> Iterator[LiveDisplay]:
     if silent:
         yield _NoDisplay()
         return
-    from fairwarning.cli import drawing  # noqa: PLC0415  (rich takes its time)
+    from fairwarning.cli import drawing  # noqa: PLC0415  (rich is slow to import)
 
     with drawing.TerminalDisplay() as screen:
         yield screen
@@ -121,14 +121,14 @@ def follow(
     concerns: Callable[[Json], bool] = lambda _: True,
     silent: bool = False,
 ) -> Value:
-    """Show what `read` gives, and again at each change that concerns it, until it is over."""
-    changes, clock = EventStream(folder), ServiceClock(folder)
+    """Show the value of `read`, refresh it at each change that concerns it, until it is over."""
+    stream, clock = EventStream(folder), ServiceClock(folder)
     with _screen(silent=silent) as screen:
         value = read()
         screen.show(blocks(value, clock.now()))
         while not over(value):
-            found = changes.take(_TICK_SECONDS if screen.ticks else None)
-            if any(message.name == "clock" or concerns(message.data) for message in found):
+            messages = stream.take(_TICK_SECONDS if screen.ticks else None)
+            if any(message.name == "clock" or concerns(message.data) for message in messages):
                 value = client.retry_while_down(read)
                 client.retry_while_down(clock.read)
             screen.show(blocks(value, clock.now()))
@@ -143,7 +143,7 @@ def watch(
     as_json: bool,
     over: Callable[[Value], bool] = lambda _: False,
 ) -> None:
-    """The same for who only looks: Ctrl-C is a good end. A JSON line for each change."""
+    """Follow a value until Ctrl-C, which is a success; with `as_json`, print a line per change."""
     last: list[Value] = []
 
     def lines(value: Value, _: ServiceTime) -> Sequence[Block]:
@@ -160,24 +160,24 @@ def watch(
 
 def listing(
     folder: Path,
-    what: str,
+    collection: str,
     table: Callable[[list[Json]], Sequence[Block]],
     *,
     as_json: bool,
     watch_: bool,
     **query: str | None,
 ) -> None:
-    """A list of the service, once or as it changes."""
-    most = None if as_json else show.ASKED
+    """Print a collection of the service, once or at each change."""
+    most = None if as_json else show.READ_ROWS
 
     def read() -> list[Json]:
-        return client.listed(folder, what, most, **query)
+        return client.list_all(folder, collection, most, **query)
 
     if watch_:
-        watch(folder, read, lambda found, _: table(found), as_json=as_json)
+        watch(folder, read, lambda items, _: table(items), as_json=as_json)
     else:
-        found = read()
-        show.print_result(found, *([] if as_json else table(found)), as_json=as_json)
+        items = read()
+        show.print_result(items, *([] if as_json else table(items)), as_json=as_json)
 
 
 # --- Operations ----------------------------------------------------------------------------------
@@ -186,33 +186,37 @@ def listing(
 def accepted(
     folder: Path, answers: Sequence[Json], *, as_json: bool, wait: bool, single: bool = False
 ) -> None:
-    """Tell scripts of what was accepted; with `wait`, everybody of how it ended."""
+    """Print the accepted operations as JSON; with `wait`, wait for them and report failures."""
     if wait:
         events = [event for answer in answers for event in answer["events"]]
-        begun = [answer["operation"] for answer in answers]
-        ended = until_over(folder, begun, events, silent=as_json)
-        answers = [one | {"operation": over} for one, over in zip(answers, ended, strict=True)]
+        operations = [answer["operation"] for answer in answers]
+        ended = wait_for_end(folder, operations, events, silent=as_json)
+        answers = [
+            answer | {"operation": operation}
+            for answer, operation in zip(answers, ended, strict=True)
+        ]
     if as_json:
         click.echo(json.dumps(answers[0] if single else list(answers)))
     if wait:
-        print_end([answer["operation"] for answer in answers], silent=as_json)
+        exit_if_failed([answer["operation"] for answer in answers], silent=as_json)
 
 
-def until_over(
+def wait_for_end(
     folder: Path, operations: Sequence[Json], events: Sequence[Json], *, silent: bool
 ) -> list[Json]:
-    """The operations once all are over, with a bar meanwhile; Ctrl-C leaves them running."""
-    known = {one["id"]: one for one in operations}
-    live = {one["id"]: one for one in events}
+    """Return the operations once all have ended; show progress. Ctrl-C leaves them running."""
+    operations_by_id = {operation["id"]: operation for operation in operations}
+    active = {event["id"]: event for event in events}
 
     def read() -> tuple[list[Json], list[Json]]:
-        for name in [name for name, one in known.items() if _running(one)]:
-            known[name] = client.ask(folder, "GET", f"/api/operations/{client.part(name)}")
-        for name in list(live)[:_PENDING]:
-            live[name] = client.ask(folder, "GET", f"/api/events/{client.part(name)}")
-            if live[name]["status"] == "Over":
-                del live[name]
-        return list(known.values()), list(live.values())
+        for id_ in [id_ for id_, operation in operations_by_id.items() if _running(operation)]:
+            path = f"/api/operations/{client.quoted(id_)}"
+            operations_by_id[id_] = client.ask(folder, "GET", path)
+        for id_ in list(active)[:_PENDING]:
+            active[id_] = client.ask(folder, "GET", f"/api/events/{client.quoted(id_)}")
+            if active[id_]["status"] == "Over":
+                del active[id_]
+        return list(operations_by_id.values()), list(active.values())
 
     try:
         ended, _ = follow(
@@ -220,13 +224,13 @@ def until_over(
             read,
             lambda value, now: _progress(*value, now),
             over=lambda value: not any(map(_running, value[0])),
-            concerns=lambda line: line["operation"] in known,
+            concerns=lambda line: line["operation"] in operations_by_id,
             silent=silent,
         )
     except KeyboardInterrupt:
-        click.echo("It goes on without you. See how far it is with", err=True)
-        for name in known:
-            click.echo(f"  fairwarning operation show {name} --wait", err=True)
+        click.echo("Stopped waiting; the operation continues. To wait again, run:", err=True)
+        for id_ in operations_by_id:
+            click.echo(f"  fairwarning operation show {id_} --wait", err=True)
         raise SystemExit(options.FAILED) from None
     return ended
 
@@ -236,34 +240,37 @@ def _running(operation: Json) -> bool:
 
 
 def _progress(operations: Sequence[Json], events: Sequence[Json], now: ServiceTime) -> list[Block]:
-    def count(what: str) -> int:
-        return sum(one[what] for one in operations)
+    def count(state: str) -> int:
+        return sum(operation[state] for operation in operations)
 
     over = count("done") + count("failed") + count("cancelled")
     planned = max(count("planned"), over)
     if not any(map(_running, operations)):
         over = planned = max(planned, 1)
-    text = f"{count('done')} of {planned} done" if count("planned") else "under way"
-    text += "".join(f", {count(what)} {what}" for what in ("failed", "cancelled") if count(what))
-    kinds = ", ".join(dict.fromkeys(one["kind"] for one in operations))
+    text = f"{count('done')} of {planned} done" if count("planned") else "in progress"
+    text += "".join(
+        f", {count(state)} {state}" for state in ("failed", "cancelled") if count(state)
+    )
+    kinds = ", ".join(dict.fromkeys(operation["kind"] for operation in operations))
     blocks: list[Block] = [ProgressBar(over, planned, f"{kinds}: {text}")]
     waiting = any(map(_running, operations))
-    return blocks + show.pending(events, now.at) + still(now, waiting=waiting)
+    return blocks + show.pending(events, now.at) + stopped_clock_hint(now, waiting=waiting)
 
 
-def still(now: ServiceTime, *, waiting: bool) -> list[Block]:
-    """A hint for who waits for a time that does not pass."""
-    if not (now.still and waiting):
+def stopped_clock_hint(now: ServiceTime, *, waiting: bool) -> list[Block]:
+    """Return a hint when the command waits for a clock that does not run."""
+    if not (now.stopped and waiting):
         return []
-    return ["  Time stands still; `fairwarning clock advance 15m` lets it pass."]
+    return ["  The clock is stopped; advance it with `fairwarning clock advance 15m`."]
 
 
-def print_end(operations: Sequence[Json], *, silent: bool) -> None:
-    """Exit with 1 unless all have succeeded, and say why."""
-    failed = [one for one in operations if one["status"] != "Succeeded"]
+def exit_if_failed(operations: Sequence[Json], *, silent: bool) -> None:
+    """Report the operations that did not succeed, and exit with 1 if there are any."""
+    failed = [operation for operation in operations if operation["status"] != "Succeeded"]
     if not silent:
-        for one in failed:
-            why = f": {one['error']}" if one["error"] else ""
-            click.echo(f"Error: {one['kind']} {one['id']} {one['status'].lower()}{why}", err=True)
+        for operation in failed:
+            why = f": {operation['error']}" if operation["error"] else ""
+            name = f"{operation['kind']} {operation['id']}"
+            click.echo(f"Error: {name} {operation['status'].lower()}{why}", err=True)
     if failed:
         raise SystemExit(options.FAILED)

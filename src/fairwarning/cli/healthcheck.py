@@ -1,4 +1,4 @@
-"""`fairwarning healthcheck`: whether the service takes commands (O10)."""
+"""`fairwarning healthcheck`: check whether the service is ready (O10)."""
 
 from http import HTTPStatus
 from pathlib import Path
@@ -19,13 +19,13 @@ Examples:
 @click.command("healthcheck", epilog=_EPILOG)
 @options.data
 def command(data: Path) -> None:
-    """Say whether the service of a folder is up and takes commands; exit with 0 only if so."""
+    """Check whether the service is ready for commands. Exits with 0 only if it is."""
     with options.errors_reported():
         _check(read_ready(data)["console"])
-    click.echo("The service is up and takes commands.")
+    click.echo("The service is ready.")
 
 
 def _check(console: str) -> None:
     status, _ = client.send(console, "GET", "/readyz")
     if status != HTTPStatus.OK:
-        raise Unavailable("NotReady", f"the service answers, but takes no commands ({status})")
+        raise Unavailable("NotReady", f"the service is up but not ready (status {status})")

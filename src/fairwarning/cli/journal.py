@@ -1,4 +1,4 @@
-"""Lines of the journal as they come: which are wanted, and how each reads."""
+"""Journal lines from the stream: filtering and printing."""
 
 import json
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import click
 
 from fairwarning.cli.show import Json, pace
 
-LEFT = frozenset({"Ended", "Cancelled", "Lapsed"})  # after which an event is no more
+FINAL = frozenset({"Ended", "Cancelled", "Lapsed"})  # facts that end an event
 _STYLES = {
     "Scheduled": "yellow",
     "Delivered": "cyan",
@@ -22,14 +22,14 @@ _STYLES = {
 
 
 class LineFilter(NamedTuple):
-    """Which lines are wanted; without a wish, all."""
+    """Selects journal lines; an empty filter selects all."""
 
     events: frozenset[str]
     machine: str | None
     scope: str | None
 
-    def holds(self, line: Json) -> bool:
-        """Whether this is one. A clock that was moved is told to everybody."""
+    def matches(self, line: Json) -> bool:
+        """Return whether the filter selects this line. Clock changes always match."""
         if "clock" in line:
             return True
         return (
@@ -39,14 +39,14 @@ class LineFilter(NamedTuple):
         )
 
 
-def tell(line: Json, *, as_json: bool) -> None:
-    """One line: for scripts, for a file (never folded), or in colour for people."""
+def print_line(line: Json, *, as_json: bool) -> None:
+    """Print one line: as JSON, or as text with colour on a terminal."""
     if as_json:
         click.echo(json.dumps(line))
         return
-    from fairwarning.cli import drawing  # noqa: PLC0415  (rich takes its time)
+    from fairwarning.cli import drawing  # noqa: PLC0415  (rich is slow to import)
 
-    at, did, rest = _clock(line["clock"]) if "clock" in line else _told(line)
+    at, did, rest = _clock(line["clock"]) if "clock" in line else _columns(line)
     drawing.line((at, did, rest), _STYLES.get(did, ""))
 
 
@@ -54,10 +54,10 @@ def _clock(clock: Json) -> tuple[str, str, str]:
     return clock["now"].partition("T")[2], "ClockMoved", pace(clock)
 
 
-def _told(line: Json) -> tuple[str, str, str]:
-    """When, what, and everything else that is known."""
-    who = ", ".join(line["machines"]) or line["about"]
-    by = f" by {line['actor']}" if line["actor"] not in {"", who} else ""
+def _columns(line: Json) -> tuple[str, str, str]:
+    """Return the time, the fact and the details of a line."""
+    subject = ", ".join(line["machines"]) or line["about"]
+    by = f" by {line['actor']}" if line["actor"] not in {"", subject} else ""
     why = f": {line['detail']}" if line["detail"] not in {"", line["actor"]} else ""
     event = f"; event {line['event']}" if line["event"] else ""
-    return line["at"].partition("T")[2], line["type"], f"{who}{by}{why}{event}"
+    return line["at"].partition("T")[2], line["type"], f"{subject}{by}{why}{event}"

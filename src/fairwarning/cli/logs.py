@@ -1,4 +1,4 @@
-"""Logs go to stderr: a line for people, or a JSON object a line for machines (O10)."""
+"""Logging to stderr, as plain lines or as one JSON object per line (O10)."""
 
 import json
 import logging
@@ -7,7 +7,7 @@ import time
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        """One object: when, how bad, who, what; and the traceback, if any."""
+        """Format a record as a JSON object: time, level, logger, message and any traceback."""
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
             "level": record.levelname.lower(),
@@ -20,7 +20,7 @@ class _Json(logging.Formatter):
 
 
 def to_stderr(*, as_json: bool) -> None:
-    """From now on."""
+    """Send all logs to stderr."""
     handler = logging.StreamHandler()
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
     handler.setFormatter(_Json() if as_json else plain)

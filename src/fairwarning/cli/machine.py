@@ -1,4 +1,4 @@
-"""`fairwarning machine ...`: what there is, and what happens to it."""
+"""`fairwarning machine ...`: manage machines, and trigger events on them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +21,9 @@ _EPILOG = show.examples(
 
 
 class _Action(NamedTuple):
-    """What may happen to machines, and what it takes."""
+    """An action on machines: its help text, its own option and an example of that option."""
 
-    about: str
+    help: str
     option: Callable[[Any], Any] | None = None
     example: str = ""
 
@@ -32,65 +32,72 @@ _SECONDS = click.option(
     "--seconds",
     "duration_seconds",
     type=WholeSeconds(),
-    help="How long the pause lasts: 5, 90s, 2m.",
+    help="Length of the pause: 5, 90s, 2m.",
 )
 _DAYS = click.option(
     "--days",
     type=click.FloatRange(0, min_open=True),
-    help="How many days ahead it is announced.",
+    help="Days of notice.",
 )
 _KIND = click.option(
     "--kind",
     type=click.Choice(["freeze", "reboot", "redeploy"]),
-    help="What it does to them.  [default: freeze]",
+    help="Impact on the machines.  [default: freeze]",
 )
 
 _ACTIONS = {
-    "restart": _Action("A user restarts machines. Reboot, 15 minutes' notice."),
-    "redeploy": _Action("A user moves machines to other hosts. Redeploy, 10 minutes' notice."),
+    "restart": _Action("Restart machines. Event: Reboot, 15 minutes' notice."),
+    "redeploy": _Action("Move machines to other hosts. Event: Redeploy, 10 minutes' notice."),
     "freeze": _Action(
-        "The platform pauses machines. Freeze, 15 minutes' notice.", _SECONDS, " --seconds 5"
+        "Pause machines. Event: Freeze, 15 minutes' notice.", _SECONDS, " --seconds 5"
     ),
     "migrate": _Action(
-        "The platform moves machines while they run. Freeze, 15 minutes' notice.",
+        "Live-migrate machines to other hosts. Event: Freeze, 15 minutes' notice.",
         _SECONDS,
         " --seconds 5",
     ),
     "maintain": _Action(
-        "The platform works on the hosts of machines. 10 or 15 minutes' notice.",
+        "Perform maintenance on the hosts of machines. Event: Freeze, Reboot or Redeploy, 10 or 15"
+        " minutes' notice.",
         _KIND,
         " --kind reboot",
     ),
     "degrade": _Action(
-        "The hardware of machines is about to fail. Redeploy, with days of notice.",
+        "Report degraded hardware that will fail. Event: Redeploy, days of notice.",
         _DAYS,
         " --days 3",
     ),
-    "fail": _Action("The hardware of machines fails. There is no notice."),
-    "evict": _Action("The platform takes Spot machines back. Preempt, 30 seconds' notice."),
+    "fail": _Action("Fail the hardware of machines. Event: Redeploy, no notice."),
+    "evict": _Action("Evict Spot machines. Event: Preempt, 30 seconds' notice."),
     "recommend": _Action(
-        "The platform advises Spot machines to leave. Nothing happens to them by itself."
+        "Recommend that Spot machines be replaced. Event: SpotRebalanceRecommendation; the machines"
+        " keep running."
     ),
-    "delete": _Action("A user deletes machines. Terminate, where their scale set gives notice."),
-    "reimage": _Action("A user puts disks of machines back to their image. It happens at once."),
-    "stop": _Action("A user switches machines off. At once; they keep their hosts."),
-    "deallocate": _Action("A user switches machines off for long. At once; their hosts go."),
-    "start": _Action("A user switches machines on. It happens at once."),
+    "delete": _Action(
+        "Delete machines. Event: Terminate, if their scale set has a termination notice."
+    ),
+    "reimage": _Action("Reimage machines. Takes effect immediately, without notice."),
+    "stop": _Action("Stop machines. Takes effect immediately; the machines stay on their hosts."),
+    "deallocate": _Action(
+        "Stop machines and release their hosts. Takes effect immediately, without notice."
+    ),
+    "start": _Action("Start machines. Takes effect immediately."),
 }
 
 
 @click.group("machine", epilog=_EPILOG)
 def command() -> None:
-    """See machines, make them, and let something happen to them.
+    """Manage machines and trigger events on them.
 
-    A machine that polls is told first; one that never asked is not, and it happens at once.
+    Machines get notice only if a machine of their scope polls for events. Otherwise an action
+    takes effect immediately.
     """
 
 
-def tagged(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Json:
-    """The tags of K=V words."""
+def parse_tags(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> Json:
+    """Parse tags written as K=V."""
     tags: Json = {}
-    for word in given:
+    for word in words:
         name, equals, value = word.partition("=")
         if not name or not equals:
             raise click.BadParameter(f"{word!r} is not K=V, such as env=prod", context, parameter)
@@ -102,14 +109,14 @@ PRIORITY = click.option("--priority", type=click.Choice(["Regular", "Spot"], cas
 EVICTION = click.option(
     "--eviction",
     type=click.Choice(["Deallocate", "Delete"], case_sensitive=False),
-    help="What an eviction leaves of a Spot machine.",
+    help="What happens to a Spot machine on eviction.",
 )
-SIZE = click.option("--size", help="As the machine is told, such as Standard_B1s.")
-ZONE = click.option("--zone", help="As the machine is told.")
+SIZE = click.option("--size", help="VM size reported to the machine, such as Standard_B1s.")
+ZONE = click.option("--zone", help="Availability zone reported to the machine.")
 TAGS = click.option(
-    "--tag", "tags", metavar="K=V", multiple=True, callback=tagged, help="As often as you like."
+    "--tag", "tags", metavar="K=V", multiple=True, callback=parse_tags, help="Tag; repeatable."
 )
-GROUP = click.option("--group", help="Its resource group.")
+GROUP = click.option("--group", help="Resource group.")
 
 
 @command.command(
@@ -122,22 +129,22 @@ GROUP = click.option("--group", help="Its resource group.")
 )
 @options.data
 @click.argument("name")
-@click.option("--count", type=click.IntRange(1), help="So many, called NAME_0, NAME_1 and so on.")
+@click.option("--count", type=click.IntRange(1), help="Create NAME_0, NAME_1 and so on.")
 @PRIORITY
 @EVICTION
 @SIZE
 @ZONE
-@click.option("--host", help="The physical host; machines of one host are hit together.")
+@click.option("--host", help="Physical host. Host failures affect all machines on the host.")
 @GROUP
 @TAGS
 @show.as_json
-def create(*, data: Path, as_json: bool, **given: object) -> None:
-    """Make machines that stand by themselves. `set create` makes a scale set."""
-    body = {name: value for name, value in given.items() if value}
+def create(*, data: Path, as_json: bool, **settings: object) -> None:
+    """Create standalone machines. To create a scale set, use `set create`."""
+    body = {name: value for name, value in settings.items() if value}
     with options.errors_reported():
-        made = client.ask(data, "POST", "/api/machines", body)["machines"]
-    lines = [f"{machine['name']}: created" for machine in made]
-    show.print_result(made, *lines, as_json=as_json)
+        machines = client.ask(data, "POST", "/api/machines", body)["machines"]
+    lines = [f"{machine['name']}: created" for machine in machines]
+    show.print_result(machines, *lines, as_json=as_json)
 
 
 @command.command(
@@ -147,12 +154,14 @@ def create(*, data: Path, as_json: bool, **given: object) -> None:
     ),
 )
 @options.data
-@click.option("--set", "set_", help="Only of this scale set.", shell_complete=completion.sets)
-@click.option("--scope", help="Only of this scope.", shell_complete=completion.scopes)
+@click.option(
+    "--set", "set_", help="Only machines of this scale set.", shell_complete=completion.sets
+)
+@click.option("--scope", help="Only machines of this scope.", shell_complete=completion.scopes)
 @show.as_json
 @show.watched
 def list_(data: Path, set_: str | None, scope: str | None, *, as_json: bool, watch: bool) -> None:
-    """Every machine, with what is announced for it."""
+    """List machines with their scheduled events."""
     with options.errors_reported():
         follow.listing(
             data, "machines", _table, as_json=as_json, watch_=watch, set=set_, scope=scope
@@ -161,24 +170,24 @@ def list_(data: Path, set_: str | None, scope: str | None, *, as_json: bool, wat
 
 def _table(machines: list[Json]) -> list[Block]:
     rows = [
-        (machine["name"], machine["scope"], _state(machine), _coming(machine))
+        (machine["name"], machine["scope"], _state(machine), _schedule(machine))
         for machine in machines
     ]
-    return show.first_rows(
-        OutputTable(("machine", "scope", "power", "what comes"), rows), "machines"
-    )
+    return show.first_rows(OutputTable(("machine", "scope", "power", "schedule"), rows), "machines")
 
 
 def _state(machine: Json) -> StyledText:
     power, doing = machine["power"], machine["doing"]
     if doing:
-        return StyledText(f"{power}, {doing} under way", "bold")
+        return StyledText(f"{power}, {doing} in progress", "bold")
     return StyledText(power, "green" if power == "running" else "dim")
 
 
-def _coming(machine: Json) -> StyledText | str:
-    found = [show.coming(event) for event in machine["events"]]
-    return StyledText("\n".join(one.text for one in found), found[0].style) if found else ""
+def _schedule(machine: Json) -> StyledText | str:
+    summaries = [show.summary(event) for event in machine["events"]]
+    if not summaries:
+        return ""
+    return StyledText("\n".join(summary.text for summary in summaries), summaries[0].style)
 
 
 @command.command("show", epilog=show.examples("machine show web_0", "machine show web_0 --json"))
@@ -186,26 +195,26 @@ def _coming(machine: Json) -> StyledText | str:
 @click.argument("name", shell_complete=completion.machines)
 @show.as_json
 def show_(data: Path, name: str, *, as_json: bool) -> None:
-    """Everything about one machine."""
+    """Show a machine."""
     with options.errors_reported():
-        machine = client.ask(data, "GET", f"/api/machines/{client.part(name)}")
-    blocks: list[Block] = [_facts(machine)]
+        machine = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}")
+    blocks: list[Block] = [_fields(machine)]
     if machine["events"]:
         blocks += ["", show.events(machine["events"])]
     show.print_result(machine, *blocks, as_json=as_json)
 
 
-def _facts(machine: Json) -> FieldList:
+def _fields(machine: Json) -> FieldList:
     return FieldList(
         {
             "machine": machine["name"],
             "scope": f"{machine['scope']} ({machine['kind']})",
             "scale set": machine["set"] and f"{machine['set']}, instance {machine['instance']}",
             "power": _state(machine),
-            "polled": "yes" if machine["polled"] else "no, so there is no notice",
+            "polled": "yes" if machine["polled"] else "no (events give no notice)",
             "priority": machine["priority"],
             "eviction": machine["eviction"] if machine["priority"] == "Spot" else "",
-            "delete notice": machine["terminate_notice"] or "none",
+            "termination notice": machine["terminate_notice"] or "none",
             "update domain": str(machine["update_domain"]),
             "fault domain": str(machine["fault_domain"]),
             "host": machine["host"],
@@ -226,37 +235,39 @@ def _facts(machine: Json) -> FieldList:
 @click.argument("name", shell_complete=completion.machines)
 @show.as_json
 def explain(data: Path, name: str, *, as_json: bool) -> None:
-    """What happened to a machine lately. Step by step, with what it waits for."""
+    """Show the recent history of a machine. Includes what it is waiting for."""
     with options.errors_reported():
-        told = client.ask(data, "GET", f"/api/machines/{client.part(name)}/explain")
-    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)
+        history = client.ask(data, "GET", f"/api/machines/{client.quoted(name)}/explain")
+    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)
 
 
 # --- Actions -------------------------------------------------------------------------------------
 
 
 def _add(name: str, action: _Action) -> None:
-    once, several = f"machine {name} web_0{action.example}", f"machine {name} web_0 web_1 --wait"
+    examples = show.examples(
+        f"machine {name} web_0{action.example}", f"machine {name} web_0 web_1 --wait"
+    )
 
-    @command.command(name, help=action.about, epilog=show.examples(once, several))
+    @command.command(name, help=action.help, epilog=examples)
     @options.data
     @click.argument("machines", nargs=-1, required=True, shell_complete=completion.machines)
     @show.waits
     @show.as_json
     def act(
-        *, data: Path, machines: tuple[str, ...], wait: bool, as_json: bool, **given: object
+        *, data: Path, machines: tuple[str, ...], wait: bool, as_json: bool, **settings: object
     ) -> None:
-        body = {key: value for key, value in given.items() if value is not None}
+        body = {key: value for key, value in settings.items() if value is not None}
         answers: list[Json] = []
         with options.errors_reported():
             try:
                 for machine in machines:
-                    path = f"/api/machines/{client.part(machine)}/{name}"
+                    path = f"/api/machines/{client.quoted(machine)}/{name}"
                     answers.append(client.ask(data, "POST", path, body))
                     if not as_json:
                         click.echo(f"{machine}: {_accepted(answers[-1])}")
             except FairwarningError:
-                if answers:  # the first was accepted, though the second was not
+                if answers:  # report the operations accepted before the error
                     follow.accepted(data, answers, as_json=as_json, wait=False)
                 raise
             follow.accepted(data, answers, as_json=as_json, wait=wait)
@@ -269,7 +280,7 @@ def _accepted(answer: Json) -> str:
     operation = answer["operation"]["id"]
     if answer["polled"]:
         return f"accepted, operation {operation}"
-    return f"accepted, operation {operation}; nobody polls there, so there is no notice"
+    return f"accepted, operation {operation}; no notice, because no machine of the scope polls"
 
 
 for _name, _action in _ACTIONS.items():

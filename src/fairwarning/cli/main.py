@@ -1,18 +1,18 @@
-"""`fairwarning NOUN ...`: the program."""
+"""`fairwarning COMMAND ...`: the entry point."""
 
 import sys
 from importlib import import_module
 
 
 def main() -> None:
-    """Run what was typed."""
-    if sys.argv[1:2] == ["agent"]:  # which a bare install has, so it does without click
+    """Run the command line."""
+    if sys.argv[1:2] == ["agent"]:  # part of a bare install, which has no click
         import_module("fairwarning.cli.agent").main(sys.argv[2:])
         return
     try:
-        from fairwarning.cli.nouns import program  # noqa: PLC0415  (a bare install has no click)
+        from fairwarning.cli.commands import program  # noqa: PLC0415  (a bare install has no click)
     except ModuleNotFoundError:
-        sys.exit("This needs the server: pip install 'fairwarning[server]'")
+        sys.exit("This command needs the server: pip install 'fairwarning[server]'")
     program(prog_name="fairwarning")
 
 

@@ -1,4 +1,4 @@
-"""`fairwarning operation ...`: what somebody asked for, and how far it is."""
+"""`fairwarning operation ...`: show the progress of an operation."""
 
 from pathlib import Path
 
@@ -13,7 +13,10 @@ _EPILOG = show.examples("operation show ID --wait", "operation explain ID")
 
 @click.group("operation", epilog=_EPILOG)
 def command() -> None:
-    """What somebody asked for, and how far it is. Each action prints its operation."""
+    """Show the progress and history of operations.
+
+    Every command that starts an operation prints its id.
+    """
 
 
 @command.command(
@@ -24,34 +27,39 @@ def command() -> None:
 @show.waits
 @show.as_json
 def show_(data: Path, id_: str, *, wait: bool, as_json: bool) -> None:
-    """How far an operation is."""
+    """Show the progress of an operation."""
     with options.errors_reported():
-        found = client.ask(data, "GET", f"/api/operations/{client.part(id_)}")
+        operation = client.ask(data, "GET", f"/api/operations/{client.quoted(id_)}")
         if wait:
-            (found,) = follow.until_over(data, [found], _events(data, found), silent=as_json)
-        show.print_result(found, _facts(found), as_json=as_json)
+            events = _events(data, operation)
+            (operation,) = follow.wait_for_end(data, [operation], events, silent=as_json)
+        show.print_result(operation, _fields(operation), as_json=as_json)
         if wait:
-            follow.print_end([found], silent=as_json)
+            follow.exit_if_failed([operation], silent=as_json)
 
 
 def _events(data: Path, operation: Json) -> list[Json]:
-    """Those that are still to come of it."""
-    found = client.listed(data, "events", show.ASKED)
-    return [event for event in found if event["operation"] == operation["id"]]
+    """Return the active events of an operation."""
+    events = client.list_all(data, "events", show.READ_ROWS)
+    return [event for event in events if event["operation"] == operation["id"]]
 
 
-def _facts(found: Json) -> FieldList:
-    counts = [f"{found[what]} {what}" for what in ("done", "failed", "cancelled") if found[what]]
+def _fields(operation: Json) -> FieldList:
+    counts = [
+        f"{operation[state]} {state}"
+        for state in ("done", "failed", "cancelled")
+        if operation[state]
+    ]
     return FieldList(
         {
-            "operation": found["id"],
-            "kind": found["kind"],
-            "by": found["actor"],
-            "status": found["status"],
-            "error": found["error"],
-            "accepted": moment(found["accepted_at"]),
-            "ended": moment(found["ended_at"]),
-            "machines": f"{found['planned']} planned, {', '.join(counts) or 'none over yet'}",
+            "operation": operation["id"],
+            "kind": operation["kind"],
+            "actor": operation["actor"],
+            "status": operation["status"],
+            "error": operation["error"],
+            "accepted": moment(operation["accepted_at"]),
+            "ended": moment(operation["ended_at"]),
+            "machines": f"{operation['planned']} planned, {', '.join(counts) or '0 done'}",
         }
     )
 
@@ -63,7 +71,7 @@ def _facts(found: Json) -> FieldList:
 @click.argument("id_", metavar="ID")
 @show.as_json
 def explain(data: Path, id_: str, *, as_json: bool) -> None:
-    """Tell its story. Who asked, what followed from it, what is awaited, what took how long."""
+    """Show the history of an operation. Lists its caller, its events and durations."""
     with options.errors_reported():
-        told = client.ask(data, "GET", f"/api/operations/{client.part(id_)}/explain")
-    show.print_result(told, *([] if as_json else explanation.blocks(told)), as_json=as_json)
+        history = client.ask(data, "GET", f"/api/operations/{client.quoted(id_)}/explain")
+    show.print_result(history, *([] if as_json else explanation.blocks(history)), as_json=as_json)

@@ -1,4 +1,4 @@
-"""What several commands take, and how they fail."""
+"""Options that several commands share, and how commands report errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from fairwarning.core.errors import FairwarningError, NotFound, Refused
 
 DATA = ".fairwarning"
 _LAST_PORT = 65535
-FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; 2 is wrong usage, as click has it
+FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; click uses 2 for wrong usage
 
 data = click.option(
     "--data",
@@ -18,19 +18,19 @@ data = click.option(
     default=DATA,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="The folder of the service.",
+    help="Data folder of the service.",
 )
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """HOST:PORT; an IPv6 host in brackets."""
+    """An address as HOST:PORT, with an IPv6 host in brackets."""
 
     name = "HOST:PORT"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, int]:
-        """Host and port apart."""
+        """Split the address into host and port."""
         if isinstance(value, tuple):
             return value
         host, _, port = str(value).rpartition(":")
@@ -41,9 +41,9 @@ class Address(click.ParamType[tuple[str, int]]):
 
 @contextmanager
 def errors_reported(*, service: bool = True) -> Iterator[None]:
-    """An error is a sentence on stderr and an exit code, never a traceback.
+    """Report an error as a sentence on stderr and an exit code, never as a traceback.
 
-    Without a service that could refuse anything, all that is left is to have failed.
+    Commands that use no running service (`service=False`) always exit with `FAILED`.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def errors_reported(*, service: bool = True) -> Iterator[None]:
 
 
 def exit_code(error: FairwarningError) -> int:
-    """What a script is told of an error that the service gave."""
+    """Return the exit code for an error of the service."""
     if isinstance(error, NotFound):
         return NOT_FOUND
     return REFUSED if isinstance(error, Refused) else FAILED

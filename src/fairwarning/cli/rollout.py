@@ -1,4 +1,4 @@
-"""`fairwarning rollout ...`: host updates, a domain or a host at a time (E7)."""
+"""`fairwarning rollout ...`: host updates, one update domain or host at a time (E7)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.follow import ServiceTime
 from fairwarning.cli.show import Json, moment
 
-_LOOKED_AT = 1000  # events among which a rollout's own are sought
+_EVENTS_READ = 1000  # searched for the events of a rollout
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
 
 _EPILOG = show.examples(
@@ -22,7 +22,7 @@ _ID = click.argument("id_", metavar="ID", shell_complete=completion.rollouts)
 
 @click.group("rollout", epilog=_EPILOG)
 def command() -> None:
-    """Update hosts: the machines of a scope one update domain after another, with notice."""
+    """Roll out host updates, one update domain at a time, with notice."""
 
 
 @command.command(
@@ -42,44 +42,48 @@ def command() -> None:
     metavar="NAME",
     multiple=True,
     shell_complete=completion.sets,
-    help="The scopes of this scale set; as often as you like. No scope and no set: everything.",
+    help="Include the scopes of this scale set; repeatable. Default: every scope.",
 )
 @click.option(
     "--kind",
     type=click.Choice(["freeze", "reboot", "redeploy"]),
-    help="What happens to machines.  [default: freeze]",
+    help="Impact on the machines.  [default: freeze]",
 )
-@click.option("--batch", type=click.IntRange(1), help="So many scopes side by side.")
-@click.option("--by-host", is_flag=True, help="A host at a time, not an update domain.")
+@click.option("--batch", type=click.IntRange(1), help="Scopes to update in parallel.")
+@click.option("--by-host", is_flag=True, help="Update one host at a time, not one update domain.")
 @click.option("--host", "hosts", multiple=True, help="Only machines on this host; repeatable.")
 @click.option(
     "--seconds",
     "duration_seconds",
     type=WholeSeconds(),
-    help="How long it takes a machine, as machines are told: 5, 90s, 2m.",
+    help="Expected duration per machine, announced in the event: 5, 90s, 2m.",
 )
 @click.option(
     "--halt-percent",
     type=click.IntRange(0, 100),
-    help="Pause when more than so many of a hundred machines have failed.",
+    help="Pause when more than this percentage of machines have failed.",
 )
-@click.option("--id", help="What to call it.")
+@click.option("--id", help="Id of the rollout.  [default: generated]")
 @show.waits
 @show.as_json
-def start(*, data: Path, wait: bool, as_json: bool, **given: object) -> None:
-    """Begin a rollout over these scopes, or over everything."""
-    unsaid = (None, False, ())
-    body = {key: value for key, value in given.items() if not any(value is one for one in unsaid)}
+def start(*, data: Path, wait: bool, as_json: bool, **settings: object) -> None:
+    """Start a rollout over the given scopes, or over all scopes."""
+    unset = (None, False, ())
+    body = {
+        key: value
+        for key, value in settings.items()
+        if not any(value is default for default in unset)
+    }
     with options.errors_reported():
         rollout = client.ask(data, "POST", "/api/rollouts", body)
         if not as_json:
             click.echo(f"{rollout['id']}: started, {rollout['kind']} of {_count(rollout)}")
         if wait:
-            rollout = _until_over(data, rollout["id"], silent=as_json)
+            rollout = _wait_for_end(data, rollout["id"], silent=as_json)
     if as_json:
         show.print_result(rollout, as_json=True)
     if wait:
-        _tell_end(rollout, silent=as_json)
+        _exit_if_failed(rollout, silent=as_json)
 
 
 @command.command(
@@ -91,51 +95,51 @@ def start(*, data: Path, wait: bool, as_json: bool, **given: object) -> None:
 @show.as_json
 @show.watched
 def status(data: Path, id_: str | None, *, as_json: bool, watch: bool) -> None:
-    """How far a rollout is, or all of them."""
+    """Show the progress of a rollout, or list all rollouts."""
     with options.errors_reported():
         if id_ is None:
             follow.listing(data, "rollouts", _table, as_json=as_json, watch_=watch)
         elif watch and as_json:
-            follow.watch(data, _reader(data, id_), lambda *_: (), as_json=True, over=_ends)
+            follow.watch(data, _reader(data, id_), lambda *_: (), as_json=True, over=_has_stopped)
         elif watch:
-            _until_over(data, id_, silent=False, wait=False)
+            _wait_for_end(data, id_, silent=False, wait=False)
         else:
             rollout = _reader(data, id_)()
-            show.print_result(rollout, _facts(rollout), _bar(rollout), as_json=as_json)
+            show.print_result(rollout, _fields(rollout), _bar(rollout), as_json=as_json)
 
 
 def _table(rollouts: list[Json]) -> list[Block]:
     rows = [
         (
-            one["id"],
-            one["kind"],
-            StyledText(one["status"], _STYLES.get(one["status"], "")),
-            _counts(one),
+            rollout["id"],
+            rollout["kind"],
+            StyledText(rollout["status"], _STYLES.get(rollout["status"], "")),
+            _counts(rollout),
         )
-        for one in rollouts
+        for rollout in rollouts
     ]
     table = OutputTable(("rollout", "kind", "status", "machines"), rows, whole="rollout")
     return show.first_rows(table, "rollouts")
 
 
-def _facts(rollout: Json) -> FieldList:
+def _fields(rollout: Json) -> FieldList:
     halt = rollout["halt_percent"]
     return FieldList(
         {
             "rollout": rollout["id"],
             "kind": rollout["kind"],
-            "by": rollout["actor"],
+            "actor": rollout["actor"],
             "status": StyledText(rollout["status"], _STYLES.get(rollout["status"], "")),
-            "why": rollout["why"],
+            "reason": rollout["why"],
             "started": moment(rollout["started_at"]),
             "ended": moment(rollout["ended_at"]),
-            "lanes": f"{rollout['lanes']}, {rollout['batch']} at once",
-            "halts": "" if halt is None else f"when more than {halt}% have failed",
+            "lanes": f"{rollout['lanes']}, {rollout['batch']} in parallel",
+            "pauses": "" if halt is None else f"when more than {halt}% of machines have failed",
         }
     )
 
 
-# --- Deciding ------------------------------------------------------------------------------------
+# --- Pause, resume and abort ---------------------------------------------------------------------
 
 
 def _add(verb: str, about: str) -> None:
@@ -147,51 +151,52 @@ def _add(verb: str, about: str) -> None:
     @show.as_json
     def decide(data: Path, id_: str, *, as_json: bool) -> None:
         with options.errors_reported():
-            rollout = client.ask(data, "POST", f"/api/rollouts/{client.part(id_)}/{verb}", {})
+            rollout = client.ask(data, "POST", f"/api/rollouts/{client.quoted(id_)}/{verb}", {})
         text = f"{rollout['id']}: {rollout['status'].lower()}, {_counts(rollout)}"
         show.print_result(rollout, text, as_json=as_json)
 
 
-_add("pause", "Begin nothing new; what was announced goes on.")
-_add("resume", "Go on where a pause stopped it.")
-_add("abort", "End it; what is only announced is cancelled.")
+_add("pause", "Pause a rollout. Events that are already scheduled still happen.")
+_add("resume", "Resume a paused rollout.")
+_add("abort", "Abort a rollout. Cancels its scheduled events.")
 
 
-# --- Following -----------------------------------------------------------------------------------
+# --- Progress ------------------------------------------------------------------------------------
 
 
 def _reader(data: Path, id_: str) -> Callable[[], Json]:
-    return lambda: dict(client.ask(data, "GET", f"/api/rollouts/{client.part(id_)}"))
+    return lambda: dict(client.ask(data, "GET", f"/api/rollouts/{client.quoted(id_)}"))
 
 
-def _until_over(data: Path, id_: str, *, silent: bool, wait: bool = True) -> Json:
-    """The rollout once it needs nobody to wait any more; Ctrl-C leaves it running."""
+def _wait_for_end(data: Path, id_: str, *, silent: bool, wait: bool = True) -> Json:
+    """Return the rollout once it has stopped; show progress. Ctrl-C leaves it running."""
     read_rollout = _reader(data, id_)
 
     def read() -> tuple[Json, list[Json]]:
         rollout = read_rollout()
-        found = [] if silent else client.listed(data, "events", _LOOKED_AT)
-        return rollout, [one for one in found if one["operation"].startswith(f"{id_}/")]
+        events = [] if silent else client.list_all(data, "events", _EVENTS_READ)
+        return rollout, [event for event in events if event["operation"].startswith(f"{id_}/")]
 
     try:
         rollout, _ = follow.follow(
             data,
             read,
             lambda value, now: _progress(*value, now),
-            over=lambda value: _ends(value[0]),
+            over=lambda value: _has_stopped(value[0]),
             concerns=lambda line: (
                 line["about"] == f"Rollout {id_}" or line["operation"].startswith(f"{id_}/")
             ),
             silent=silent,
         )
     except KeyboardInterrupt:
-        click.echo(f"It goes on without you: `fairwarning rollout status {id_} --watch`", err=True)
+        click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
+        click.echo(f"  fairwarning rollout status {id_} --watch", err=True)
         raise SystemExit(options.FAILED if wait else 0) from None
     return rollout
 
 
-def _ends(rollout: Json) -> bool:
-    """It is over, or has stopped by itself and waits for somebody."""
+def _has_stopped(rollout: Json) -> bool:
+    """Return whether the rollout has ended, or has paused itself and needs an operator."""
     return bool(rollout["ended_at"]) or (rollout["status"] == "Paused" and bool(rollout["why"]))
 
 
@@ -199,7 +204,8 @@ def _progress(rollout: Json, events: list[Json], now: ServiceTime) -> list[Block
     blocks = [_bar(rollout)]
     if rollout["why"]:
         blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
-    return blocks + show.pending(events, now.at) + follow.still(now, waiting=not _ends(rollout))
+    hint = follow.stopped_clock_hint(now, waiting=not _has_stopped(rollout))
+    return blocks + show.pending(events, now.at) + hint
 
 
 def _bar(rollout: Json) -> Block:
@@ -213,18 +219,23 @@ def _count(rollout: Json) -> str:
 
 
 def _counts(rollout: Json) -> str:
-    more = "".join(f", {rollout[what]} {what}" for what in ("failed", "skipped") if rollout[what])
+    more = "".join(
+        f", {rollout[state]} {state}" for state in ("failed", "skipped") if rollout[state]
+    )
     return f"{rollout['done']} of {rollout['machines']} done{more}"
 
 
-def _tell_end(rollout: Json, *, silent: bool) -> None:
-    """Exit with 1 unless it has reached every machine."""
+def _exit_if_failed(rollout: Json, *, silent: bool) -> None:
+    """Exit with 1 unless the rollout is done and no machine failed."""
     if rollout["status"] == "Done" and not rollout["failed"]:
         return
     if not silent:
-        told = {
-            "Done": f"{rollout['failed']} machines have failed",
-            "Paused": f"it paused by itself; `fairwarning rollout resume {rollout['id']}` or abort",
+        id_ = rollout["id"]
+        messages = {
+            "Done": f"rollout {id_}: {rollout['failed']} machines failed",
+            "Paused": f"rollout {id_} was paused automatically; run"
+            f" `fairwarning rollout resume {id_}` or `fairwarning rollout abort {id_}`",
         }
-        click.echo(f"Error: {told.get(rollout['status'], 'it was aborted')}", err=True)
+        message = messages.get(rollout["status"], f"rollout {id_} was aborted")
+        click.echo(f"Error: {message}", err=True)
     raise SystemExit(options.FAILED)

@@ -1,4 +1,4 @@
-"""`fairwarning scenario ...`: timelines with expectations, played to a verdict (O6)."""
+"""`fairwarning scenario ...`: run scripted timelines and check their expectations (O6)."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -11,53 +11,53 @@ import click
 from fairwarning.cli import options
 from fairwarning.core.errors import NotFound, Refused
 
-if TYPE_CHECKING:  # it loads a whole service, which --help does without
+if TYPE_CHECKING:  # imports a whole service, which --help does not need
     from fairwarning.testing.scenarios import Scenario, ScenarioProgress, ScenarioResult
 
-_WRONG = 2  # exit code: wrong usage, and a file that is no scenario
-_FASTEST = 1_000_000  # as `play` has it
+_USAGE = 2  # exit code for wrong usage and for an invalid scenario file
+_RATE_MAX = 1_000_000  # as in fairwarning.testing.scenarios.run
 _BAR_CHARACTERS = 24
-_SHOWN = tuple["Callable[[ScenarioProgress], None]", "Callable[[ScenarioResult], None]"]
-"""What is called as a scenario goes on, and when it is over."""
+_Callbacks = tuple["Callable[[ScenarioProgress], None]", "Callable[[ScenarioResult], None]"]
+"""Called with the progress of a scenario, and with its result."""
 
 _EPILOG = """\b
 Examples:
   fairwarning scenario list
   fairwarning scenario run --all
   fairwarning scenario run spot-eviction --real
-  fairwarning scenario run host-update --real --rate 60    (a minute a second)
+  fairwarning scenario run host-update --real --rate 60    (one minute per second)
   fairwarning scenario show spot-eviction > mine.toml
   fairwarning scenario run mine.toml --junit result.xml
 
 \b
-Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or no valid file, 3 no such scenario.
+Exit codes of run: 0 all passed, 1 one failed, 2 wrong usage or invalid file, 3 unknown scenario.
 """
 
 
 @click.group("scenario", epilog=_EPILOG)
 def command() -> None:
-    """Play what may happen to machines, and see that it happens as it should.
+    """Run scripted event scenarios and check the outcome.
 
-    No service has to be up: each scenario has a fleet of its own, and virtual time.
+    Scenarios need no running service: each has its own fleet and a virtual clock.
     """
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="An array, for scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(*, as_json: bool) -> None:
-    """The scenarios that ship with Fairwarning."""
+    """List the scenarios that ship with Fairwarning."""
     from fairwarning.testing.scenarios import shipped  # noqa: PLC0415  (see above)
 
-    known = shipped()
+    scenarios = shipped()
     if as_json:
-        click.echo(json.dumps([_described(one) for one in known]))
+        click.echo(json.dumps([_describe(scenario) for scenario in scenarios]))
         return
-    widest = max(len(one.name) for one in known)
-    for one in known:
-        click.echo(f"{one.name:<{widest}}  {one.length:>8}  {one.about}")
+    widest = max(len(scenario.name) for scenario in scenarios)
+    for scenario in scenarios:
+        click.echo(f"{scenario.name:<{widest}}  {scenario.length:>8}  {scenario.about}")
 
 
-def _described(scenario: "Scenario") -> dict[str, Any]:
+def _describe(scenario: "Scenario") -> dict[str, Any]:
     return {
         "name": scenario.name,
         "about": scenario.about,
@@ -69,24 +69,24 @@ def _described(scenario: "Scenario") -> dict[str, Any]:
 @command.command()
 @click.argument("name")
 def show(name: str) -> None:
-    """Print the file of a scenario, to copy and change."""
-    click.echo(_found(name).text, nl=False)
+    """Print the file of a scenario, for example to copy and edit it."""
+    click.echo(_find(name).text, nl=False)
 
 
 @command.command(epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME|PATH]...")
-@click.option("--all", "every", is_flag=True, help="All that ship with Fairwarning.")
-@click.option("--real", is_flag=True, help="In real time, not as fast as may be.")
+@click.option("--all", "every", is_flag=True, help="Run all scenarios that ship with Fairwarning.")
+@click.option("--real", is_flag=True, help="Run in real time instead of as fast as possible.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0, _FASTEST, min_open=True),
-    help="With --real: so many times as fast.",
+    type=click.FloatRange(0, _RATE_MAX, min_open=True),
+    help="With --real, run at this multiple of real time.",
 )
-@click.option("--json", "as_json", is_flag=True, help="An object, for scripts.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--junit",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write a JUnit report to this file as well.",
+    help="Also write a JUnit report to this file.",
 )
 def run(
     *,
@@ -97,59 +97,58 @@ def run(
     as_json: bool,
     junit: Path | None,
 ) -> None:
-    """Play scenarios, by name or by path; each stops at the first difference."""
+    """Run scenarios, given by name or path. A scenario stops at its first failed expectation."""
     if every == bool(names):
         raise click.UsageError(
-            "Name scenarios, or say --all. `fairwarning scenario list` has them."
+            "Give the names of scenarios, or --all. To list them, run `fairwarning scenario list`."
         )
     if rate is not None and not real:
-        raise click.UsageError("--rate is for --real; without it, time passes as fast as may be.")
-    from fairwarning.testing.scenarios import play, shipped  # noqa: PLC0415  (see above)
+        raise click.UsageError("--rate needs --real.")
+    from fairwarning.testing.scenarios import run_scenario, shipped  # noqa: PLC0415  (see above)
 
-    chosen = shipped() if every else [_found(name) for name in names]
-    verdicts = []
+    scenarios = shipped() if every else [_find(name) for name in names]
+    results = []
     with (
-        _quiet() if as_json else _shown() as (report, tell),
+        _no_output() if as_json else _text_output() as (report, print_result),
         options.errors_reported(service=False),
     ):
-        for one in chosen:
-            verdicts.append(play(one, report, real=real, rate=rate or 1.0))
-            tell(verdicts[-1])
-    passed = all(one.passed for one in verdicts)
+        for scenario in scenarios:
+            results.append(run_scenario(scenario, report, real=real, rate=rate or 1.0))
+            print_result(results[-1])
+    passed = all(result.passed for result in results)
     if as_json:
-        told = {"passed": passed, "scenarios": [_verdict(one) for one in verdicts]}
-        click.echo(json.dumps(told))
+        click.echo(json.dumps({"passed": passed, "scenarios": [_as_json(r) for r in results]}))
     if junit:
-        _write(junit, verdicts)
+        _write(junit, results)
     raise SystemExit(0 if passed else options.FAILED)
 
 
-def _found(name: str) -> "Scenario":
+def _find(name: str) -> "Scenario":
     from fairwarning.testing.scenarios import find  # noqa: PLC0415  (see above)
 
     try:
         return find(name)
     except Refused as error:
         click.echo(f"Error: {error.message}", err=True)
-        raise SystemExit(options.NOT_FOUND if isinstance(error, NotFound) else _WRONG) from error
+        raise SystemExit(options.NOT_FOUND if isinstance(error, NotFound) else _USAGE) from error
 
 
-# --- Showing it -----------------------------------------------------------------------------------
+# --- Text output ----------------------------------------------------------------------------------
 
 
 @contextmanager
-def _quiet() -> Iterator[_SHOWN]:
+def _no_output() -> Iterator[_Callbacks]:
     yield lambda _: None, lambda _: None
 
 
 @contextmanager
-def _shown() -> Iterator[_SHOWN]:
-    """A bar with the virtual clock and the present step; only verdicts if nobody looks on."""
-    from rich.console import Console  # noqa: PLC0415  (takes its time)
-    from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  (so does this)
-    from rich.progress import Progress as Bar  # noqa: PLC0415  (as well)
-    from rich.table import Column  # noqa: PLC0415  (as well)
-    from rich.text import Text  # noqa: PLC0415  (as well)
+def _text_output() -> Iterator[_Callbacks]:
+    """Print results; on a terminal, also a bar with the virtual clock and the current step."""
+    from rich.console import Console  # noqa: PLC0415  (rich is slow to import)
+    from rich.progress import BarColumn, TextColumn  # noqa: PLC0415  (the same)
+    from rich.progress import Progress as Bar  # noqa: PLC0415  (the same)
+    from rich.table import Column  # noqa: PLC0415  (the same)
+    from rich.text import Text  # noqa: PLC0415  (the same)
 
     console = Console(highlight=False, soft_wrap=True)
     columns = (
@@ -177,65 +176,65 @@ def _shown() -> Iterator[_SHOWN]:
                 refresh=True,
             )
 
-        def tell(verdict: "ScenarioResult") -> None:
-            console.print(Text(verdict.line, "green" if verdict.passed else "red"))
-            for line in verdict.difference.lines() if verdict.difference else ():
+        def print_result(result: "ScenarioResult") -> None:
+            console.print(Text(result.line, "green" if result.passed else "red"))
+            for line in result.difference.lines() if result.difference else ():
                 console.print(line, markup=False)
 
-        yield report, tell
+        yield report, print_result
 
 
-# --- For other programs ---------------------------------------------------------------------------
+# --- JSON and JUnit output ------------------------------------------------------------------------
 
 
-def _verdict(verdict: "ScenarioResult") -> dict[str, Any]:
-    told = {
-        "name": verdict.scenario.name,
-        "passed": verdict.passed,
-        "done": verdict.done,
-        "steps": len(verdict.scenario.steps),
-        "seconds": verdict.seconds,
-        "real_seconds": round(verdict.real_seconds, 3),
+def _as_json(result: "ScenarioResult") -> dict[str, Any]:
+    value = {
+        "name": result.scenario.name,
+        "passed": result.passed,
+        "done": result.done,
+        "steps": len(result.scenario.steps),
+        "seconds": result.seconds,
+        "real_seconds": round(result.real_seconds, 3),
         "difference": None,
     }
-    if found := verdict.difference:
-        told["difference"] = {
-            "step": found.step.number,
-            "line": found.step.line,
-            "at_seconds": found.step.at_seconds,
-            "place": found.place,
-            "expected": found.expected,
-            "found": found.found,
-            "document": found.document,
-            "journal": found.journal,
+    if difference := result.difference:
+        value["difference"] = {
+            "step": difference.step.number,
+            "line": difference.step.line,
+            "at_seconds": difference.step.at_seconds,
+            "place": difference.place,
+            "expected": difference.expected,
+            "found": difference.found,
+            "document": difference.document,
+            "journal": difference.journal,
         }
-    return told
+    return value
 
 
-def _write(path: Path, verdicts: Sequence["ScenarioResult"]) -> None:
-    """The verdicts as JUnit has them."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  (few ask for it)
+def _write(path: Path, results: Sequence["ScenarioResult"]) -> None:
+    """Write the results as a JUnit report."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  (rarely needed)
 
     suite = ET.Element(
         "testsuite",
         name="fairwarning scenarios",
-        tests=str(len(verdicts)),
-        failures=str(sum(not one.passed for one in verdicts)),
+        tests=str(len(results)),
+        failures=str(sum(not result.passed for result in results)),
         errors="0",
-        time=f"{sum(one.real_seconds for one in verdicts):.3f}",
+        time=f"{sum(result.real_seconds for result in results):.3f}",
     )
-    for one in verdicts:
+    for result in results:
         case = ET.SubElement(
             suite,
             "testcase",
             classname="scenario",
-            name=one.scenario.name,
-            time=f"{one.real_seconds:.3f}",
+            name=result.scenario.name,
+            time=f"{result.real_seconds:.3f}",
         )
-        if one.difference:
-            told = f"expected {one.difference.expected}, found {one.difference.found}"
-            failure = ET.SubElement(case, "failure", message=told)
-            failure.text = "\n".join(one.difference.lines())
+        if result.difference:
+            message = f"expected {result.difference.expected}, found {result.difference.found}"
+            failure = ET.SubElement(case, "failure", message=message)
+            failure.text = "\n".join(result.difference.lines())
     try:
         ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)
     except OSError as error:

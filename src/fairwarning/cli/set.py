@@ -1,4 +1,4 @@
-"""`fairwarning set ...`: scale sets, and the notice they give before a delete (T1 to T8)."""
+"""`fairwarning set ...`: manage scale sets and their termination notice (T1 to T8)."""
 
 from pathlib import Path
 
@@ -19,23 +19,23 @@ _NAME = click.argument("name", shell_complete=completion.sets)
 _NOTICE = click.option(
     "--terminate-notice",
     type=Notice(),
-    help="What instances are told before a delete: 5m to 15m (PT5M to PT15M), or none.",
+    help="Notice before an instance is deleted: 5m to 15m (PT5M to PT15M), or none.",
 )
 _UPGRADE = click.option(
     "--upgrade",
     type=click.Choice(["Manual", "Automatic"], case_sensitive=False),
-    help="How a changed model reaches instances: by `set upgrade`, or at once.",
+    help="How instances get a new model: with `set upgrade`, or immediately.",
 )
 _SCALE_IN = click.option(
     "--scale-in",
     type=click.Choice(["Default", "NewestVM", "OldestVM"], case_sensitive=False),
-    help="Which instances leave first.",
+    help="Which instances are deleted first when scaling in.",
 )
 
 
 @click.group("set", epilog=_EPILOG)
 def command() -> None:
-    """Scale sets: make them, resize them, and change what their instances are told."""
+    """Manage scale sets and their termination notice."""
 
 
 @command.command(
@@ -48,7 +48,7 @@ def command() -> None:
 )
 @options.data
 @click.argument("name")
-@click.option("--capacity", type=click.IntRange(0), required=True, help="How many instances.")
+@click.option("--capacity", type=click.IntRange(0), required=True, help="Number of instances.")
 @_NOTICE
 @_UPGRADE
 @_SCALE_IN
@@ -59,14 +59,13 @@ def command() -> None:
 @machine.GROUP
 @machine.TAGS
 @show.as_json
-def create(*, data: Path, as_json: bool, **given: object) -> None:
-    """Make a scale set. Its instances are called NAME_0, NAME_1 and so on."""
-    body = {key: value for key, value in given.items() if value or key == "capacity"}
+def create(*, data: Path, as_json: bool, **settings: object) -> None:
+    """Create a scale set. Its instances are named NAME_0, NAME_1 and so on."""
+    body = {key: value for key, value in settings.items() if value or key == "capacity"}
     with options.errors_reported():
-        made = client.ask(data, "POST", "/api/sets", body)
-    show.print_result(
-        made, f"{made['name']}: created with {made['capacity']} instances", as_json=as_json
-    )
+        scale_set = client.ask(data, "POST", "/api/sets", body)
+    text = f"{scale_set['name']}: created with {scale_set['capacity']} instances"
+    show.print_result(scale_set, text, as_json=as_json)
 
 
 @command.command("list", epilog=show.examples("set list", "set list --json", "set list --watch"))
@@ -74,7 +73,7 @@ def create(*, data: Path, as_json: bool, **given: object) -> None:
 @show.as_json
 @show.watched
 def list_(data: Path, *, as_json: bool, watch: bool) -> None:
-    """Every scale set, with the notice it gives."""
+    """List scale sets."""
     with options.errors_reported():
         follow.listing(data, "sets", _table, as_json=as_json, watch_=watch)
 
@@ -83,14 +82,14 @@ def _table(sets: list[Json]) -> list[Block]:
     headings = ("set", "capacity", "notice", "upgrade", "model", "outdated")
     rows = [
         (
-            f"{one['name']} (being deleted)" if one["deleting"] else one["name"],
-            str(one["capacity"]),
-            one["terminate_notice"] or "none",
-            one["upgrade"],
-            str(one["model"]),
-            str(len(one["outdated"]) or ""),
+            f"{scale_set['name']} (deleting)" if scale_set["deleting"] else scale_set["name"],
+            str(scale_set["capacity"]),
+            scale_set["terminate_notice"] or "none",
+            scale_set["upgrade"],
+            str(scale_set["model"]),
+            str(len(scale_set["outdated"]) or ""),
         )
-        for one in sets
+        for scale_set in sets
     ]
     return show.first_rows(OutputTable(headings, rows), "scale sets")
 
@@ -100,34 +99,34 @@ def _table(sets: list[Json]) -> list[Block]:
 @_NAME
 @show.as_json
 def show_(data: Path, name: str, *, as_json: bool) -> None:
-    """Everything about one scale set."""
+    """Show a scale set."""
     with options.errors_reported():
-        found = client.ask(data, "GET", f"/api/sets/{client.part(name)}")
-    show.print_result(found, _facts(found), as_json=as_json)
+        scale_set = client.ask(data, "GET", f"/api/sets/{client.quoted(name)}")
+    show.print_result(scale_set, _fields(scale_set), as_json=as_json)
 
 
-def _facts(found: Json) -> FieldList:
-    outdated = found["outdated"]
+def _fields(scale_set: Json) -> FieldList:
+    outdated = scale_set["outdated"]
     more = f" and {len(outdated) - 10} more" if outdated[10:] else ""
     return FieldList(
         {
-            "set": found["name"],
-            "state": "being deleted" if found["deleting"] else "",
-            "capacity": str(found["capacity"]),
-            "delete notice": found["terminate_notice"] or "none",
-            "upgrade": found["upgrade"],
-            "scale-in": found["scale_in"],
-            "model": str(found["model"]),
-            "outdated": f"{', '.join(outdated[:10])}{more}; `set upgrade` mends it"
+            "set": scale_set["name"],
+            "state": "deleting" if scale_set["deleting"] else "",
+            "capacity": str(scale_set["capacity"]),
+            "termination notice": scale_set["terminate_notice"] or "none",
+            "upgrade": scale_set["upgrade"],
+            "scale-in": scale_set["scale_in"],
+            "model": str(scale_set["model"]),
+            "outdated": f"{', '.join(outdated[:10])}{more}; run `set upgrade` to update them"
             if outdated
             else "",
-            "priority": found["priority"],
-            "eviction": found["eviction"] if found["priority"] == "Spot" else "",
-            "scopes": ", ".join(found["scopes"]),
-            "group": found["group"],
-            "size": found["size"],
-            "zone": found["zone"],
-            "tags": show.tags(found["tags"]),
+            "priority": scale_set["priority"],
+            "eviction": scale_set["eviction"] if scale_set["priority"] == "Spot" else "",
+            "scopes": ", ".join(scale_set["scopes"]),
+            "group": scale_set["group"],
+            "size": scale_set["size"],
+            "zone": scale_set["zone"],
+            "tags": show.tags(scale_set["tags"]),
         }
     )
 
@@ -149,17 +148,17 @@ def _facts(found: Json) -> FieldList:
 @machine.TAGS
 @show.as_json
 def update(
-    *, data: Path, name: str, terminate_notice: str | None, as_json: bool, **given: object
+    *, data: Path, name: str, terminate_notice: str | None, as_json: bool, **settings: object
 ) -> None:
-    """Change the model. With upgrade Manual, `set upgrade` brings it to the instances."""
-    body = {key: value for key, value in given.items() if value}
+    """Change the model. In upgrade mode Manual, apply it with `set upgrade`."""
+    body = {key: value for key, value in settings.items() if value}
     if terminate_notice is not None:
         body["terminate_notice"] = terminate_notice or None
     if not body:
-        raise click.UsageError("say what to change; `fairwarning set update --help` lists it")
+        raise click.UsageError("nothing to change; see `fairwarning set update --help`")
     with options.errors_reported():
-        found = client.ask(data, "PATCH", f"/api/sets/{client.part(name)}", body)
-    _told(found, as_json=as_json)
+        scale_set = client.ask(data, "PATCH", f"/api/sets/{client.quoted(name)}", body)
+    _print_model(scale_set, as_json=as_json)
 
 
 @command.command(
@@ -171,35 +170,35 @@ def update(
 @click.argument("instances", nargs=-1, shell_complete=completion.machines)
 @show.as_json
 def upgrade(data: Path, name: str, instances: tuple[str, ...], *, as_json: bool) -> None:
-    """Bring instances to the newest model: these, or all."""
+    """Apply the current model to the given instances, or to all."""
     body = {"instances": _numbers(name, instances)} if instances else {}
     with options.errors_reported():
-        found = client.ask(data, "POST", f"/api/sets/{client.part(name)}/upgrade", body)
-    _told(found, as_json=as_json)
+        scale_set = client.ask(data, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
+    _print_model(scale_set, as_json=as_json)
 
 
-def _told(found: Json, *, as_json: bool) -> None:
-    """What a change has led to."""
-    left = len(found["outdated"])
-    text = "every instance is on it"
-    if left:
-        text = f"{left} instances are not on it; `fairwarning set upgrade {found['name']}`"
-    show.print_result(found, f"{found['name']}: model {found['model']}; {text}", as_json=as_json)
+def _print_model(scale_set: Json, *, as_json: bool) -> None:
+    """Print the current model, and how many instances do not have it yet."""
+    name, outdated = scale_set["name"], len(scale_set["outdated"])
+    text = "all instances are up to date"
+    if outdated:
+        text = f"{outdated} instances are outdated; run `fairwarning set upgrade {name}`"
+    show.print_result(scale_set, f"{name}: model {scale_set['model']}; {text}", as_json=as_json)
 
 
-def _numbers(name: str, given: tuple[str, ...]) -> list[int]:
-    """Instances by number, or by the name that `machine list` shows."""
-    found = []
-    for one in given:
-        number = one.removeprefix(f"{name}_")
+def _numbers(name: str, instances: tuple[str, ...]) -> list[int]:
+    """Return instance numbers, given as numbers or as the names that `machine list` shows."""
+    numbers = []
+    for instance in instances:
+        number = instance.removeprefix(f"{name}_")
         if not number.isascii() or not number.isdigit():
             allowed = f"a number such as 3, or {name}_3"
-            raise click.UsageError(f"{one!r} is not an instance of {name}: write {allowed}")
-        found.append(int(number))
-    return found
+            raise click.UsageError(f"{instance!r} is not an instance of {name}; write {allowed}")
+        numbers.append(int(number))
+    return numbers
 
 
-# --- What leads to operations --------------------------------------------------------------------
+# --- Commands that start operations --------------------------------------------------------------
 
 
 @command.command("scale", epilog=show.examples("set scale web 5", "set scale web 2 --wait"))
@@ -209,11 +208,11 @@ def _numbers(name: str, given: tuple[str, ...]) -> list[int]:
 @show.waits
 @show.as_json
 def scale(data: Path, name: str, capacity: int, *, wait: bool, as_json: bool) -> None:
-    """Have so many instances. Those that leave get their notice first."""
+    """Set the number of instances. Deleted instances get their notice first."""
     _act(
         data,
         "POST",
-        f"{client.part(name)}/scale",
+        f"{client.quoted(name)}/scale",
         {"capacity": capacity},
         wait=wait,
         as_json=as_json,
@@ -234,9 +233,9 @@ def scale(data: Path, name: str, capacity: int, *, wait: bool, as_json: bool) ->
 def delete_instances(
     data: Path, name: str, instances: tuple[str, ...], *, wait: bool, as_json: bool
 ) -> None:
-    """Delete these instances, after their notice. Name them by number or by name."""
+    """Delete instances after their notice. Give them by number or by name."""
     body = {"instances": _numbers(name, instances)}
-    _act(data, "POST", f"{client.part(name)}/delete", body, wait=wait, as_json=as_json)
+    _act(data, "POST", f"{client.quoted(name)}/delete", body, wait=wait, as_json=as_json)
 
 
 @command.command("delete", epilog=show.examples("set delete web", "set delete web --wait"))
@@ -246,20 +245,20 @@ def delete_instances(
 @show.as_json
 def delete(data: Path, name: str, *, wait: bool, as_json: bool) -> None:
     """Delete a scale set. Its instances get their notice first."""
-    _act(data, "DELETE", client.part(name), None, wait=wait, as_json=as_json)
+    _act(data, "DELETE", client.quoted(name), None, wait=wait, as_json=as_json)
 
 
 def _act(data: Path, method: str, path: str, body: object, *, wait: bool, as_json: bool) -> None:
     with options.errors_reported():
         answer = client.ask(data, method, f"/api/sets/{path}", body)
         if not as_json:
-            _tell_accepted(answer)
+            _print_accepted(answer)
         follow.accepted(data, [answer], as_json=as_json, wait=wait, single=True)
 
 
-def _tell_accepted(answer: Json) -> None:
+def _print_accepted(answer: Json) -> None:
     events = answer["events"]
     blocks: list[Block] = [f"accepted, operation {answer['operation']['id']}"]
     if events:
-        blocks.append(show.events(events[: show.SHOWN]))
+        blocks.append(show.events(events[: show.SHOWN_ROWS]))
     show.print_blocks(*blocks)

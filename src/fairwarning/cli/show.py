@@ -1,4 +1,4 @@
-"""Output that several commands share: printing blocks or JSON, and wording of times and events."""
+"""Shared output: printing blocks or JSON, and formatting times and events."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,55 +10,56 @@ from fairwarning.cli.blocks import Block, OutputTable, StyledText
 from fairwarning.core.times import parse_date, spoken
 
 Json = dict[str, Any]
-"""Something of the service, as its console tells it."""
+"""A JSON object from the console API."""
 
-SHOWN = 200  # rows of a table; nobody reads more, and there may be a million
-ASKED = SHOWN + 1  # one more tells that there are more
+SHOWN_ROWS = 200  # of a table; a fleet may have a million machines
+READ_ROWS = SHOWN_ROWS + 1  # one more shows that the list goes on
 _TYPES = {"Preempt": "magenta", "Terminate": "red", "Redeploy": "yellow", "Reboot": "yellow"}
 
-as_json = click.option("--json", "as_json", is_flag=True, help="JSON, for scripts.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 watched = click.option(
-    "--watch", is_flag=True, help="Go on, and show each change as it happens, until Ctrl-C."
+    "--watch", is_flag=True, help="Keep watching and print changes until Ctrl-C."
 )
 waits = click.option(
-    "--wait", is_flag=True, help="Until it is over, with a progress bar; exit with 1 if it failed."
+    "--wait", is_flag=True, help="Wait for completion; exit with 1 if the operation fails."
 )
 
 
 def print_blocks(*blocks: Block) -> None:
-    """On the screen, for people."""
-    from fairwarning.cli import drawing  # noqa: PLC0415  (rich takes its time)
+    """Print blocks as text."""
+    from fairwarning.cli import drawing  # noqa: PLC0415  (rich is slow to import)
 
     drawing.put(drawing.console(), blocks)
 
 
 def print_result(value: object, *blocks: Block, as_json: bool) -> None:
-    """The value for scripts, or else blocks for people."""
+    """Print the value as JSON, or the blocks as text."""
     if as_json:
         click.echo(json.dumps(value))
     else:
         print_blocks(*blocks)
 
 
-def first_rows(table: OutputTable, what: str) -> list[Block]:
-    """A table that is not too long to read, with a hint where there is more."""
+def first_rows(table: OutputTable, plural: str) -> list[Block]:
+    """Limit a table to its first rows, with a hint when it has more."""
     if not table.rows:
-        return [f"No {what}."]
-    if len(table.rows) <= SHOWN:
+        return [f"No {plural} found."]
+    if len(table.rows) <= SHOWN_ROWS:
         return [table]
-    return [table._replace(rows=table.rows[:SHOWN]), f"The first {SHOWN} {what}; --json gives all."]
+    hint = f"Showing the first {SHOWN_ROWS} {plural}; use --json to list all."
+    return [table._replace(rows=table.rows[:SHOWN_ROWS]), hint]
 
 
 def examples(*lines: str) -> str:
-    """The end of a --help."""
+    """Return the examples section of a --help text."""
     return "\n".join(["\b", "Examples:", *(f"  fairwarning {line}" for line in lines)])
 
 
-# --- Words ---------------------------------------------------------------------------------------
+# --- Formatting ----------------------------------------------------------------------------------
 
 
 def moment(at: str | None, since: str | None = None) -> str:
-    """A time of the service: of the day, with the date where it is not that of `since`."""
+    """Format a time of the service; omit the date when it is that of `since`."""
     if not at:
         return ""
     day, _, time = at.partition("T")
@@ -66,13 +67,13 @@ def moment(at: str | None, since: str | None = None) -> str:
 
 
 def until(at: str, now: float) -> str:
-    """How far away a time is."""
+    """Return how far away a time is."""
     left = parse_date(at) - now
-    return f"in {spoken(left)}" if left > 0 else "now due"
+    return f"in {spoken(left)}" if left > 0 else "due now"
 
 
-def coming(event: Json) -> StyledText:
-    """What an event announces."""
+def summary(event: Json) -> StyledText:
+    """Return the type of an event and when it starts, or its status."""
     style = _TYPES.get(event["type"], "cyan")
     if event["status"] == "Scheduled":
         when = moment(event["not_before"], event["created_at"])
@@ -80,34 +81,34 @@ def coming(event: Json) -> StyledText:
     return StyledText(f"{event['type']} {event['status'].lower()}", f"bold {style}")
 
 
-def events(found: Iterable[Json]) -> OutputTable:
-    """Events, with the ids to type."""
-    rows = [(event["id"], coming(event), ", ".join(event["resources"])) for event in found]
-    return OutputTable(("event", "what comes", "machines"), rows, whole="event")
+def events(items: Iterable[Json]) -> OutputTable:
+    """Return a table of events."""
+    rows = [(event["id"], summary(event), ", ".join(event["resources"])) for event in items]
+    return OutputTable(("event", "schedule", "machines"), rows, whole="event")
 
 
 def pace(clock: Json) -> str:
-    """How the service's time passes."""
+    """Return how the service's clock runs."""
     if not clock["virtual"]:
         return "real time"
-    rate = f"{clock['rate']:g} times real time" if clock["rate"] else "standing still"
+    rate = f"{clock['rate']:g} times real time" if clock["rate"] else "stopped"
     return f"virtual, {rate}"
 
 
-def tags(given: Mapping[str, str]) -> str:
-    """As they are typed."""
-    return ", ".join(f"{name}={value}" for name, value in given.items())
+def tags(values: Mapping[str, str]) -> str:
+    """Format tags as K=V, separated by commas."""
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def pending(found: Sequence[Json], now: float, most: int = 5) -> list[Block]:
-    """What is still awaited: a line for each event, of the first few."""
+def pending(items: Sequence[Json], now: float, most: int = 5) -> list[Block]:
+    """Return a line for each of the first pending events."""
     lines: list[Block] = []
-    for event in found[:most]:
+    for event in items[:most]:
         names = event["resources"]
         machines = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
-        what = coming(event)
+        text, style = summary(event)
         left = f" ({until(event['not_before'], now)})" if event["status"] == "Scheduled" else ""
-        lines.append(StyledText(f"  {machines}: {what.text}{left}", what.style))
-    if found[most:]:
-        lines.append(f"  and {len(found) - most} events more")
+        lines.append(StyledText(f"  {machines}: {text}{left}", style))
+    if items[most:]:
+        lines.append(f"  and {len(items) - most} more events")
     return lines

@@ -1,4 +1,4 @@
-"""`fairwarning token`: who else may manage the fleet, and how much of it (C3)."""
+"""`fairwarning token`: create access tokens and client secrets (C3)."""
 
 import json
 from pathlib import Path
@@ -17,9 +17,9 @@ _EPILOG = """\b
 Examples:
   fairwarning token ci --role reader
   fairwarning token alice --role tenant --group rg --hours 8
-  fairwarning token alice --role tenant --group rg --login     (for az login, and for SDKs)
+  fairwarning token alice --role tenant --group rg --login     (for az login and SDKs)
 
-A token is good until it ends. To end all of them at once, stop the service and delete signing.key
+A token is valid until it expires. To revoke all tokens, stop the service and delete signing.key
 from its data folder.
 """
 
@@ -31,34 +31,34 @@ from its data folder.
     "--role",
     type=click.Choice([role.value for role in Role]),
     required=True,
-    help="An operator may do everything, a tenant manage machines, a reader only look.",
+    help="operator: full access; tenant: manage machines; reader: read only.",
 )
-@click.option("--group", default="", help="Only what is in this resource group.")
+@click.option("--group", default="", help="Limit access to this resource group.")
 @click.option(
     "--hours",
     type=click.IntRange(1, _MOST_HOURS),
-    help="How long it is good.  [default: 1; with --login a year]",
+    help="Hours until expiry.  [default: 1; with --login a year]",
 )
-@click.option("--login", is_flag=True, help="A client secret, with which to log in, instead.")
-@click.option("--json", "as_json", is_flag=True, help="An object, for scripts.")
+@click.option("--login", is_flag=True, help="Create a client secret for logging in instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, name: str, data: Path, role: str, group: str, hours: int | None, login: bool, as_json: bool
 ) -> None:
-    """Make a token for somebody, whom the journal will call NAME."""
+    """Create an access token for NAME. The journal records its actions under that name."""
     with options.errors_reported():
         ready = read_ready(data)
         principal = Principal(name=name, role=Role(role), group=group)
         tokens = Tokens(signing_key(data), TENANT)
-        given = {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
+        lifetime = {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
         if not login:
-            made = tokens.access(principal, **given)
-            click.echo(json.dumps({"token": made}) if as_json else made)
+            token = tokens.access(principal, **lifetime)
+            click.echo(json.dumps({"token": token}) if as_json else token)
             return
-        secret = tokens.secret(principal, **given)
+        secret = tokens.secret(principal, **lifetime)
     if as_json:
-        told = {"client": name, "secret": secret, "tenant": TENANT, "authority": ready["arm"]}
-        click.echo(json.dumps(told))
+        login_data = {"client": name, "secret": secret, "tenant": TENANT, "authority": ready["arm"]}
+        click.echo(json.dumps(login_data))
     else:
         click.echo(f"client  {name}\ntenant  {TENANT}\nsecret  {secret}")
         click.echo(f"\naz login --service-principal --username {name} --tenant {TENANT} \\")
-        click.echo("  --password (the secret)")
+        click.echo("  --password SECRET")

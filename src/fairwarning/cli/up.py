@@ -1,4 +1,4 @@
-"""`fairwarning up`: the whole service in one process (O1, O2), or in several equal ones (X1)."""
+"""`fairwarning up`: run the service in one process (O1, O2), or in several workers (X1)."""
 
 import asyncio
 import gc
@@ -10,12 +10,15 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fairwarning.cli import logs, options
+from fairwarning.core import limits
+from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.server.database import is_database
 from fairwarning.server.ready import write_ready
@@ -23,7 +26,7 @@ from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
 from fairwarning.service.config import fleet_file
-from fairwarning.service.config.fleet_file import FleetFile
+from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
 
 if TYPE_CHECKING:
     from fairwarning.console.api.integrations import ScenarioRunner
@@ -31,34 +34,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _OTHER_FILES = 256
-_PIPE = 32 * 1024  # characters that a pipe takes without being read
-_SHOWN = 12  # machines listed for people
-_GARBAGE = 50_000, 20, 100  # thresholds; the usual ones cost a sixteenth of all CPU
-_EMPTY = "  No machines yet: name a fleet file, or begin with --demo."
+_PIPE_CHARACTERS = 32 * 1024  # that fit into an unread pipe
+_SHOWN = 12  # machines listed in the text output
+_GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of all CPU
+_EMPTY = "  No machines yet; give a fleet file, or start with --demo."
 
 _EPILOG = """\b
 Examples:
   fairwarning up --demo
   fairwarning up fleet.toml --data /var/lib/fairwarning
   fairwarning up fleet.toml --memory --json
-  fairwarning up fleet.toml --metadata 10.0.0.1:80   (guests are told apart by their addresses)
+  fairwarning up fleet.toml --metadata 10.0.0.1:80   (identify machines by their addresses)
   fairwarning up fleet.toml --data postgresql://db1,db2/fleet --workers 2
 
-Stop it with Ctrl-C; whatever was accepted is finished and kept.
+Press Ctrl-C to stop. The service completes accepted requests first.
 """
 
 
 @click.command("up", epilog=_EPILOG)
 @click.argument("fleet", metavar="[FLEET.toml]", required=False, type=click.Path(path_type=Path))
-@click.option("--demo", is_flag=True, help="Begin with a small fleet that has one of everything.")
+@click.option("--demo", is_flag=True, help="Create a small demo fleet.")
 @click.option(
     "--data",
     metavar="PATH|URL",
     default=options.DATA,
     show_default=True,
     envvar="FAIRWARNING_DATA",
-    help="A folder to keep the fleet in, or the postgresql:// URL of a database that any number of"
-    " services may share. [env: FAIRWARNING_DATA]",
+    help="Data folder, or the postgresql:// URL of a database that several services can share."
+    " [env: FAIRWARNING_DATA]",
 )
 @click.option(
     "--run",
@@ -66,51 +69,51 @@ Stop it with Ctrl-C; whatever was accepted is finished and kept.
     default=options.DATA,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="With a database: the folder of this host, where other commands find the service.",
+    help="With a database: folder on this host where other commands find the service.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Processes on the same ports; more than one needs a database.",
+    help="Number of processes on the same ports; more than one needs a database.",
 )
-@click.option("--memory", is_flag=True, help="Keep nothing.")
+@click.option("--memory", is_flag=True, help="Keep the fleet in memory only.")
 @click.option(
     "--metadata",
     type=options.Address(),
     default="127.0.0.1:8169",
     show_default=True,
-    help="Where machines ask. On a loopback host each has an address of its own.",
+    help="Address of the metadata endpoint. On loopback, each machine gets its own address.",
 )
 @click.option(
     "--console",
     type=options.Address(),
     default="127.0.0.1:8170",
     show_default=True,
-    help="Where people and their tools ask: health, metrics, and what Azure has no API for.",
+    help="Address of the console: web page, API, health and metrics.",
 )
 @click.option(
     "--arm",
     type=options.Address(),
     default="127.0.0.1:8171",
     show_default=True,
-    help="Where Azure's tools ask (Azure Resource Manager's API, over TLS).",
+    help="Address of the Azure Resource Manager API (TLS).",
 )
 @click.option(
     "--sockets",
     metavar="PATH",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A folder for a Unix socket a machine.",
+    help="Folder for one Unix socket per machine.",
 )
 @click.option(
     "--clock",
     type=click.Choice(["real", "virtual"]),
     default="real",
     show_default=True,
-    help="Virtual time stands still until it is advanced.",
+    help="A virtual clock stands still until it is advanced.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One line when ready; logs as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready; log JSON.")
 def command(
     *,
     fleet: Path | None,
@@ -126,12 +129,12 @@ def command(
     clock: str,
     as_json: bool,
 ) -> None:
-    """Run a fleet: its metadata endpoint, its control plane, and what happens to its machines."""
+    """Run the service: the metadata endpoint, the control plane and the console."""
     logs.to_stderr(as_json=as_json)
     database = data if is_database(data) else ""
     _check(database, workers, memory=memory, virtual=clock == "virtual")
     with options.errors_reported(service=False):
-        chosen = ServerOptions(
+        server_options = ServerOptions(
             data=run if database else Path(data),
             fleet=_fleet(fleet, demo=demo),
             database=database,
@@ -145,10 +148,10 @@ def command(
         )
         worker = this_worker()
         if worker is None and workers > 1:
-            if not asyncio.run(run_workers(chosen, workers)):
+            if not asyncio.run(run_workers(server_options, workers)):
                 raise SystemExit(options.FAILED)
         else:
-            _loop_runner()(_serve(chosen, worker, as_json=as_json))
+            _loop_runner()(_serve(server_options, worker, as_json=as_json))
 
 
 def _bundled_scenarios() -> "ScenarioRunner":
@@ -160,18 +163,20 @@ def _bundled_scenarios() -> "ScenarioRunner":
 
 
 def _check(database: str, workers: int, *, memory: bool, virtual: bool) -> None:
-    """What does not go together."""
+    """Reject options that exclude each other."""
     if database and memory:
-        raise click.UsageError("a database keeps everything; leave --memory or --data out")
+        raise click.UsageError("--memory cannot be used with a database; omit --memory or --data")
     if database and virtual:
-        raise click.UsageError("virtual time is for one process; use a folder, or --memory")
+        raise click.UsageError(
+            "--clock virtual cannot be used with a database; use a data folder or --memory"
+        )
     if workers > 1 and not database:
-        raise click.UsageError("--workers needs a database they share: --data postgresql://...")
+        raise click.UsageError("--workers needs a shared database: --data postgresql://...")
 
 
 def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
     if demo and path:
-        raise click.UsageError("name a fleet file or take --demo, not both")
+        raise click.UsageError("a fleet file cannot be used with --demo")
     if demo:
         return fleet_file.demo()
     if path is None:
@@ -184,58 +189,70 @@ def _fleet(path: Path | None, *, demo: bool) -> FleetFile:
 
 def _loop_runner() -> Callable[[Coroutine[None, None, None]], None]:
     try:
-        import uvloop  # noqa: PLC0415  (not on every system)
+        import uvloop  # noqa: PLC0415  (not available on every system)
     except ModuleNotFoundError:
         return asyncio.run
     return uvloop.run
 
 
-async def _serve(given: ServerOptions, worker: WorkerOptions | None, *, as_json: bool) -> None:
-    chosen = worker.options(given) if worker else given
-    _allow_connections(chosen.fleet.endpoint.connections)
+async def _serve(
+    base_options: ServerOptions, worker: WorkerOptions | None, *, as_json: bool
+) -> None:
+    server_options = worker.options(base_options) if worker else base_options
+    _raise_file_limit(server_options.fleet.endpoint.connections)
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(one, stopped.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
     if worker:
-        worker.at_the_end(stopped.set)
-    async with ServerProcess(chosen).running() as local:
+        worker.stop_with_parent(stopped.set)
+    async with ServerProcess(server_options).running() as server:
         if worker:
-            worker.say_ready()
-        if worker is None or worker.tells:
-            write_ready(chosen.data, local.ready())
-            await (_tell_scripts(local) if as_json else _tell_people(local))
-        # What is there now stays: no use in looking through it again and again for garbage.
+            worker.report_ready()
+        if worker is None or worker.prints:
+            write_ready(server_options.data, server.ready())
+            await (_print_json(server) if as_json else _print_text(server))
+        # Exclude the objects that exist now from garbage collection: they live until the end.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*_GARBAGE)
+        gc.set_threshold(*_GC_THRESHOLDS)
         await stopped.wait()
     if not as_json:
-        kept = "The database" if chosen.database else chosen.data
-        click.echo("Stopped. " + ("Nothing is kept." if chosen.memory else f"{kept} is kept."))
+        click.echo(f"Stopped. {_data_summary(server_options)}")
 
 
-def _allow_connections(connections: int) -> None:
-    """As many open files as connections need, as far as the system lets us."""
+def _data_summary(server_options: ServerOptions) -> str:
+    if server_options.memory:
+        return "No data was kept."
+    if server_options.database:
+        return "The data is in the database."
+    return f"The data is in {server_options.data}."
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Raise the limit of open files to what the connections need, as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        if allowed < wanted:
-            log.warning("only %d of %d connections: raise the limit of open files", allowed, wanted)
+        if allowed < needed:
+            log.warning(
+                "open file limit is %d, but %d connections need %d; raise the hard limit",
+                allowed, connections, needed,
+            )  # fmt: skip
 
 
-async def _tell_scripts(local: ServerProcess) -> None:
-    """One line, written as machines are read: there may be a million."""
-    text = json.dumps(local.ready()).removesuffix("}") + ', "machines": {'
+async def _print_json(server: ServerProcess) -> None:
+    """Print one line, in parts, because there may be a million machines."""
+    text = json.dumps(server.ready()).removesuffix("}") + ', "machines": {'
     separator = ""
     parts = 0
-    async for name, url in local.machines():
+    async for name, url in server.machines():
         text += f"{separator}{json.dumps(name)}: {json.dumps(url)}"
         separator = ", "
-        if len(text) > _PIPE:
-            # In a thread: whoever starts us may ask before it reads, and must be answered.
+        if len(text) > _PIPE_CHARACTERS:
+            # In a thread: the parent may send requests before it reads this pipe.
             await asyncio.to_thread(click.echo, text, nl=False)
             parts, text = parts + 1, ""
     if parts:
@@ -244,54 +261,77 @@ async def _tell_scripts(local: ServerProcess) -> None:
         click.echo(text + "}}")
 
 
-async def _tell_people(local: ServerProcess) -> None:
-    """What is there, and what to try."""
-    applied, ready = local.applied, local.ready()
-    lines = [
-        f"Fairwarning is up: {applied.created} groups of machines created, {applied.kept} kept.",
-        "",
-    ]
+async def _print_text(server: ServerProcess) -> None:
+    """Print the machines, and commands to try."""
+    ready = server.ready()
+    lines = [_summary(server.applied, server.options.fleet), ""]
     shown: list[tuple[str, str]] = []
-    async for machine in local.machines():
+    async for machine in server.machines():
         if len(shown) == _SHOWN:
             break
         shown.append(machine)
     width = max((len(name) for name, _ in shown), default=0)
     lines += [f"  {name:<{width}}  {url}" for name, url in shown]
     if len(shown) == _SHOWN:
-        lines.append("  and perhaps more; `fairwarning machine list` shows all")
-    lines += _hints(*shown[0], programs=local.programs is not None) if shown else [_EMPTY]
+        lines.append("  To list all machines, run `fairwarning machine list`.")
+    lines += _hints(*shown[0], programs=server.programs is not None) if shown else [_EMPTY]
     lines += [
         "",
-        f"Azure's own tools manage it ({ready['arm']}):",
+        f"Manage the fleet with the Azure CLI ({ready['arm']}):",
         f"  {_program()} az vm list --output table",
-        "Watch it, and let things happen to it, in a browser:",
+        "Open the console in a browser:",
         f"  {ready['page']}",
         f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
-        "Ctrl-C stops it.",
+        "Press Ctrl-C to stop.",
     ]
     click.echo("\n".join(lines))
+
+
+def _summary(applied: ApplyResult, fleet: FleetFile) -> str:
+    if not fleet.commands:
+        return "Fairwarning is up."
+    if applied.kept:
+        count = len(fleet.commands)
+        return (
+            f"Fairwarning is up. Created {applied.created} of the {count} scopes and scale sets in"
+            f" the fleet file; {applied.kept} already existed."
+        )
+    machines = scopes = 0
+    for command in fleet.commands:
+        if isinstance(command, CreateSet):
+            machines += command.capacity
+            scopes += ceil(command.capacity / limits.PLACEMENT_GROUP_MACHINES)
+        else:
+            machines += len(command.machines)
+            scopes += 1
+    return (
+        f"Fairwarning is up. Created {_plural(machines, 'machine')} in {_plural(scopes, 'scope')}."
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _hints(name: str, url: str, *, programs: bool) -> list[str]:
     query = "metadata/scheduledevents?api-version=2020-07-01"
     program = _program()
     inside = [
-        f"Run a program inside {name}, where the endpoint is where Azure has it:",
+        f"Run a program inside {name}, with the endpoint at Azure's address:",
         f"  {program} exec {name} -- curl -H Metadata:true \\",
         f'    "http://169.254.169.254/{query}"',
     ]
     return [
         "",
-        f"Ask as {name} does:",
+        f"Poll for events as {name}:",
         "  curl -H Metadata:true \\",
         f'    "{url}/{query}"',
         *(inside if programs else ()),
-        "Let something happen to it, once it has asked:",
+        "After the first poll, schedule an event:",
         f"  {program} machine restart {name}",
     ]
 
 
 def _program() -> str:
-    """What to type to get this program."""
+    """Return the command that runs this program."""
     return "fairwarning" if shutil.which("fairwarning") else os.path.relpath(sys.argv[0])

@@ -1,4 +1,4 @@
-"""`fairwarning webhook ...`: who else is told of every change of an event."""
+"""`fairwarning webhook ...`: manage webhooks, which receive every change to an event."""
 
 from pathlib import Path
 from typing import TextIO
@@ -15,12 +15,15 @@ _EPILOG = show.examples(
     "webhook test pager",
 )
 _NAME = click.argument("name", shell_complete=completion.webhooks)
-_TAKEN = 200, 300  # statuses, from and before
+_SUCCESS = range(200, 300)  # HTTP statuses
 
 
 @click.group("webhook", epilog=_EPILOG)
 def command() -> None:
-    """Send every change of an event to a URL. Its host must be allowed in the fleet file."""
+    """Manage webhooks. A webhook receives every change to an event.
+
+    The fleet file must allow the host of the URL.
+    """
 
 
 @command.command(
@@ -37,15 +40,15 @@ def command() -> None:
 @click.option(
     "--form",
     type=click.Choice(["cloudevents", "eventgrid"]),
-    help="What messages look like.  [default: cloudevents]",
+    help="Message format.  [default: cloudevents]",
 )
 @click.option(
     "--secret-file",
     type=click.File("r", encoding="utf-8"),
-    help="A file with the secret that signs messages; - is stdin. Without it one is made.",
+    help="File with the signing secret; - reads stdin. Generated if omitted.",
 )
 @click.option(
-    "--handshake/--no-handshake", default=None, help="Whether the target is asked if it agrees."
+    "--handshake/--no-handshake", default=None, help="Validate the target before sending to it."
 )
 @show.as_json
 def create(
@@ -58,43 +61,43 @@ def create(
     handshake: bool | None,
     as_json: bool,
 ) -> None:
-    """Tell URL of every change of an event. At least once, in order, from now on."""
+    """Create a webhook. Delivers new changes to URL in order, at least once."""
     secret = secret_file.read().strip() if secret_file else None
-    given = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
-    body = {key: value for key, value in given.items() if value is not None}
+    values = {"name": name, "url": url, "form": form, "secret": secret, "handshake": handshake}
+    body = {key: value for key, value in values.items() if value is not None}
     with options.errors_reported():
-        made = client.ask(data, "POST", "/api/webhooks", body)
-    lines = [f"{made['name']}: created, {made['form']} to {made['url']}"]
+        webhook = client.ask(data, "POST", "/api/webhooks", body)
+    lines = [f"{webhook['name']}: created, {webhook['form']} to {webhook['url']}"]
     if secret is None:
-        lines.append(f"Secret, shown this once: {made['secret']}")
-    show.print_result(made, *lines, as_json=as_json)
+        lines.append(f"Secret (shown only once): {webhook['secret']}")
+    show.print_result(webhook, *lines, as_json=as_json)
 
 
 @command.command("list", epilog=show.examples("webhook list", "webhook list --json"))
 @options.data
 @show.as_json
 def list_(data: Path, *, as_json: bool) -> None:
-    """Every webhook, with how its delivery goes."""
+    """List webhooks with their delivery state."""
     with options.errors_reported():
-        found = client.ask(data, "GET", "/api/webhooks")["webhooks"]
-    show.print_result(found, *([] if as_json else _table(found)), as_json=as_json)
+        webhooks = client.ask(data, "GET", "/api/webhooks")["webhooks"]
+    show.print_result(webhooks, *([] if as_json else _table(webhooks)), as_json=as_json)
 
 
-def _table(found: list[Json]) -> list[Block]:
+def _table(webhooks: list[Json]) -> list[Block]:
     rows = [
         (
-            one["name"],
-            f"{one['url']}\n{one['form']}",
-            StyledText(one["state"], "red" if one["last_error"] else "green"),
-            f"{one['delivered']}, {one['given_up']} given up"
-            if one["given_up"]
-            else str(one["delivered"]),
-            one["last_error"] or "",
+            webhook["name"],
+            f"{webhook['url']}\n{webhook['form']}",
+            StyledText(webhook["state"], "red" if webhook["last_error"] else "green"),
+            f"{webhook['delivered']}, {webhook['given_up']} abandoned"
+            if webhook["given_up"]
+            else str(webhook["delivered"]),
+            webhook["last_error"] or "",
         )
-        for one in found
+        for webhook in webhooks
     ]
     return show.first_rows(
-        OutputTable(("webhook", "to", "state", "delivered", "last error"), rows), "webhooks"
+        OutputTable(("webhook", "target", "state", "delivered", "last error"), rows), "webhooks"
     )
 
 
@@ -102,9 +105,9 @@ def _table(found: list[Json]) -> list[Block]:
 @options.data
 @_NAME
 def remove(data: Path, name: str) -> None:
-    """Tell it nothing more."""
+    """Remove a webhook."""
     with options.errors_reported():
-        client.ask(data, "DELETE", f"/api/webhooks/{client.part(name)}")
+        client.ask(data, "DELETE", f"/api/webhooks/{client.quoted(name)}")
     click.echo(f"{name}: removed")
 
 
@@ -113,10 +116,10 @@ def remove(data: Path, name: str) -> None:
 @_NAME
 @show.as_json
 def test(data: Path, name: str, *, as_json: bool) -> None:
-    """Send it a message now. Exits with 1 unless it was taken."""
+    """Send a test message. Exits with 1 unless the target accepts it."""
     with options.errors_reported():
-        answer = client.ask(data, "POST", f"/api/webhooks/{client.part(name)}/test", {})
+        answer = client.ask(data, "POST", f"/api/webhooks/{client.quoted(name)}/test", {})
     status = answer["status"]
-    show.print_result(answer, f"{name}: answered {status}", as_json=as_json)
-    if not _TAKEN[0] <= status < _TAKEN[1]:
+    show.print_result(answer, f"{name}: target answered {status}", as_json=as_json)
+    if status not in _SUCCESS:
         raise SystemExit(options.FAILED)

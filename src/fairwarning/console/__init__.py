@@ -1,1 +1,1 @@
-"""What people and their tools talk to."""
+"""The operator console: its HTTP API and its web page."""

@@ -1,4 +1,7 @@
-"""The console: health and metrics (O10), which need no token, the operator's API, and the page."""
+"""The console application: the operator API, the web page, and health and metrics endpoints (O10).
+
+Health and metrics need no token.
+"""
 
 from dataclasses import dataclass, field
 
@@ -11,10 +14,10 @@ from starlette.routing import Match, Route
 
 from fairwarning.console import access
 from fairwarning.console.api import Api
-from fairwarning.console.api.integrations import Hooks, ScenarioRunner
+from fairwarning.console.api.integrations import LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.routes import Routes
 from fairwarning.console.login import Login
-from fairwarning.console.metrics import CONTENT_TYPE, Figures, exposition
+from fairwarning.console.metrics import CONTENT_TYPE, MetricSource, exposition
 from fairwarning.console.origin_check import OriginCheck
 from fairwarning.console.page.page import Page
 from fairwarning.console.shutdown import ShutdownSignal
@@ -25,64 +28,66 @@ from fairwarning.service.tokens import Tokens
 
 @dataclass(frozen=True)
 class ConsoleParts:
-    """What a console is made of."""
+    """The objects and settings that a console is built from."""
 
     fleet: Fleet
-    figures: Figures
+    metrics: MetricSource
     tokens: Tokens
-    webhooks: Hooks
+    webhooks: LoadWebhooks
     closing: ShutdownSignal
-    key: str  # of the link that leads to the page
+    key: str  # in the login link
     cloud: CloudSettings = field(default_factory=CloudSettings)
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     scenarios: ScenarioRunner | None = None
 
 
 def application(parts: ConsoleParts) -> Starlette:
-    """The console of one service."""
+    """Build the console of one service."""
     api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.scenarios)
-    page = Page(api, parts.fleet, lambda request: access.check(request, parts.tokens))
+    page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens))
     return Starlette(
         routes=[
-            *_health(parts),
+            *_health_routes(parts),
             *Routes(api, parts.tokens, parts.closing).all(),
             *Login(parts.tokens, parts.key).routes(),
             *page.routes(),
         ],
-        exception_handlers={HTTPException: _unrouted},
+        exception_handlers={HTTPException: _routing_error},
         middleware=[Middleware(OriginCheck, hosts=parts.settings.hosts)],
     )
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
-    """No such path, or not with this method."""
+async def _routing_error(request: Request, error: Exception) -> Response:
+    """Report an unknown path or a method that the path does not allow."""
     assert isinstance(error, HTTPException)
-    near = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
-    allowed = sorted({method for one in near for method in one.methods})
-    text = f"{error.detail}; GET /api/openapi.json lists what there is"
-    told = {"code": error.detail.title().replace(" ", ""), "message": text}
+    routes = [
+        route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE
+    ]
+    allowed = sorted({method for route in routes for method in route.methods})
+    text = f"{error.detail}; GET /api/openapi.json lists the endpoints"
+    detail = {"code": error.detail.title().replace(" ", ""), "message": text}
     headers = {"Allow": ", ".join(allowed)} if allowed else None
-    return JSONResponse({"error": told}, error.status_code, headers)
+    return JSONResponse({"error": detail}, error.status_code, headers)
 
 
-def _health(parts: ConsoleParts) -> list[Route]:
-    shown = exposition(parts.figures)
+def _health_routes(parts: ConsoleParts) -> list[Route]:
+    render_metrics = exposition(parts.metrics)
 
     async def healthz(_: Request) -> Response:
-        """The process answers."""
+        """Report that the process is alive."""
         return JSONResponse({"status": "ok"})
 
     async def readyz(_: Request) -> Response:
-        """Commands are taken; polls are answered even when they are not (IS4)."""
+        """Report whether the service accepts commands; it answers polls in any case (IS4)."""
         if parts.fleet.broken:
-            error = "writes have stopped, reads go on; the log says why"
+            error = "writes have stopped and reads continue; see the log for the cause"
             return JSONResponse({"status": "stopped", "error": error}, 503)
         if parts.fleet.documents.is_stale():
-            error = "the database has been away for too long; polls are refused until it is back"
+            error = "the database has been unreachable for too long; polls fail until it is back"
             return JSONResponse({"status": "stale", "error": error}, 503)
         return JSONResponse({"status": "ok"})
 
     async def metrics(_: Request) -> Response:
-        return Response(shown(), media_type=CONTENT_TYPE)
+        return Response(render_metrics(), media_type=CONTENT_TYPE)
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -1,4 +1,4 @@
-"""`/login`: by the link that `up` printed, or with a token; after that a cookie says who it is."""
+"""`/login`: log in by the link that `up` printed or with a token, and get a session cookie."""
 
 import hmac
 
@@ -17,7 +17,7 @@ _OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 
 
 class Login:
-    """The key in the link is good for as long as the service runs."""
+    """The login and logout routes. The key in the link is valid while the service runs."""
 
     def __init__(self, tokens: Tokens, key: str) -> None:
         self._tokens = tokens
@@ -25,40 +25,41 @@ class Login:
         self._env = environment()
 
     def routes(self) -> list[Route]:
-        """The link and the form."""
+        """The login link, the login form and the logout form."""
         return [
             Route("/login", self._by_link, methods=["GET"]),
             Route("/login", self._by_token, methods=["POST"]),
-            Route("/logout", self._leave, methods=["POST"]),
+            Route("/logout", self._log_out, methods=["POST"]),
         ]
 
     async def _by_link(self, request: Request) -> Response:
-        given = request.query_params.get("key")
-        if given is None:
-            return self._form()
-        if not hmac.compare_digest(given.encode(), self._key.encode()):
-            text = "this link is of a service that has ended; open the one it printed last"
-            return self._form(Unauthorized("BadLink", text))
-        return self._welcome(_OPERATOR)
+        key = request.query_params.get("key")
+        if key is None:
+            return self._login_page()
+        if not hmac.compare_digest(key.encode(), self._key.encode()):
+            text = "this link has expired; open the link that the running service printed"
+            return self._login_page(Unauthorized("BadLink", text))
+        return self._log_in(_OPERATOR)
 
     async def _by_token(self, request: Request) -> Response:
         try:
             form = await forms.read(request)
-            return self._welcome(self._tokens.read(form.text("token")))
+            return self._log_in(self._tokens.read(form.text("token")))
         except FairwarningError as error:
-            return self._form(error)
+            return self._login_page(error)
 
-    async def _leave(self, _: Request) -> Response:
+    async def _log_out(self, _: Request) -> Response:
         response = RedirectResponse("/login", 303, HEADERS)
         response.delete_cookie(access.COOKIE)
         return response
 
-    def _welcome(self, principal: Principal) -> Response:
+    def _log_in(self, principal: Principal) -> Response:
         response = RedirectResponse("/", 303, HEADERS)
-        access.remember(response, self._tokens, principal)
+        access.set_session_cookie(response, self._tokens, principal)
         return response
 
-    def _form(self, error: FairwarningError | None = None) -> Response:
+    def _login_page(self, error: FairwarningError | None = None) -> Response:
         failed = forms.FormRefused("/login", error.message, error.status) if error else None
-        html = self._env.get_template("login.html").render(known=False, failed=failed, notice="")
+        template = self._env.get_template("login.html")
+        html = template.render(logged_in=False, failed=failed, notice="")
         return HTMLResponse(html, error.status if error else 200, HEADERS)

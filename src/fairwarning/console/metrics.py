@@ -1,4 +1,4 @@
-"""Our figures as Prometheus reads them."""
+"""The service's metrics in Prometheus text format."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -9,30 +9,31 @@ from prometheus_client.registry import Collector
 
 from fairwarning.service import metrics
 
-Figures = Callable[[], Iterable[metrics.Metric]]
+MetricSource = Callable[[], Iterable[metrics.Metric]]
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
-class _Figures(Collector):
-    """Asked when somebody looks, so that counting costs the service nothing."""
+class _MetricCollector(Collector):
+    """Reads the metrics on each scrape, so that the service pays nothing between scrapes."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, source: MetricSource) -> None:
+        self._source = source
 
     def collect(self) -> Iterator[Metric]:
-        """Each figure as a family."""
-        for one in self._figures():
-            family = GaugeMetricFamily if one.gauge else CounterMetricFamily
-            shown = family(one.name, one.help, labels=[one.label] if one.label else [])
-            for label, value in one.values.items():
-                shown.add_metric([label] if one.label else [], value)
-            yield shown
+        """Yield each metric as a Prometheus metric family."""
+        for metric in self._source():
+            family_type = GaugeMetricFamily if metric.gauge else CounterMetricFamily
+            labels = [metric.label] if metric.label else []
+            family = family_type(metric.name, metric.help, labels=labels)
+            for label, value in metric.values.items():
+                family.add_metric([label] if metric.label else [], value)
+            yield family
 
 
-def exposition(figures: Figures) -> Callable[[], bytes]:
-    """What /metrics answers, and the process's own figures with it."""
+def exposition(source: MetricSource) -> Callable[[], bytes]:
+    """Return a function that renders the metrics, and those of the process, for /metrics."""
     registry = CollectorRegistry()
-    registry.register(_Figures(figures))
+    registry.register(_MetricCollector(source))
     ProcessCollector(registry=registry)
     return lambda: generate_latest(registry)

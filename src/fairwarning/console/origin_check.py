@@ -1,7 +1,8 @@
-"""Keeps other sites' pages out: a browser on this machine can reach us for any of them.
+"""Host and Origin checks, against DNS rebinding and cross-site requests.
 
-A page elsewhere cannot choose the Host header that its requests carry, unless its own name is made
-to point here; nor can it hide its Origin. So both have to be ours, on every route.
+A browser on this machine can reach the console on behalf of any site. A foreign page cannot choose
+the Host header of its requests unless its own domain resolves to this machine, and it cannot hide
+its Origin. So every route requires both to be the console's own.
 """
 
 import re
@@ -11,54 +12,58 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairwarning.console.access import COOKIE
-from fairwarning.console.api.routes import refusal
+from fairwarning.console.api.routes import error_response
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.tokens import Forbidden
 
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?", re.ASCII)
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class WrongHost(FairwarningError):
-    """The request was meant for another host."""
+    """The Host header names another host."""
 
     status = 421
 
 
 class OriginCheck:
-    """Around the whole console."""
+    """Middleware around the whole console."""
 
     def __init__(self, app: ASGIApp, hosts: tuple[str, ...] = ()) -> None:
         self._app = app
         self._hosts = frozenset({"localhost", *hosts})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let it through, or refuse it."""
+        """Pass the request on, or refuse it."""
         try:
             self._check(HTTPConnection(scope))
         except FairwarningError as error:
-            await refusal(error)(scope, receive, send)
+            await error_response(error)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     def _check(self, request: HTTPConnection) -> None:
         hosts = request.headers.getlist("host")
         server = request.scope.get("server") or ("", None)
-        if len(hosts) != 1 or not self._is_ours(hosts[0], str(server[0])):
-            text = "this is not the host you asked for; its names are set by [console] hosts"
+        if len(hosts) != 1 or not self._is_own_host(hosts[0], str(server[0])):
+            text = "the Host header does not name this console; add the name to [console] hosts"
             raise WrongHost("WrongHost", text)
         origins = request.headers.getlist("origin")
-        if any(not _same(origin, hosts[0]) for origin in origins):
-            raise Forbidden("ForeignOrigin", "pages of other sites may not ask here")
+        if any(not _same_origin(origin, hosts[0]) for origin in origins):
+            raise Forbidden("ForeignOrigin", "cross-origin requests are not allowed")
         method, headers = request.scope["method"], request.headers
         by_cookie = "authorization" not in headers and COOKIE in request.cookies
-        if method in _SAFE or origins or not by_cookie:
+        if method in _SAFE_METHODS or origins or not by_cookie:
             return
         if headers.get("sec-fetch-site") != "same-origin":
-            raise Forbidden("NoOrigin", "a browser says where a request comes from; yours did not")
+            text = (
+                "a change by session cookie needs an Origin header or Sec-Fetch-Site: same-origin; "
+                "send one, or a bearer token"
+            )
+            raise Forbidden("NoOrigin", text)
 
-    def _is_ours(self, host: str, server: str) -> bool:
-        name = _name(host)
+    def _is_own_host(self, host: str, server: str) -> bool:
+        name = _host_name(host)
         if name in self._hosts:
             return True
         try:
@@ -67,12 +72,12 @@ class OriginCheck:
             return False
 
 
-def _name(host: str) -> str:
-    """The host without its port; empty if it is none."""
-    found = _HOST.fullmatch(host)
-    return found[1].strip("[]").lower().removesuffix(".") if found else ""
+def _host_name(host: str) -> str:
+    """Return the host without its port, or an empty string if it is malformed."""
+    match = _HOST.fullmatch(host)
+    return match[1].strip("[]").lower().removesuffix(".") if match else ""
 
 
-def _same(origin: str, host: str) -> bool:
+def _same_origin(origin: str, host: str) -> bool:
     scheme, _, authority = origin.partition("://")
     return scheme in {"http", "https"} and authority.lower() == host.lower()

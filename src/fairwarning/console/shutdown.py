@@ -1,4 +1,4 @@
-"""The end of a service, as far as answers without an end must know of it."""
+"""The signal that ends open streams when the service shuts down."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from fairwarning.service.fleet import Fleet
 
 @dataclass
 class ShutdownSignal:
-    """Whether the service is about to end: streams would go on for ever."""
+    """Whether shutdown has begun. Streams have no end of their own and check this."""
 
     fleet: Fleet
     begun: bool = field(default=False, init=False)
@@ -16,7 +16,7 @@ class ShutdownSignal:
         return self.begun
 
     def begin(self) -> None:
-        """Let streams end."""
+        """Begin shutdown and wake the streams."""
         self.begun = True
         for reader in tuple(self.fleet.readers):
             reader()

@@ -1,6 +1,6 @@
 """The rules of scheduled events, pure: no I/O, no clock, no randomness, no third-party import.
 
-Time and new ids arrive as arguments. Whoever drives the rules needs two functions:
-`cascade.run` (one command and all that follows from it) and `document.document` (what a machine
-sees). Everything else here is what those two are made of.
+Time is an argument, and new ids are computed from arguments. Two functions are the way in:
+`cascade.run` decides a command and all messages that follow from it, `document.document` renders
+what a machine sees.
 """

@@ -1,7 +1,7 @@
-"""How an operation becomes events and impacts: who may be hit, and how notice is given.
+"""Turns an operation into events and impacts: which machines it may affect, and their notice.
 
-E1 (notice), E4 (one update domain an event), E5 (one impact a machine), E6 (user limit), E8
-(automatic approval), E10 (waves), M15 (nothing is announced while the scope is off).
+E1 (notice), E4 (one update domain per event), E5 (one impact per machine), E6 (user limit), E8
+(automatic approval), E10 (waves), M15 (no notice while the scope is disabled).
 """
 
 from collections.abc import Sequence
@@ -25,114 +25,116 @@ from fairwarning.core.operation_rules import OperationRule, notice_seconds, rule
 
 
 def announce(draft: ScopeDraft, command: Operate) -> None:
-    """Put the operation on its machines: with notice where there is one to give, else at once."""
-    origin = rule_of(command)
+    """Apply an operation to its machines: with notice where required, otherwise at once."""
+    rule = rule_of(command)
     machines = [draft.machine(name) for name in command.machines]
-    yielding = _check_machines(draft, machines, origin)
+    replaced = _check_machines(draft, machines, rule)
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
-    noticed = [m for m in machines if _gets_notice(draft, m, origin, wave)]
-    events = [_event(draft, command, origin, *part) for part in _parts(noticed, apart=origin.apart)]
-    _check_limits(draft, command, origin, events)
-    for event_id, names in yielding.items():
-        draft.displace(draft.events[event_id], names, f"replaced by {origin.impact}")
+    noticed = [m for m in machines if _gets_notice(draft, m, rule, wave)]
+    events = [
+        _event(draft, command, rule, *part) for part in _parts(noticed, apart=rule.per_machine)
+    ]
+    _check_limits(draft, command, rule, events)
+    for event_id, names in replaced.items():
+        draft.displace(draft.events[event_id], names, f"replaced by {rule.impact}")
     for event in events:
         _enter(draft, event)
-    if origin.impact is not None:
+    if rule.impact is not None:
         for machine in machines:
-            if machine.name not in draft.impacts:  # no notice to give: at once
-                draft.plan(machine.name, origin.impact, command.operation, None)
+            if machine.name not in draft.impacts:  # without notice
+                draft.add_impact(machine.name, rule.impact, command.operation, None)
 
 
 def _enter(draft: ScopeDraft, event: Event) -> None:
     if event.status is EventStatus.STARTED:
-        draft.strike(event)
+        draft.announce_started(event)
         return
     draft.announce(event)
     if not draft.incarnation:
-        # A wave reaches a scope that is off: nobody there will answer, so only the others count.
+        # A disabled scope in a wave cannot approve: only its peers are awaited.
         draft.approve(event, "nobody listens")
 
 
-# --- Who may be hit ------------------------------------------------------------------------------
+# --- Which machines may be affected --------------------------------------------------------------
 
 
 def _check_machines(
-    draft: ScopeDraft, machines: Sequence[Machine], origin: OperationRule
+    draft: ScopeDraft, machines: Sequence[Machine], rule: OperationRule
 ) -> dict[str, set[str]]:
-    """Refuse what cannot be; name the machines, by event, whose pending impact gives way (E5)."""
-    yielding: dict[str, set[str]] = {}
+    """Refuse conflicts; return the machines, by event, whose pending impact is replaced (E5)."""
+    replaced: dict[str, set[str]] = {}
     for machine in machines:
-        if machine.power not in origin.powers:
+        if machine.power not in rule.powers:
             raise Conflict("NotRunning", f"{machine.name!r} is {machine.power}; start it first")
-        if origin.spot_only and machine.priority is not Priority.SPOT:
+        if rule.spot_only and machine.priority is not Priority.SPOT:
             raise Conflict(
                 "NotSpot", f"{machine.name!r} has priority Regular; this is for Spot machines"
             )
-        if origin.impact is None:
-            _check_advice(draft, machine, origin)
+        if rule.impact is None:
+            _check_advice(draft, machine, rule)
         elif machine.name in draft.impacts:
-            event = _check_standing(draft, machine, origin)
-            yielding.setdefault(event, set()).add(machine.name)
-    return yielding
+            event = _check_replaceable(draft, machine, rule)
+            replaced.setdefault(event, set()).add(machine.name)
+    return replaced
 
 
-def _check_standing(draft: ScopeDraft, machine: Machine, origin: OperationRule) -> str:
-    """The event of a pending impact that gives way; a conflict when it does not (E5)."""
-    standing = draft.impacts[machine.name]
-    if standing.kind in origin.replaces and standing.deadline is None:
-        return standing.event
-    first = f"event {standing.event}" if standing.event else f"operation {standing.operation}"
+def _check_replaceable(draft: ScopeDraft, machine: Machine, rule: OperationRule) -> str:
+    """The event of a pending impact that is replaced; raises `Conflict` otherwise (E5)."""
+    pending = draft.impacts[machine.name]
+    if pending.kind in rule.replaces and pending.deadline is None:
+        return pending.event
+    cause = f"event {pending.event}" if pending.event else f"operation {pending.operation}"
     raise Conflict(
         "MachineBusy",
-        f"{machine.name!r} has an unfinished {standing.kind} ({first}); "
-        "wait for its end or cancel it",
+        f"{machine.name!r} has an unfinished {pending.kind} ({cause}); "
+        "wait until it has ended, or cancel it",
     )
 
 
-def _check_advice(draft: ScopeDraft, machine: Machine, origin: OperationRule) -> None:
+def _check_advice(draft: ScopeDraft, machine: Machine, rule: OperationRule) -> None:
     for event in draft.events.values():
-        if event.type is origin.event and machine.name in event.resources:
+        if event.type is rule.event and machine.name in event.resources:
             raise Conflict("AlreadyAdvised", f"{machine.name!r} has event {event.id} already")
 
 
 def _check_limits(
-    draft: ScopeDraft, command: Operate, origin: OperationRule, fresh: Sequence[Event]
+    draft: ScopeDraft, command: Operate, rule: OperationRule, fresh: Sequence[Event]
 ) -> None:
     if len(draft.events) + len(fresh) > limits.SCOPE_EVENTS:
         raise Conflict(
             "TooManyEvents", f"a scope holds at most {limits.SCOPE_EVENTS} events at once"
         )
     scheduled = any(event.status is EventStatus.SCHEDULED for event in fresh)
-    if not scheduled or origin.source is not Source.USER:
+    if not scheduled or rule.source is not Source.USER:
         return
-    standing = {
+    scheduled_operations = {
         event.operation
         for event in draft.events.values()
         if event.source is Source.USER and event.status is EventStatus.SCHEDULED
     }
     most = draft.rules.user_operations
-    if len(standing | {command.operation}) > most:
+    if len(scheduled_operations | {command.operation}) > most:
         raise Conflict(
             "TooManyOperations",
             f"at most {most} user operations may be scheduled at once in {draft.scope.id!r}; "
-            "approve or wait for one",
+            "approve one of their events, or wait",
         )
 
 
-# --- How notice is given --------------------------------------------------------------------------
+# --- Notice ---------------------------------------------------------------------------------------
 
 
 def _gets_notice(
-    draft: ScopeDraft, machine: Machine, origin: OperationRule, wave: tuple[str, ...]
+    draft: ScopeDraft, machine: Machine, rule: OperationRule, wave: tuple[str, ...]
 ) -> bool:
-    """M15: while the scope is off, nothing is announced (but a wave is waited for, E10)."""
-    if origin.event is None or not (draft.incarnation or wave):
+    """A disabled scope gets no notice (M15), except as part of a wave (E10)."""
+    if rule.event is None or not (draft.incarnation or wave):
         return False
-    return origin.sudden or notice_seconds(draft.rules, origin.event, machine) > 0
+    return rule.sudden or notice_seconds(draft.rules, rule.event, machine) > 0
 
 
 def _parts(machines: Sequence[Machine], *, apart: bool) -> list[tuple[str, list[Machine]]]:
-    """E4: an event for each update domain, in their order (or for each machine)."""
+    """One event per update domain, in order, or per machine (E4)."""
     if apart:
         return [(machine.name, [machine]) for machine in machines]
     domains: dict[int, list[Machine]] = {}
@@ -144,27 +146,27 @@ def _parts(machines: Sequence[Machine], *, apart: bool) -> list[tuple[str, list[
 def _event(
     draft: ScopeDraft,
     command: Operate,
-    origin: OperationRule,
+    rule: OperationRule,
     key: str,
     machines: Sequence[Machine],
 ) -> Event:
-    assert origin.event is not None
-    approved = _approved_by_policy(draft.rules, origin)
+    assert rule.event is not None
+    approved = _approved_by_policy(draft.rules, rule)
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     return Event(
         id=guid(command.operation, draft.scope.id, key),
-        type=origin.event,
-        status=EventStatus.STARTED if origin.sudden or approved else EventStatus.SCHEDULED,
-        source=origin.source,
+        type=rule.event,
+        status=EventStatus.STARTED if rule.sudden or approved else EventStatus.SCHEDULED,
+        source=rule.source,
         resources=tuple(machine.name for machine in machines),
         created_at=draft.now,
-        not_before=_not_before(draft, command, origin.event, machines),
+        not_before=_not_before(draft, command, rule.event, machines),
         operation=command.operation,
-        impact=origin.impact,
-        duration_seconds=origin.duration_seconds,
-        description=origin.text,
+        impact=rule.impact,
+        duration_seconds=rule.duration_seconds,
+        description=rule.text,
         approved_by="policy" if approved else "",
-        queue=draft.scope.owner if origin.event is EventType.TERMINATE else "",
+        queue=draft.scope.owner if rule.event is EventType.TERMINATE else "",
         peers=wave,
         awaits=wave,
     )
@@ -189,10 +191,10 @@ def _not_before(
     return earliest
 
 
-def _approved_by_policy(rules: Rules, origin: OperationRule) -> bool:
-    """E8: the owner lets user operations start without waiting."""
-    if origin.source is not Source.USER:
+def _approved_by_policy(rules: Rules, rule: OperationRule) -> bool:
+    """Whether the scope's settings approve user operations automatically (E8)."""
+    if rule.source is not Source.USER:
         return False
-    return (rules.approve_reboot and origin.event is EventType.REBOOT) or (
-        rules.approve_redeploy and origin.event is EventType.REDEPLOY
+    return (rules.approve_reboot and rule.event is EventType.REBOOT) or (
+        rules.approve_redeploy and rule.event is EventType.REDEPLOY
     )

@@ -1,6 +1,6 @@
-"""One command and everything that follows from it: all of it in one transaction, or none of it.
+"""Decides one command and the messages that follow from it, as one transaction.
 
-What follows may touch many scopes, sets and rollouts; they send each other messages.
+Messages go between scopes, sets, rollouts, lanes and resources until none is left.
 
 Pure: `get` raises `EntityNotLoaded` for an entity that is not in memory; the caller loads it and
 runs the command again from the start.
@@ -45,7 +45,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import short_record
 
-_MESSAGES_AT_MOST = 100_000  # a cascade that does not end is a bug, not a wait
+_MESSAGES_AT_MOST = 100_000  # more is an endless loop, and a bug
 
 
 # Messages that create their target, or fail without it.
@@ -53,7 +53,7 @@ _CREATES_OR_FAILS = (AddInstances, LinkMachine, LinkSet)
 
 
 class EntityNotLoaded(Exception):
-    """The caller must load this entity (or learn that there is none) and run again."""
+    """The caller must load this entity, or find that it does not exist, and run again."""
 
     def __init__(self, ref: Ref) -> None:
         super().__init__(ref)
@@ -72,7 +72,7 @@ class JournalLine:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a command comes to: to be committed whole, then published, then carried out."""
+    """The result of a command: to be committed, then published, then carried out."""
 
     changes: dict[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
     lines: list[JournalLine] = field(default_factory=list)
@@ -82,25 +82,25 @@ class Outcome:
 
 
 def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Outcome:
-    """Decide a valid `command` to its end.
+    """Decide a valid `command` and everything that follows from it.
 
     Raises `Refused` (nothing changes) or `EntityNotLoaded` (load that first).
     """
-    desk = _UnitOfWork(command, now, get)
+    unit = _UnitOfWork(command, now, get)
     name = operation_of(command)
     if name:
-        known = desk.get(Operation, name)
+        known = unit.get(Operation, name)
         if known is not None:  # IC2: a repeat has the effect of one
             return Outcome(operation=known)
-        desk.count(OperationProgress(name))
-    desk.work_off()
+        unit.count(OperationProgress(name))
+    unit.run()
     if name:
-        desk.outcome.operation = desk.get(Operation, name)
-    return desk.outcome
+        unit.outcome.operation = unit.get(Operation, name)
+    return unit.outcome
 
 
 def due(entity: Entity) -> float | None:
-    """When the entity changes by the passing of time alone."""
+    """When the entity is next due to change without a command."""
     if isinstance(entity, Scope):
         return lifecycle.due(entity)
     if isinstance(entity, Lane):
@@ -112,13 +112,13 @@ E = TypeVar("E", Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 
 
 class _UnitOfWork:
-    """Where one command is worked off: an overlay over what is stored.
+    """The changes of one command, as an overlay over the stored entities.
 
-    A ref holds its entity's kind, which the type checker cannot follow through a dictionary: hence
-    the few `type: ignore`s below.
+    A ref contains the kind of its entity. The type checker cannot follow that through a dictionary,
+    hence the `type: ignore` comments.
     """
 
-    __slots__ = ("before", "command", "now", "outcome", "present", "stored", "tallies", "waiting")
+    __slots__ = ("before", "command", "now", "outcome", "present", "progress", "stored", "waiting")
 
     def __init__(
         self, command: Command, now: float, stored: Callable[[Ref], Entity | None]
@@ -127,20 +127,20 @@ class _UnitOfWork:
         self.now = now
         self.stored = stored
         self.outcome = Outcome()
-        self.present: dict[Ref, Entity | None] = {}  # as this command has left it so far
-        self.before: dict[Ref, Entity | None] = {}  # of those that changed
+        self.present: dict[Ref, Entity | None] = {}  # after the messages so far
+        self.before: dict[Ref, Entity | None] = {}  # of changed entities
         self.waiting: deque[Command] = deque((command,))
-        self.tallies: dict[str, OperationProgress] = {}  # of operations, not entered yet
+        self.progress: dict[str, OperationProgress] = {}  # progress of operations, not applied yet
 
     def get(self, kind: type[E], name: str) -> E | None:
-        """The entity as this command has left it so far."""
+        """The entity after the messages so far."""
         ref = (kind, name)
         if ref not in self.present:
             self.present[ref] = self.stored(ref)
         return self.present[ref]  # type: ignore[return-value]
 
     def read(self, scope: str) -> Scope | None:
-        """A scope, for those that plan over several."""
+        """A scope."""
         return self.get(Scope, scope)
 
     def scale_set(self, name: str) -> ScaleSet | None:
@@ -148,53 +148,55 @@ class _UnitOfWork:
         return self.get(ScaleSet, name)
 
     def resource(self, name: str) -> Resource | None:
-        """What somebody wrote about a thing."""
+        """A resource."""
         return self.get(Resource, name)
 
     def put(self, kind: type[E], name: str, entity: E | None) -> None:
-        """Record a change; `before` stays what is stored, so that versions can be compared."""
+        """Record a change. `before` keeps the stored value, for comparing versions."""
         ref = (kind, name)
         if ref not in self.before:
             self.before[ref] = self.get(kind, name)
         self.present[ref] = entity
 
     def note(self, kind: type[Entity], name: str, facts: tuple[Fact, ...]) -> None:
-        """Journal lines, under the name of whoever caused all this."""
+        """Add journal lines; their actor is that of the command."""
         now, actor, ref = self.now, self.command.actor, (kind, name)
         self.outcome.lines += [JournalLine(now, actor, ref, fact) for fact in facts]
 
-    def work_off(self) -> None:
-        """The command, then whatever it sends, then the operations that ended by it."""
+    def run(self) -> None:
+        """Apply the command, then the messages it causes, then the progress of operations."""
         for _ in range(_MESSAGES_AT_MOST):
             if self.waiting:
                 self._apply(self.waiting.popleft())
-            elif self.tallies:
-                self._settle(next(iter(self.tallies)))
+            elif self.progress:
+                self._settle(next(iter(self.progress)))
             else:
                 self._collect()
                 return
-        raise InvariantViolated("Endless", f"{type(self.command).__name__} does not come to an end")
+        raise InvariantViolated(
+            "Endless", f"{type(self.command).__name__} causes messages without end"
+        )
 
     def _collect(self) -> None:
         for ref, before in self.before.items():
             after = self.present[ref]
             if after is not None:
-                # Nobody else holds `after` yet, so it may be finished in place.
+                # Nothing else refers to `after` yet, so it may be changed in place.
                 object.__setattr__(after, "version", before.version + 1 if before else 1)
             self.outcome.changes[ref] = (before, after)
 
     def _apply(self, command: Command) -> None:
         kind, name = command.on, getattr(command, command.target)
-        standing = self.get(kind, name)  # type: ignore[type-var]
-        if standing is None and command.internal and not isinstance(command, _CREATES_OR_FAILS):
-            return  # its target is gone, and no caller waits for an answer
+        current = self.get(kind, name)  # type: ignore[type-var]
+        if current is None and command.internal and not isinstance(command, _CREATES_OR_FAILS):
+            return  # the target was removed, and no caller waits for an answer
         if isinstance(command, RemoveEmptyScope):
             self.put(Scope, name, None)
             self.note(Scope, name, (Fact(FactType.SCOPE_REMOVED),))
         elif isinstance(command, ScopeCommand):
-            self._decide(standing, command)  # type: ignore[arg-type]
+            self._decide(current, command)  # type: ignore[arg-type]
         else:
-            self._turn(kind, name, self._coordinate(command, standing))
+            self._apply_decision(kind, name, self._decide_other(command, current))
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
         decision: Decision = engine.decide(scope, command, self.now)
@@ -209,46 +211,46 @@ class _UnitOfWork:
         for progress in decision.progress:
             self.count(progress, lane)
 
-    def _coordinate(self, command: Command, standing: Entity | None) -> EntityDecision:
-        """Those that plan over several scopes: sets, rollouts and their lanes; and resources."""
+    def _decide_other(self, command: Command, current: Entity | None) -> EntityDecision:
+        """Decide a command to a set, a rollout, a lane or a resource."""
         if isinstance(command, ResourceCommand):
-            assert standing is None or isinstance(standing, Resource)
-            return resources.decide(standing, command, self.now, self)
+            assert current is None or isinstance(current, Resource)
+            return resources.decide(current, command, self.now, self)
         if isinstance(command, SetCommand):
-            assert standing is None or isinstance(standing, ScaleSet)
-            return scale_set.decide(standing, command, self.read)
+            assert current is None or isinstance(current, ScaleSet)
+            return scale_set.decide(current, command, self.read)
         if isinstance(command, RolloutCommand):
-            assert standing is None or isinstance(standing, Rollout)
-            return rollout.decide(standing, command, self.read, self.now)
+            assert current is None or isinstance(current, Rollout)
+            return rollout.decide(current, command, self.read, self.now)
         assert isinstance(command, LaneCommand)
-        assert standing is None or isinstance(standing, Lane)
-        owner = self.get(Rollout, standing.rollout) if standing else None
-        return rollout.decide_lane(standing, owner, command, self.read, self.now)
+        assert current is None or isinstance(current, Lane)
+        owner = self.get(Rollout, current.rollout) if current else None
+        return rollout.decide_lane(current, owner, command, self.read, self.now)
 
-    def _turn(self, kind: type[Entity], name: str, turn: EntityDecision) -> None:
-        if turn.entity is None or turn.entity is not self.present[kind, name]:
-            self.put(kind, name, turn.entity)  # type: ignore[type-var]
-        for entity in turn.others:
+    def _apply_decision(self, kind: type[Entity], name: str, decision: EntityDecision) -> None:
+        if decision.entity is None or decision.entity is not self.present[kind, name]:
+            self.put(kind, name, decision.entity)  # type: ignore[type-var]
+        for entity in decision.others:
             self.put(type(entity), entity.id, entity)  # type: ignore[type-var]
-        self.note(kind, name, turn.facts)
-        self.waiting.extend(turn.sends)
-        for progress in turn.progress:
+        self.note(kind, name, decision.facts)
+        self.waiting.extend(decision.sends)
+        for progress in decision.progress:
             self.count(progress)
 
     # --- Operations ---
 
     def count(self, progress: OperationProgress, lane: str = "") -> None:
-        """Note progress of an operation; the first time, that accepts it (IC1)."""
+        """Add progress to an operation; the first time accepts the operation (IC1)."""
         name = progress.operation
-        tally = self.tallies.get(name)
-        if tally is None and self.get(Operation, name) is None:
+        so_far = self.progress.get(name)
+        if so_far is None and self.get(Operation, name) is None:
             kind = Rollout.__name__ if lane else _kind(self.command)
             command = self.command
             removes = (*command.others, command.resource) if isinstance(command, Remove) else ()
             accepted = Operation(
                 id=name,
                 kind=kind,
-                actor=self._wanted_by(lane),
+                actor=self._requested_by(lane),
                 accepted_at=self.now,
                 lane=lane,
                 removes=removes,
@@ -257,22 +259,22 @@ class _UnitOfWork:
             self.note(
                 Operation, name, (Fact(FactType.OPERATION_ACCEPTED, operation=name, detail=kind),)
             )
-        self.tallies[name] = tally.plus(progress) if tally else progress
+        self.progress[name] = so_far.plus(progress) if so_far else progress
 
-    def _wanted_by(self, lane: str) -> str:
-        """Who asked for it: a step of a rollout begins when the driver is done with another."""
+    def _requested_by(self, lane: str) -> str:
+        """The actor of an operation; for a step of a rollout, the actor of the rollout."""
         step = self.get(Lane, lane) if lane else None
         rollout = self.get(Rollout, step.rollout) if step else None
         return rollout.actor if rollout else self.command.actor
 
     def _settle(self, name: str) -> None:
-        standing = self.get(Operation, name)
-        assert standing is not None
-        turn = operation.settle(standing, self.tallies.pop(name), self.now)
-        self._turn(Operation, name, turn)
+        current = self.get(Operation, name)
+        assert current is not None
+        decision = operation.settle(current, self.progress.pop(name), self.now)
+        self._apply_decision(Operation, name, decision)
 
 
 def _kind(command: Command) -> str:
-    """What an operation is called: for instances of a set as for any machine."""
+    """The kind of an operation, the same for instances of a set as for machines."""
     kind = command.action if isinstance(command, OperateInstances) else type(command)
     return kind.__name__

@@ -1,4 +1,4 @@
-"""What the fields of commands may hold. A check says what is allowed when a value is not."""
+"""Checks for the fields of commands. A check returns what is allowed if a value is not."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -21,38 +21,38 @@ def _is_id(value: object) -> bool:
     return (
         isinstance(value, str)
         and 0 < len(value) <= limits.ID_CHARACTERS
-        and value.isprintable()  # so the only space there can be is a blank
+        and value.isprintable()  # so the only white space is the blank
         and value[0] != " " != value[-1]
     )
 
 
 def known(value: object) -> str | None:
-    """The name or id of something that exists."""
+    """The name or id of an existing entity."""
     allowed = f"an id of 1 to {limits.ID_CHARACTERS} printable characters, no space at its ends"
     return None if _is_id(value) else allowed
 
 
 def name(value: object) -> str | None:
-    """A name for something new."""
+    """A name for a new entity."""
     if _is_id(value) and len(str(value)) <= limits.NAME_CHARACTERS:
         return None
     return f"a name of 1 to {limits.NAME_CHARACTERS} printable characters, no space at its ends"
 
 
 def plain(value: object) -> str | None:
-    """A name for something new that others are named after: no slash, which parts such names."""
+    """A name for a new entity that other names are derived from: without a slash."""
     allowed = name(value)
     return allowed or ("a name without '/'" if "/" in str(value) else None)
 
 
 def listed(value: object) -> str | None:
-    """A name that stands in lists of names: no comma, which parts them."""
+    """A name that appears in comma-separated lists of commands: without a comma."""
     allowed = name(value)
     return allowed or ("a name without ','" if "," in str(value) else None)
 
 
 def or_empty(inner: Check) -> Check:
-    """That, or nothing."""
+    """What `inner` allows, or an empty string."""
     return lambda value: None if value == "" and isinstance(value, str) else inner(value)
 
 
@@ -60,24 +60,24 @@ optional_name = or_empty(name)
 
 
 def text(value: object) -> str | None:
-    """Free text, bounded."""
+    """Text of bounded length."""
     if isinstance(value, str) and len(value) <= limits.TEXT_CHARACTERS and _is_unicode(value):
         return None
     return f"Unicode text of at most {limits.TEXT_CHARACTERS} characters"
 
 
 def optional(value: object) -> str | None:
-    """The name or id of something that exists, or nothing."""
+    """The name or id of an existing entity, or empty."""
     return None if value == "" and isinstance(value, str) else known(value)
 
 
 def optional_resource(value: object) -> str | None:
-    """The id of a resource, or nothing."""
+    """The id of a resource, or empty."""
     return None if value == "" and isinstance(value, str) else resource(value)
 
 
 def resources(value: object) -> str | None:
-    """Some different resources."""
+    """Distinct ids of resources."""
     most = limits.FOLLOWING_COMMANDS
     if (
         isinstance(value, tuple)
@@ -90,14 +90,14 @@ def resources(value: object) -> str | None:
 
 
 def resource(value: object) -> str | None:
-    """The id of a resource, which holds several names."""
+    """The id of a resource: several names."""
     most = limits.RESOURCE_ID_CHARACTERS
     fits = isinstance(value, str) and 0 < len(value) <= most and value.isprintable()
     return None if fits else f"an id of 1 to {most} printable characters"
 
 
 def body(value: object) -> str | None:
-    """What somebody wrote about a thing, bounded."""
+    """The document of a resource, of bounded size."""
     most = limits.RESOURCE_CHARACTERS
     if isinstance(value, str) and len(value) <= most and _is_unicode(value):
         return None
@@ -105,7 +105,7 @@ def body(value: object) -> str | None:
 
 
 def names(most: int) -> Check:
-    """Some different names."""
+    """Distinct names."""
 
     def check(value: object) -> str | None:
         if (
@@ -132,14 +132,14 @@ def whole(least: int, most: int) -> Check:
 
 
 def wholes(most_items: int, most: int) -> Check:
-    """Some different whole numbers from 0."""
-    one = whole(0, most)
+    """Distinct whole numbers from 0."""
+    check_number = whole(0, most)
 
     def check(value: object) -> str | None:
         if (
             isinstance(value, tuple)
             and 0 < len(value) <= most_items
-            and not any(map(one, value))
+            and not any(map(check_number, value))
             and len(set(value)) == len(value)
         ):
             return None
@@ -149,10 +149,10 @@ def wholes(most_items: int, most: int) -> Check:
 
 
 def one_of(*allowed: object) -> Check:
-    """One of these very values."""
+    """One of these values."""
 
     def check(value: object) -> str | None:
-        if any(value is one for one in allowed):
+        if any(value is candidate for candidate in allowed):
             return None
         return "one of " + ", ".join(str(a.value if isinstance(a, Enum) else a) for a in allowed)
 
@@ -176,7 +176,7 @@ def or_none(inner: Check) -> Check:
 
 
 def terminate(value: object) -> str | None:
-    """Terminate notice in seconds, or none (T1)."""
+    """A terminate notice in seconds, or 0 (T1)."""
     least, most = limits.TERMINATE_MIN_SECONDS, limits.TERMINATE_MAX_SECONDS
     if type(value) is int and (value == 0 or least <= value <= most):
         return None
@@ -184,7 +184,7 @@ def terminate(value: object) -> str | None:
 
 
 def tags(value: object) -> str | None:
-    """What somebody wrote on a machine."""
+    """The tags of a machine."""
     if (
         isinstance(value, Mapping)
         and len(value) <= limits.TAGS
@@ -226,11 +226,11 @@ _MACHINE: dict[str, Check] = {
     "eviction": one_of(*EvictionPolicy),
     "power": one_of(*Power),
     "terminate_seconds": terminate,
-    "instance": one_of(-1),  # only a scale set hands out instances
+    "instance": one_of(-1),  # set by scale sets only
     "model": one_of(0),
     "protected": boolean,
     "shielded": boolean,
-    "resource": one_of(""),  # only a resource that is written ties itself to a machine
+    "resource": one_of(""),  # set by writing a resource only
     "size": optional_name,
     "zone": optional_name,
     "tags": tags,
@@ -238,7 +238,7 @@ _MACHINE: dict[str, Check] = {
 
 
 def parts(kind: type, checks: dict[str, Check]) -> Check:
-    """A value of this class whose parts pass their checks."""
+    """A value of this class whose fields pass their checks."""
 
     def check(value: object) -> str | None:
         if not isinstance(value, kind):
@@ -262,14 +262,14 @@ def machines(value: object) -> str | None:
 
 
 def first_machines(value: object) -> str | None:
-    """Machines for a new scope; some kinds begin empty."""
+    """Machines for a new scope; some kinds may be empty."""
     if not isinstance(value, tuple) or len(value) > limits.SCOPE_MACHINES:
         return f"at most {limits.SCOPE_MACHINES} machines"
-    for one in value:
-        if allowed := _machine(one):
+    for machine in value:
+        if allowed := _machine(machine):
             return allowed
-    names = {one.name for one in value}
-    addresses = [one.address for one in value if one.address]
+    names = {machine.name for machine in value}
+    addresses = [machine.address for machine in value if machine.address]
     if len(names) < len(value) or len(set(addresses)) < len(addresses):
         return "machines with different names and addresses"
     return None

@@ -1,4 +1,4 @@
-"""Every command: an imperative each, from outside, checked at the door by `validate`."""
+"""Every command that callers may send. `validate` checks its fields."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -27,17 +27,17 @@ from fairwarning.core.record import Check, record, required
 
 @record
 class Command:
-    """Somebody wants something. `actor` says who, for the journal (IC7)."""
+    """A request to change something. The journal records `actor` (IC7)."""
 
     on: ClassVar[type[Entity]]
-    target: ClassVar[str]  # the field that names the entity the command is for
-    internal: ClassVar[bool] = False  # only the rules send it
+    target: ClassVar[str]  # the field that names the entity it addresses
+    internal: ClassVar[bool] = False  # sent by the rules only, never by a caller
     actor: str = required(checks.name, default="operator")
 
 
 @record
 class ScopeCommand(Command):
-    """For one scope."""
+    """A command to a scope."""
 
     on = Scope
     target = "scope"
@@ -46,7 +46,7 @@ class ScopeCommand(Command):
 
 @record
 class CreateScope(ScopeCommand):
-    """A standalone machine, an availability set or a cloud service comes to be."""
+    """Create a standalone machine, an availability set or a cloud service."""
 
     scope: str = required(checks.name)
     kind: ScopeKind = required(
@@ -59,21 +59,21 @@ class CreateScope(ScopeCommand):
 
 @record
 class AddMachines(ScopeCommand):
-    """More machines for a scope (not for a scale set's: scale it instead)."""
+    """Add machines to a scope. Scale sets are scaled instead."""
 
     machines: tuple[Machine, ...] = required(checks.machines)
 
 
 @record
 class Configure(ScopeCommand):
-    """New settings. They change no event that exists."""
+    """Change the settings of a scope. Existing events keep theirs."""
 
     rules: Rules = required(checks.rules)
 
 
 @record
 class UpdateMachine(ScopeCommand):
-    """Other values for a machine; what is None stays. They change no event that exists."""
+    """Change a machine; None keeps a value. Existing events do not change."""
 
     machine: str = required(checks.known)
     terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
@@ -83,16 +83,14 @@ class UpdateMachine(ScopeCommand):
 
 @record
 class Poll(ScopeCommand):
-    """A machine asked for its document; the first time enables the feature (M14)."""
+    """A machine polled; the first poll enables Scheduled Events (M14)."""
 
-    at: float | None = required(
-        checks.or_none(checks.moment), default=None
-    )  # when, if not just now
+    at: float | None = required(checks.or_none(checks.moment), default=None)  # None: now
 
 
 @record
 class RecordDelivery(ScopeCommand):
-    """Machines have been shown an event: for the journal alone (O7)."""
+    """Journal that an event was delivered to these machines (O7)."""
 
     event: str = required(checks.known)
     machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
@@ -100,28 +98,28 @@ class RecordDelivery(ScopeCommand):
 
 @record
 class Approve(ScopeCommand):
-    """Start these events now: all of them or, if one is unknown, none (M12, M13)."""
+    """Approve these events: all of them or, if one is unknown, none (M12, M13)."""
 
     events: tuple[str, ...] = required(checks.names(limits.APPROVAL_EVENTS))
 
 
 @record
 class Cancel(ScopeCommand):
-    """This event will not happen after all."""
+    """Cancel a Scheduled event."""
 
     event: str = required(checks.known)
 
 
 @record
 class AdvanceTime(ScopeCommand):
-    """Time has passed: do whatever is due."""
+    """Do what is due by now."""
 
     actor: str = required(checks.name, default="clock")
 
 
 @record
 class ReportImpact(ScopeCommand):
-    """A driver reports that an impact was carried out, or why it could not be."""
+    """A driver reports that it carried an impact out, or why it could not."""
 
     actor: str = required(checks.name, default="driver")
     machine: str = required(checks.known)
@@ -131,7 +129,7 @@ class ReportImpact(ScopeCommand):
 
 @record
 class Operate(ScopeCommand):
-    """Something is to happen to machines. `operation` names it for ever: a repeat has no effect."""
+    """An operation on machines. A repeat with the same `operation` id has no effect (IC2)."""
 
     operation: str = required(checks.plain)
     machines: tuple[str, ...] = required(checks.names(limits.SCOPE_MACHINES))
@@ -139,64 +137,64 @@ class Operate(ScopeCommand):
 
 @record
 class Restart(Operate):
-    """The user restarts machines: Reboot."""
+    """A user restarts machines: Reboot."""
 
 
 @record
 class Redeploy(Operate):
-    """The user moves machines to other hosts: Redeploy."""
+    """A user moves machines to other hosts: Redeploy."""
 
 
 @record
 class Reimage(Operate):
-    """The user puts the image back: at once, no event (T4)."""
+    """A user reimages machines: at once, without an event (T4)."""
 
 
 @record
 class Stop(Operate):
-    """The user powers machines off: at once, no event (T4)."""
+    """A user powers machines off: at once, without an event (T4)."""
 
 
 @record
 class Deallocate(Operate):
-    """The user gives the hardware back: at once, no event (T4)."""
+    """A user deallocates machines: at once, without an event (T4)."""
 
 
 @record
 class Start(Operate):
-    """The user powers machines on: at once, no event."""
+    """A user powers machines on: at once, without an event."""
 
 
 @record
 class Delete(Operate):
-    """The user deletes machines: Terminate where their model gives notice (T4)."""
+    """A user deletes machines: Terminate where their model gives notice (T4)."""
 
 
 @record
 class Evict(Operate):
-    """The platform takes Spot machines back: Preempt."""
+    """The platform evicts Spot machines: Preempt."""
 
 
 @record
 class Recommend(Operate):
-    """The platform advises to leave Spot machines: no impact follows."""
+    """The platform recommends leaving Spot machines; no impact follows."""
 
 
 @record
 class Fail(Operate):
-    """Hardware failed without warning: straight to Started (E3)."""
+    """Hardware failed without warning: the event appears as Started (E3)."""
 
 
 @record
 class Degrade(Operate):
-    """Hardware is going to fail: Redeploy, up to seven days ahead (E3)."""
+    """Hardware is predicted to fail: Redeploy, up to seven days ahead (E3)."""
 
     not_before: int | None = required(checks.or_none(checks.date), default=None)
 
 
 @record
 class Maintain(Operate):
-    """The platform works on a host: Freeze by default; live migration is a short Freeze (E3)."""
+    """The platform maintains a host: Freeze by default; live migration is a short Freeze (E3)."""
 
     kind: ImpactKind = required(
         checks.one_of(ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY),
@@ -208,7 +206,7 @@ class Maintain(Operate):
 
 @record
 class SetCommand(Command):
-    """For one scale set."""
+    """A command to a scale set."""
 
     on = ScaleSet
     target = "set"
@@ -217,15 +215,13 @@ class SetCommand(Command):
 
 @record
 class CreateSet(SetCommand):
-    """A scale set comes to be, with its first instances, which are named after it."""
+    """Create a scale set with its first instances, which are named after it."""
 
     set: str = required(checks.listed)
     capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
-    name: str = required(checks.or_empty(checks.listed), default="")  # the set's id, if not given
+    name: str = required(checks.or_empty(checks.listed), default="")  # empty: the set's id
     group: str = required(checks.optional_name, default="")
-    prefix: str = required(
-        checks.optional_name, default=""
-    )  # of host names; the name, if not given
+    prefix: str = required(checks.optional_name, default="")  # of host names; empty: the set's name
     terminate_seconds: int = required(checks.terminate, default=0)
     upgrade: UpgradeMode = required(checks.one_of(*UpgradeMode), default=UpgradeMode.MANUAL)
     scale_in: ScaleInRule = required(checks.one_of(*ScaleInRule), default=ScaleInRule.DEFAULT)
@@ -248,7 +244,7 @@ class CreateSet(SetCommand):
 
 @record
 class UpdateSet(SetCommand):
-    """A new model, or new ways to treat instances; what is None stays."""
+    """Change the model or the policies of a scale set; None keeps a value."""
 
     terminate_seconds: int | None = required(checks.or_none(checks.terminate), default=None)
     upgrade: UpgradeMode | None = required(
@@ -260,21 +256,23 @@ class UpdateSet(SetCommand):
     rules: Rules | None = required(checks.or_none(checks.rules), default=None)
     size: str | None = required(checks.or_none(checks.optional_name), default=None)
     tags: Mapping[str, str] | None = required(checks.or_none(checks.tags), default=None)
-    renewed: bool = required(checks.boolean, default=False)  # the model is another in ways not told
+    renewed: bool = required(
+        checks.boolean, default=False
+    )  # the model changed in ways that the rules do not see
 
 
 @record
 class UpgradeInstances(SetCommand):
-    """Bring instances to the present model (`manualupgrade`); None is all (T3)."""
+    """Apply the current model to instances (`manualupgrade`); None: to all (T3)."""
 
     instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
 
 
 @record
 class ProtectInstances(SetCommand):
-    """Keep instances from being chosen when the set shrinks, or no longer.
+    """Protect instances from scale-in, or stop protecting them.
 
-    Those that are shielded as well are passed over when something is done to the whole set.
+    Operations on the whole set skip instances that are also shielded.
     """
 
     instances: tuple[int, ...] = required(checks.instances)
@@ -284,25 +282,25 @@ class ProtectInstances(SetCommand):
 
 @record
 class SetOperation(SetCommand):
-    """Something is to happen to instances of a set."""
+    """An operation on instances of a set."""
 
     operation: str = required(checks.plain)
 
 
 @record
 class Scale(SetOperation):
-    """So many instances from now on."""
+    """Set the number of instances."""
 
     capacity: int = required(checks.whole(0, limits.SET_INSTANCES))
 
 
 OF_A_SET = (Restart, Redeploy, Reimage, Stop, Deallocate, Start, Delete, Evict)
-"""What goes through the set when it is to happen to one of its instances."""
+"""Operations that go through the scale set when they concern its instances."""
 
 
 @record
 class OperateInstances(SetOperation):
-    """What `Restart`, `Delete` and the like do, for instances of a set; None is all."""
+    """`Restart`, `Delete` and so on for instances of a set; None: for all."""
 
     action: type[Operate] = required(checks.one_of(*OF_A_SET))
     instances: tuple[int, ...] | None = required(checks.or_none(checks.instances), default=None)
@@ -310,12 +308,12 @@ class OperateInstances(SetOperation):
 
 @record
 class DeleteSet(SetOperation):
-    """The whole set goes, each instance with its notice."""
+    """Delete a scale set; each instance gets its notice."""
 
 
 @record
 class RolloutCommand(Command):
-    """For one rollout."""
+    """A command to a rollout."""
 
     on = Rollout
     target = "rollout"
@@ -324,7 +322,7 @@ class RolloutCommand(Command):
 
 @record
 class StartRollout(RolloutCommand):
-    """Work through the machines of these scopes, a domain or a host at a time (E7)."""
+    """Maintain the machines of these scopes, one update domain or host at a time (E7)."""
 
     scopes: tuple[str, ...] = required(checks.names(limits.ROLLOUT_SCOPES))
     kind: ImpactKind = required(
@@ -334,7 +332,7 @@ class StartRollout(RolloutCommand):
     by_host: bool = required(checks.boolean, default=False)
     hosts: tuple[str, ...] | None = required(
         checks.or_none(checks.names(limits.ROLLOUT_SCOPES)), default=None
-    )  # only machines on these
+    )  # empty: all hosts
     batch: int = required(checks.whole(1, limits.ROLLOUT_BATCH_MAX), default=limits.ROLLOUT_BATCH)
     duration_seconds: int = required(checks.duration, default=limits.UNKNOWN_DURATION)
     halt_percent: int | None = required(checks.or_none(checks.whole(0, 100)), default=None)
@@ -342,22 +340,22 @@ class StartRollout(RolloutCommand):
 
 @record
 class PauseRollout(RolloutCommand):
-    """Begin nothing new; what was announced goes on."""
+    """Start no further steps; announced events continue."""
 
 
 @record
 class ResumeRollout(RolloutCommand):
-    """Go on where the pause stopped it."""
+    """Continue a paused rollout."""
 
 
 @record
 class AbortRollout(RolloutCommand):
-    """End it: its Scheduled events are cancelled, Started ones run out."""
+    """End a rollout: cancel its Scheduled events, let Started ones finish."""
 
 
 @record
 class LaneCommand(Command):
-    """For one lane of a rollout."""
+    """A command to a lane of a rollout."""
 
     on = Lane
     target = "lane"
@@ -366,13 +364,13 @@ class LaneCommand(Command):
 
 @record
 class RetryLane(LaneCommand):
-    """Time has passed: try a step that found its machines busy again."""
+    """Retry a step whose machines were busy."""
 
     actor: str = required(checks.name, default="clock")
 
 
 def _commands(value: object) -> str | None:
-    """Not too many commands; each is checked by itself."""
+    """A bounded number of commands; each is validated by itself."""
     if not isinstance(value, tuple) or len(value) > limits.FOLLOWING_COMMANDS:
         return f"at most {limits.FOLLOWING_COMMANDS} commands"
     return None
@@ -380,29 +378,29 @@ def _commands(value: object) -> str | None:
 
 @record
 class ResourceCommand(Command):
-    """For one resource. What follows happens together with it, or neither does."""
+    """A command to a resource. The commands in `follow` are decided in the same transaction."""
 
     on = Resource
     target = "resource"
     resource: str = required(checks.resource)
     operation: str = required(
         checks.optional_name, default=""
-    )  # empty: nobody will ask how it went
+    )  # empty: the caller does not track it
     follow: tuple[Command, ...] = required(_commands, default=())
 
 
 @record
 class Write(ResourceCommand):
-    """Keep what somebody wrote about a thing."""
+    """Store a resource."""
 
     body: str = required(checks.body)
     group: str = required(checks.optional_name, default="")
     name: str = required(checks.optional_name, default="")
     within: str = required(
         checks.optional_resource, default=""
-    )  # a resource that has to be there, and to stay
+    )  # a resource that must exist and not be in deletion
     at: int | None = required(checks.or_none(checks.whole(0, 2**53)), default=None)
-    """The version it was read at, 0 if there was none; None: whatever is there."""
+    """The version that the caller has read, 0 for none; None: any."""
     scope: str = required(checks.optional, default="")
     machine: str = required(checks.optional, default="")
     set: str = required(checks.optional, default="")
@@ -410,16 +408,16 @@ class Write(ResourceCommand):
 
 @record
 class Remove(ResourceCommand):
-    """The resource goes, and others with it, once all that follows has been done.
+    """Remove a resource, and `others` with it, once the following commands have completed.
 
-    What is being removed already has to be gone before it.
+    Resources that are in deletion already must be removed first.
     """
 
     operation: str = required(checks.plain)
     others: tuple[str, ...] = required(checks.resources, default=())
     awaits: tuple[str, ...] = required(
         checks.resources, default=()
-    )  # what is being removed already
+    )  # resources that are in deletion already
 
 
 _ABSTRACT = frozenset(
@@ -446,7 +444,7 @@ def _checks(kind: type[Command]) -> tuple[tuple[str, Check], ...]:
 
 
 def validate(command: object) -> None:
-    """Refuse a command from outside that holds what it may not (the text says what it may)."""
+    """Raise `Refused` for a command with a bad field; the text says what is allowed."""
     if not isinstance(command, Command) or command.internal or type(command) in _ABSTRACT:
         raise Refused("BadCommand", f"{type(command).__name__} is not a command; see core/commands")
     for name, check in _checks(type(command)):
@@ -458,16 +456,16 @@ def validate(command: object) -> None:
 
 
 def operation_of(command: Command) -> str:
-    """The operation that a command is accepted under; empty if there is none."""
+    """The id of the operation that a command starts; empty if none."""
     if isinstance(command, Operate | SetOperation | ResourceCommand):
         return command.operation
     return ""
 
 
 def _check_following(command: ResourceCommand) -> None:
-    """All that follows is sound, and part of one operation: known or new as a whole (IC2)."""
-    for one in command.follow:
-        validate(one)
-        if operation_of(one) not in {"", command.operation}:
+    """The following commands must be valid and belong to one operation (IC2)."""
+    for following in command.follow:
+        validate(following)
+        if operation_of(following) not in {"", command.operation}:
             kind = type(command).__name__
             raise Refused("BadCommand", f"what follows a {kind} must be of the same operation")

@@ -1,4 +1,4 @@
-"""What a machine sees: a scope's events at an api-version, as bytes (M6 to M11)."""
+"""The document of a scope at an api-version, as bytes (M6 to M11)."""
 
 import json
 
@@ -14,7 +14,7 @@ _TERMINATE = _PREEMPT | {EventType.TERMINATE}
 
 @short_record
 class ApiVersionFilter:
-    """What one api-version shows. A version is a filter, nothing more (M9, ID5)."""
+    """What one api-version shows: a filter on fields and event types (M9, ID5)."""
 
     types: frozenset[EventType]
     description: bool = False

@@ -1,4 +1,4 @@
-"""`decide`: what a command does to one scope. The rules of SPEC's E rows, and of M14 to M16.
+"""`decide`: what a command does to one scope (contract rows E1 to E11, M14 to M16).
 
 Operations (restart, evict, ...) are `announce.py`'s; the moves themselves `lifecycle.py`'s.
 """
@@ -39,7 +39,7 @@ from fairwarning.core.record import changed
 
 
 def decide(scope: Scope | None, command: Command, now: float) -> Decision:
-    """What `command` does to `scope` at `now`. Raises `Refused` and changes nothing, or decides."""
+    """Decide `command` on `scope` at `now`. Raises `Refused` if it is not allowed."""
     handler = _HANDLERS[type(command)]
     if scope is None:
         if isinstance(command, CreateScope | AddInstances):
@@ -70,7 +70,7 @@ def _create(command: CreateScope | AddInstances, now: float) -> Decision:
 
 
 def _create_again(draft: ScopeDraft, _: CreateScope | AddInstances) -> None:
-    raise Conflict("ScopeExists", f"there is a scope {draft.scope.id!r} already; pick another name")
+    raise Conflict("ScopeExists", f"a scope {draft.scope.id!r} exists already; choose another name")
 
 
 def _add_instances(draft: ScopeDraft, command: AddInstances) -> None:
@@ -91,7 +91,7 @@ def _add_machines(draft: ScopeDraft, command: AddMachines) -> None:
         raise Conflict("ScopeFull", f"a scope holds at most {limits.SCOPE_MACHINES} machines")
     for machine in command.machines:
         if machine.name in scope.machines:
-            raise Conflict("MachineExists", f"{machine.name!r} is in {scope.id!r} already")
+            raise Conflict("MachineExists", f"{scope.id!r} already has a machine {machine.name!r}")
     draft.add_machines(command.machines)
 
 
@@ -117,7 +117,10 @@ def _update_machine(draft: ScopeDraft, command: UpdateMachine) -> None:
 def _link_machine(draft: ScopeDraft, command: LinkMachine) -> None:
     machine = draft.machine(command.machine)
     if machine.resource and machine.resource != command.resource:
-        raise Conflict("MachineExists", f"{machine.name!r} is known as {machine.resource!r}")
+        raise Conflict(
+            "MachineExists",
+            f"{machine.name!r} already belongs to the resource {machine.resource!r}",
+        )
     draft.own_machines()[machine.name] = changed(machine, resource=command.resource)
     draft.facts.append(
         Fact(FactType.MACHINE_LINKED, machines=(machine.name,), detail=command.resource)
@@ -151,22 +154,22 @@ def _change(draft: ScopeDraft, machine: Machine, detail: str) -> None:
     draft.facts.append(Fact(FactType.MACHINE_CHANGED, machines=(machine.name,), detail=detail))
 
 
-# --- What machines and operators say of events ---------------------------------------------------
+# --- Polls, approvals, cancellations --------------------------------------------------------------
 
 
 def _poll(draft: ScopeDraft, command: Poll) -> None:
     draft.poll(draft.now if command.at is None else min(command.at, draft.now))
 
 
-def _tell(draft: ScopeDraft, command: RecordDelivery) -> None:
+def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:
     event = draft.events.get(command.event)
-    if event:  # it may be over by now
+    if event:  # it may have ended since
         draft.facts.append(Fact(FactType.DELIVERED, event.id, command.machines, event.operation))
 
 
 def _approve(draft: ScopeDraft, command: Approve) -> None:
     ids = dict.fromkeys(name.upper() for name in command.events)
-    for name in ids:  # all known, or none approved (M13)
+    for name in ids:  # approve all of them or none (M13)
         if name not in draft.events:
             raise Refused("UnknownEvent", _unknown(name))
     for name in ids:
@@ -184,22 +187,24 @@ def _cancel(draft: ScopeDraft, command: Cancel) -> None:
         )
     why = f"cancelled by {command.actor}"
     draft.cancel(event, why)
-    # The machines of a wave are hit together or not at all.
+    # A wave is cancelled as a whole.
     draft.sends.extend(
         CancelOperation(scope=peer, operation=event.operation, reason=why) for peer in event.peers
     )
 
 
 def _unknown(event: str) -> str:
-    return f"no event {event[:60]!r} is planned in this scope; read the document for those that are"
+    return f"this scope has no event {event[:60]!r}; its document lists those it has"
 
 
-# --- What the rest of the rules says --------------------------------------------------------------
+# --- Messages from other entities, time, reports --------------------------------------------------
 
 
 def _start_queued_delete(draft: ScopeDraft, command: StartQueuedDelete) -> None:
     event = draft.events.get(command.event)
-    if event and event.status is EventStatus.SCHEDULED:  # it may have timed out in the same breath
+    if (
+        event and event.status is EventStatus.SCHEDULED
+    ):  # it may have timed out in the same transaction
         draft.start(event, "approved")
 
 
@@ -219,22 +224,22 @@ def _events_of(draft: ScopeDraft, operation: str) -> list[Event]:
     return [event for event in draft.events.values() if event.operation == operation]
 
 
-def _elapse(draft: ScopeDraft, _: AdvanceTime) -> None:
+def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
     for event in tuple(draft.events.values()):
         if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
             draft.time_out(event)
     for impact in tuple(draft.impacts.values()):
         if impact.deadline is not None and draft.now >= impact.deadline:
-            draft.finish(impact, "the driver did not report in time")
+            draft.finish_impact(impact, "the driver did not report in time")
     if draft.incarnation and draft.now >= draft.polled_at + draft.rules.idle_seconds:
         draft.disable()
 
 
-def _finish(draft: ScopeDraft, command: ReportImpact) -> None:
+def _report_impact(draft: ScopeDraft, command: ReportImpact) -> None:
     impact = draft.impacts.get(command.machine)
-    # A report for what is over already is a repeat: at least once is what drivers promise.
+    # Drivers report at least once: ignore a report for an impact that has ended.
     if impact and impact.id == command.impact and impact.deadline is not None:
-        draft.finish(impact, command.error)
+        draft.finish_impact(impact, command.error)
 
 
 def _scope_name(command: Command) -> str:
@@ -251,14 +256,14 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     ApplyModel: _apply_model,
     SetProtection: _set_protection,
     Poll: _poll,
-    RecordDelivery: _tell,
+    RecordDelivery: _record_delivery,
     Approve: _approve,
     Cancel: _cancel,
     StartQueuedDelete: _start_queued_delete,
     PeerApproved: _peer_approved,
     CancelOperation: _cancel_operation,
-    AdvanceTime: _elapse,
-    ReportImpact: _finish,
+    AdvanceTime: _advance_time,
+    ReportImpact: _report_impact,
     MaintainForRollout: announce,
     **dict.fromkeys((kind for kind, _ in OPERATION_RULES), announce),
 }

@@ -1,11 +1,11 @@
-"""The one tree of errors. Whose fault it is decides the branch; the text says what to do next.
+"""All errors. The class says whose fault it is, the text what to do next.
 
 The layers above map an error by its attributes (`code`, `status`), never by its class.
 """
 
 
 class FairwarningError(Exception):
-    """Something went wrong; see `code`."""
+    """Base of all errors; scripts compare `code`."""
 
     status = 500
 
@@ -19,7 +19,7 @@ class FairwarningError(Exception):
 
 
 class Refused(FairwarningError):
-    """The caller's fault: the command is not allowed. Nothing was changed."""
+    """The command is not allowed. Nothing was changed."""
 
     status = 400
 
@@ -31,19 +31,19 @@ class NotFound(Refused):
 
 
 class Conflict(Refused):
-    """The command is sound, but the present state forbids it."""
+    """The command is valid, but the current state does not allow it."""
 
     status = 409
 
 
 class Unavailable(FairwarningError):
-    """Our fault, for the moment: try again later. Nothing that was refused so has taken effect.
+    """The service cannot do this now; try again later. The command had no effect.
 
-    With one exception, which says so: `StoreUnclear`, when a database was lost as it committed.
+    The exception is `StoreUnclear`: the database connection was lost during the commit.
     """
 
     status = 503
 
 
 class InvariantViolated(FairwarningError):
-    """An invariant failed: writes stop, reads go on (IS4)."""
+    """An invariant is violated: writes stop, reads continue (IS4)."""

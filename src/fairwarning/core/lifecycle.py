@@ -1,7 +1,7 @@
-"""The life of events and impacts: the transition table, and the moves it allows on one scope.
+"""The life cycle of events and impacts: the transition table, and a draft that applies it.
 
-Everything that changes the state of an event or an impact is here; which command causes which
-move is `engine.py`'s.
+All changes to the state of an event or an impact are made here. `engine.py` decides which command
+causes which transition.
 """
 
 from collections.abc import Iterable
@@ -39,20 +39,20 @@ from fairwarning.core.record import changed
 
 
 class EventTransition(StrEnum):
-    """What can happen to an event."""
+    """The transitions of an event."""
 
     ANNOUNCE = "announce"
-    STRIKE = "strike"  # sudden failure, or automatic approval: no notice
+    APPEAR_STARTED = "appear started"  # without notice: sudden failure, automatic approval
     START = "start"
     CANCEL = "cancel"
-    LAPSE = "lapse"  # advice without an impact is over
+    LAPSE = "lapse"  # advice without an impact
     END = "end"
 
 
 TRANSITIONS: dict[EventStatus | None, dict[EventTransition, EventStatus | None]] = {
     None: {
         EventTransition.ANNOUNCE: EventStatus.SCHEDULED,
-        EventTransition.STRIKE: EventStatus.STARTED,
+        EventTransition.APPEAR_STARTED: EventStatus.STARTED,
     },
     EventStatus.SCHEDULED: {
         EventTransition.START: EventStatus.STARTED,
@@ -61,7 +61,7 @@ TRANSITIONS: dict[EventStatus | None, dict[EventTransition, EventStatus | None]]
     },
     EventStatus.STARTED: {EventTransition.END: None},
 }
-"""IL1, whole: what is not here cannot happen. None is "not in the document"."""
+"""All allowed transitions (IL1). None: not in the document."""
 
 POWER_AFTER = {
     ImpactKind.REBOOT: Power.RUNNING,
@@ -71,11 +71,11 @@ POWER_AFTER = {
     ImpactKind.DEALLOCATE: Power.DEALLOCATED,
     ImpactKind.EVICT: Power.DEALLOCATED,
 }
-"""What an impact leaves behind; an impact not named here leaves the power as it was."""
+"""The power state after an impact; other impacts do not change it."""
 
 
 def due(scope: Scope) -> float | None:
-    """When the scope next changes by the passing of time alone."""
+    """When the scope is next due to change without a command."""
     times: list[float] = [
         event.not_before for event in scope.events.values() if event.status is EventStatus.SCHEDULED
     ]
@@ -86,7 +86,7 @@ def due(scope: Scope) -> float | None:
 
 
 class ScopeDraft:
-    """A scope while it is being decided. It works on copies, so the scope itself stays."""
+    """A scope that is being changed by a decision. It works on copies."""
 
     __slots__ = (
         "_copied", "enabled_anew", "events", "facts", "impacts", "incarnation", "machines",
@@ -120,7 +120,7 @@ class ScopeDraft:
         return machine
 
     def own_machines(self) -> dict[str, Machine]:
-        """The machines, to be changed. They may be many and seldom are, so this makes the copy."""
+        """A copy of the machines to change, made on demand: most commands change none."""
         if self._copied is None:
             self.machines = self._copied = dict(self.machines)
         return self._copied
@@ -128,20 +128,20 @@ class ScopeDraft:
     # --- Events ---
 
     def announce(self, event: Event) -> None:
-        """Give notice: the event is Scheduled and its machines' impacts wait for it."""
-        self._enter(event, EventTransition.ANNOUNCE)
+        """Add a Scheduled event; the impacts on its machines wait for it to start."""
+        self._add_event(event, EventTransition.ANNOUNCE)
         if event.queue:
             entry = PendingDelete(event=event.id, scope=self.scope.id, not_before=event.not_before)
             self.sends.append(DeleteAnnounced(set=event.queue, entry=entry))
 
-    def strike(self, event: Event) -> None:
-        """No notice: the event appears as Started."""
-        self._enter(event, EventTransition.STRIKE)
-        self._begin(event)
+    def announce_started(self, event: Event) -> None:
+        """Add an event that is Started already: no notice is given."""
+        self._add_event(event, EventTransition.APPEAR_STARTED)
+        self._start_impacts(event)
 
-    def _enter(self, event: Event, move: EventTransition) -> None:
+    def _add_event(self, event: Event, move: EventTransition) -> None:
         if event.id in self.events:
-            raise InvariantViolated("EventTwice", f"event {event.id} exists already (ID3)")
+            raise InvariantViolated("EventTwice", f"there is already an event {event.id} (ID3)")
         if _next(None, move) is not event.status:
             raise InvariantViolated(
                 "BadTransition", f"{move} does not make an event {event.status}"
@@ -151,15 +151,15 @@ class ScopeDraft:
         self._fact(FactType.SCHEDULED if scheduled else FactType.STARTED, event, announced=True)
         if event.impact is not None:
             for name in event.resources:
-                self.plan(name, event.impact, event.operation, event)
+                self.add_impact(name, event.impact, event.operation, event)
 
     def approve(self, event: Event, actor: str) -> None:
-        """Count an approval; start unless others are awaited. Repeats change nothing (IL7)."""
+        """Record an approval; start unless peers are awaited. Repeats change nothing (IL7)."""
         if event.status is EventStatus.STARTED or event.approved_by:
             return
         self.events[event.id] = event = changed(event, approved_by=actor)
         self._fact(FactType.APPROVED, event, actor)
-        self._tell_peers(event)
+        self._notify_peers(event)
         if event.queue:
             self.sends.append(DeleteApproved(set=event.queue, event=event.id))
         elif not event.awaits:
@@ -176,51 +176,52 @@ class ScopeDraft:
             self.start(event, "approved")
 
     def start(self, event: Event, why: str) -> None:
-        """Scheduled becomes Started and the impacts may begin; advice simply lapses."""
+        """Start a Scheduled event and its impacts; advice lapses instead."""
         if not event.approved_by and self.now < event.not_before:
             raise InvariantViolated(
-                "StartedEarly", f"event {event.id} has neither approval nor time (IL2)"
+                "StartedEarly",
+                f"event {event.id} was not approved and NotBefore has not passed (IL2)",
             )
         if event.impact is None:
-            self._leave(event, EventTransition.LAPSE, why)
+            self._remove_event(event, EventTransition.LAPSE, why)
             return
         status = _next(event.status, EventTransition.START)
         assert status is not None
         self.events[event.id] = event = changed(event, status=status)
         self._fact(FactType.STARTED, event, why)
-        self._begin(event)
+        self._start_impacts(event)
 
     def time_out(self, event: Event) -> None:
-        """NotBefore is reached: start, whatever is still awaited."""
-        self._tell_peers(event)
+        """NotBefore has passed: start, even if approvals are missing."""
+        self._notify_peers(event)
         self._dequeue(event)
         self.start(event, "NotBefore")
 
     def cancel(self, event: Event, why: str) -> None:
-        """It will not happen: the event goes and so do its waiting impacts."""
+        """Remove a Scheduled event and its impacts."""
         if event.impact is not None:
             self._drop_impacts(event)
             self._count(
                 OperationProgress(event.operation, cancelled=len(event.resources), error=why)
             )
             for name in event.resources:
-                self._tell_stays(name, event.impact, why)
+                self._report_not_deleted(name, event.impact, why)
         self._dequeue(event)
-        self._leave(event, EventTransition.CANCEL, why)
+        self._remove_event(event, EventTransition.CANCEL, why)
 
     def displace(self, event: Event, names: set[str], why: str) -> None:
-        """Cancel an event because some of its machines go; the rest get a new notice (E5)."""
+        """Cancel an event for some of its machines; the others get a new event (E5)."""
         rest = tuple(r for r in event.resources if r not in names)
         if not rest:
             self.cancel(event, why)
-            self._tell_peers(event)
+            self._notify_peers(event)
             return
         self._drop_impacts(event)
         gone = len(event.resources) - len(rest)
         self._count(
             OperationProgress(event.operation, planned=-len(rest), cancelled=gone, error=why)
         )
-        self._leave(event, EventTransition.CANCEL, why)
+        self._remove_event(event, EventTransition.CANCEL, why)
         again = changed(
             event,
             id=guid(event.id, *rest),
@@ -230,7 +231,7 @@ class ScopeDraft:
             approved_by="",
         )
         self.announce(again)
-        if event.approved_by:  # and still awaiting its wave; what was approved stays approved
+        if event.approved_by:  # and awaits its peers: the approval stays valid
             self.approve(again, event.approved_by)
 
     def _drop_impacts(self, event: Event) -> None:
@@ -241,13 +242,13 @@ class ScopeDraft:
         if event.queue:
             self.sends.append(DeleteLeftQueue(set=event.queue, event=event.id))
 
-    def _tell_peers(self, event: Event) -> None:
+    def _notify_peers(self, event: Event) -> None:
         self.sends.extend(
             PeerApproved(scope=peer, operation=event.operation, peer=self.scope.id)
             for peer in event.peers
         )
 
-    def _leave(self, event: Event, move: EventTransition, why: str) -> None:
+    def _remove_event(self, event: Event, move: EventTransition, why: str) -> None:
         if _next(event.status, move) is not None:
             raise InvariantViolated("BadTransition", f"{move} does not end event {event.id}")
         del self.events[event.id]
@@ -255,10 +256,10 @@ class ScopeDraft:
 
     # --- Impacts ---
 
-    def plan(self, name: str, kind: ImpactKind, operation: str, event: Event | None) -> None:
-        """Put an impact on a machine: to wait for its event, or (without one) to begin at once."""
+    def add_impact(self, name: str, kind: ImpactKind, operation: str, event: Event | None) -> None:
+        """Add an impact to a machine. It waits for its event or, without one, starts at once."""
         if name in self.impacts:
-            raise InvariantViolated("ImpactTwice", f"{name} has an unfinished impact already (E5)")
+            raise InvariantViolated("ImpactTwice", f"{name} already has an unfinished impact (E5)")
         impact = Impact(
             id=f"{event.id if event else guid(operation, self.scope.id)}:{name}",
             scope=self.scope.id,
@@ -271,13 +272,13 @@ class ScopeDraft:
         self.impacts[name] = impact
         self._count(OperationProgress(operation, planned=1))
         if event is None:
-            self._carry_out(impact)
+            self._start_impact(impact)
 
-    def _begin(self, event: Event) -> None:
+    def _start_impacts(self, event: Event) -> None:
         for name in event.resources:
-            self._carry_out(self.impacts[name])
+            self._start_impact(self.impacts[name])
 
-    def _carry_out(self, impact: Impact) -> None:
+    def _start_impact(self, impact: Impact) -> None:
         deadline = self.now + self.rules.impact_limit_seconds
         impact = changed(impact, deadline=deadline)
         self.impacts[impact.machine] = impact
@@ -292,8 +293,8 @@ class ScopeDraft:
             )
         )
 
-    def finish(self, impact: Impact, error: str) -> None:
-        """An impact is over: the machine is as it leaves it, and perhaps the event has ended."""
+    def finish_impact(self, impact: Impact, error: str) -> None:
+        """End an impact: change its machine, and end the event with its last impact."""
         del self.impacts[impact.machine]
         self.settled.append(impact.id)
         done, failed = (0, 1) if error else (1, 0)
@@ -301,15 +302,15 @@ class ScopeDraft:
         kind = FactType.IMPACT_FAILED if error else FactType.IMPACT_CARRIED_OUT
         self.facts.append(Fact(kind, impact.event, (impact.machine,), impact.operation, error))
         if error:
-            self._tell_stays(impact.machine, impact.kind, error)
+            self._report_not_deleted(impact.machine, impact.kind, error)
         else:
-            self._leave_behind(self.machines[impact.machine], impact.kind)
+            self._apply_result(self.machines[impact.machine], impact.kind)
         event = self.events.get(impact.event)
         if event and not any(self._holds(event, name) for name in event.resources):
-            self._leave(event, EventTransition.END, "carried out")
+            self._remove_event(event, EventTransition.END, "carried out")
 
-    def _tell_stays(self, name: str, kind: ImpactKind, why: str) -> None:
-        """A machine that was to go does not: its set and whoever waits for that must know."""
+    def _report_not_deleted(self, name: str, kind: ImpactKind, why: str) -> None:
+        """A delete did not happen: inform the scale set and the resource."""
         if kind is not ImpactKind.DELETE:
             return
         if self.scope.owner:
@@ -321,11 +322,11 @@ class ScopeDraft:
         impact = self.impacts.get(name)
         return impact is not None and impact.event == event.id
 
-    def _leave_behind(self, machine: Machine, kind: ImpactKind) -> None:
+    def _apply_result(self, machine: Machine, kind: ImpactKind) -> None:
         deleted = kind is ImpactKind.DELETE or (
             kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
         )
-        if deleted:  # IL11: its identity answers no more
+        if deleted:  # IL11: its identity gets no answer from now on
             del self.own_machines()[machine.name]
             self._drop_advice(machine.name)
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
@@ -343,15 +344,15 @@ class ScopeDraft:
         self.progress[progress.operation] = so_far.plus(progress) if so_far else progress
 
     def _drop_advice(self, name: str) -> None:
-        """Advice is for a machine that can still leave."""
+        """Remove advice to a machine that was deleted."""
         for event in tuple(self.events.values()):
             if event.impact is None and name in event.resources:
-                self._leave(event, EventTransition.LAPSE, "the machine is gone")
+                self._remove_event(event, EventTransition.LAPSE, "the machine was deleted")
 
-    # --- The feature itself ---
+    # --- Scheduled Events on and off ---
 
     def poll(self, at: float) -> None:
-        """A machine asked: on, if it was off (M14)."""
+        """Record a poll; the first one enables Scheduled Events (M14)."""
         if self.incarnation:
             self.polled_at = max(self.polled_at, at)
             return
@@ -362,14 +363,14 @@ class ScopeDraft:
         self.facts.append(Fact(FactType.ENABLED))
 
     def disable(self) -> None:
-        """Nobody asked for a day: off. Events that exist run out (M15)."""
+        """Disable Scheduled Events after a day without polls. Existing events continue (M15)."""
         self.incarnation = 0
         self.facts.append(Fact(FactType.DISABLED))
 
-    # --- The outcome ---
+    # --- Result ---
 
     def add_machines(self, machines: Iterable[Machine]) -> None:
-        """New machines."""
+        """Add machines to the scope."""
         own = self.own_machines()
         for machine in machines:
             own[machine.name] = changed(machine, created_at=self.now)
@@ -391,7 +392,7 @@ class ScopeDraft:
         )
 
     def decision(self) -> Decision:
-        """Close the draft: incarnation (M11), and the whole bundle."""
+        """The decision; the incarnation grows if the visible events changed (M11)."""
         if self.polled_at == self.scope.polled_at and all(
             fact.type is FactType.DELIVERED for fact in self.facts
         ):
@@ -433,7 +434,7 @@ def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | No
         return TRANSITIONS[status][move]
     except KeyError:
         raise InvariantViolated(
-            "BadTransition", f"an event that is {status} cannot {move} (IL1)"
+            "BadTransition", f"no transition {move!r} from {status} (IL1)"
         ) from None
 
 
@@ -442,5 +443,5 @@ def _shown(event: Event | None) -> EventStatus | None:
 
 
 def whole_seconds(moment: float) -> int:
-    """Rounded up, so that notice is never short (IL3)."""
+    """Round up, so that a notice is never too short (IL3)."""
     return -int(-moment // 1)

@@ -1,18 +1,18 @@
-"""Every number of the contract, with its unit and where it comes from."""
+"""Every number of the contract, with its unit and origin."""
 
 # Notice: the time between an event's creation and its NotBefore (E1).
 FREEZE_SECONDS = 15 * 60
 REBOOT_SECONDS = 15 * 60
 REDEPLOY_SECONDS = 10 * 60
 PREEMPT_SECONDS = 30
-# Advice without an impact; Azure has published no figure, so it stands as long as a reboot's.
+# Advice without an impact. Azure has published no figure; a reboot's notice is used.
 RECOMMEND_SECONDS = 15 * 60
 # Terminate is configured on the scale set, within these bounds (T1).
 TERMINATE_MIN_SECONDS = 5 * 60
 TERMINATE_MAX_SECONDS = 15 * 60
 # A predicted hardware failure may be announced this far ahead (E3).
 DEGRADE_MAX_SECONDS = 7 * 24 * 3600
-# No notice is longer than that either; a bound for settings.
+# An upper bound for notice settings.
 NOTICE_MAX_SECONDS = DEGRADE_MAX_SECONDS
 
 # Durations of impacts, as the real service shows them in DurationInSeconds.
@@ -20,19 +20,19 @@ UNKNOWN_DURATION = -1
 FREEZE_DURATION_SECONDS = 9
 DURATION_MAX_SECONDS = 24 * 3600
 
-# A driver that has not reported by then has failed (IL6).
+# An impact without a report by then has failed (IL6).
 IMPACT_LIMIT_SECONDS = 3600
 IMPACT_LIMIT_MAX_SECONDS = 7 * 24 * 3600
 
-# Enabling: the first answer may take this long; a day of silence switches the feature off (M14).
+# The first response may take this long; a day without polls disables the feature (M14).
 ENABLE_DELAY_MAX_SECONDS = 120
 IDLE_SECONDS = 24 * 3600
 IDLE_MAX_SECONDS = 365 * 24 * 3600
-# When a scope was last polled is written at most this often; a restart may forget that much.
+# The time of the last poll is written at most this often; a restart may lose that much.
 POLL_WRITE_SECONDS = 5 * 60
 
 # Sizes. They bound the document (ID8), a transaction, and the cost of a command.
-USER_OPERATIONS = 100  # scheduled at once in a scope (E6; the preview's was 10)
+USER_OPERATIONS = 100  # scheduled at once in a scope (E6; 10 in the preview)
 PLACEMENT_GROUP_MACHINES = 100
 SCOPE_MACHINES = 200
 SCOPE_EVENTS = 256
@@ -42,32 +42,32 @@ UPDATE_DOMAINS = 5
 UPDATE_DOMAINS_MAX = 20
 FAULT_DOMAINS = 5
 FAULT_DOMAINS_MAX = 20
-NAME_CHARACTERS = 200  # of what is created
-ID_CHARACTERS = 250  # of what is named: instances and impacts add to the names they come from
+NAME_CHARACTERS = 200  # of a new name
+ID_CHARACTERS = 250  # of an id; instances and impacts append to names
 TEXT_CHARACTERS = 1000
 TAGS = 50  # of a machine
-RESOURCE_ID_CHARACTERS = 600  # a kind, a group and a name
-RESOURCE_CHARACTERS = 512 * 1024  # of what somebody wrote about a thing
-FOLLOWING_COMMANDS = 5000  # that one written resource, or the removal of one, may bring with it
+RESOURCE_ID_CHARACTERS = 600  # kind, group and name
+RESOURCE_CHARACTERS = 512 * 1024  # of a resource's document
+FOLLOWING_COMMANDS = 5000  # that may follow from one resource write or removal
 
 # Rollouts.
 ROLLOUT_SCOPES = 1000
 ROLLOUT_BATCH = 10
 ROLLOUT_BATCH_MAX = 100
-# A step whose machines are busy is tried again after this, then after twice as long, and so on.
+# Back-off for a step whose machines are busy; doubled with each attempt.
 ROLLOUT_RETRY_SECONDS = 30
 ROLLOUT_RETRY_MAX_SECONDS = 15 * 60
 
 # The metadata endpoint (M17, M18; the sizes and deadlines are those it is tested against).
-HEADER_BYTES = 16 * 1024  # the request line included
+HEADER_BYTES = 16 * 1024  # with the request line
 HEADER_FIELDS = 64
 BODY_BYTES = 64 * 1024
-HEADER_SECONDS = 5  # from the connection or the first byte until the headers are there
+HEADER_SECONDS = 5  # to send the headers, from the connection or the previous response
 BODY_SECONDS = 10
-KEEP_SECONDS = 30  # an open connection on which nothing is asked
-WRITE_SECONDS = 10  # a client that does not read its answer
+KEEP_SECONDS = 30  # until an idle connection is closed
+WRITE_SECONDS = 10  # until a client that does not read is disconnected
 CONNECTIONS = 4096
 CONNECTIONS_OF_MACHINE = 16
-REQUESTS_PER_SECOND = 5  # of one machine, where limited (Azure's figure)
+REQUESTS_PER_SECOND = 5  # per machine, where limited (Azure's figure)
 REQUESTS_BURST = 10
-WAIT_MAX_SECONDS = 300  # of a long poll
+WAIT_MAX_SECONDS = 300  # of one long poll

@@ -1,7 +1,7 @@
-"""The values the rules are about. Frozen: a change is a new value, so any can be thrown away.
+"""The values that the rules decide on. They are frozen: a change makes a new value.
 
 Times are seconds since the epoch. A moment (`created_at`) is a float; a published time
-(`not_before`) is whole seconds, because that is all the wire can say.
+(`not_before`) is in whole seconds, the resolution of the document.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from fairwarning.core import limits
 from fairwarning.core.record import record
 
 NOTHING: Mapping[str, Never] = {}
-"""What most scopes have of most things. They share it, for there may be a million of them."""
+"""An empty mapping that scopes share; there may be a million scopes."""
 
 
 class ScopeKind(StrEnum):
-    """What kind of group of machines sees one document."""
+    """The kinds of scopes."""
 
     STANDALONE = "Standalone"
     AVAILABILITY_SET = "AvailabilitySet"
@@ -27,7 +27,7 @@ class ScopeKind(StrEnum):
 
 
 class EventType(StrEnum):
-    """The wire's event types (E1)."""
+    """The event types of the document (E1)."""
 
     FREEZE = "Freeze"
     REBOOT = "Reboot"
@@ -38,14 +38,14 @@ class EventType(StrEnum):
 
 
 class EventStatus(StrEnum):
-    """The two states that are ever shown (M10)."""
+    """The statuses that a document shows (M10)."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
 
 
 class Source(StrEnum):
-    """Who wanted it (M6)."""
+    """Who caused an event (M6)."""
 
     PLATFORM = "Platform"
     USER = "User"
@@ -66,21 +66,21 @@ class ImpactKind(StrEnum):
 
 
 class Priority(StrEnum):
-    """Regular machines stay; Spot machines may be evicted."""
+    """Spot machines may be evicted, Regular ones not."""
 
     REGULAR = "Regular"
     SPOT = "Spot"
 
 
 class EvictionPolicy(StrEnum):
-    """What an eviction leaves of a Spot machine."""
+    """What an eviction does to a Spot machine."""
 
     DEALLOCATE = "Deallocate"
     DELETE = "Delete"
 
 
 class Power(StrEnum):
-    """Whether a machine runs."""
+    """The power state of a machine."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -106,25 +106,25 @@ class Rules:
 
 @record
 class Machine:
-    """A virtual machine, as far as the rules care."""
+    """A virtual machine, as the rules see it."""
 
     name: str
     host_name: str = ""
-    host: str = ""  # the physical host; machines of one host are hit together (E10)
-    address: str = ""  # where it is known to ask from
+    host: str = ""  # the physical host; host maintenance affects all its machines (E10)
+    address: str = ""  # the source address of its requests
     update_domain: int = 0
     fault_domain: int = 0
     priority: Priority = Priority.REGULAR
     eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     power: Power = Power.RUNNING
-    terminate_seconds: int = 0  # notice of a delete, from the model it follows (T3); 0 is none
-    instance: int = -1  # id in its scale set; -1 is none
-    model: int = 0  # version of its scale set's model it follows
+    terminate_seconds: int = 0  # notice of a delete, from its model (T3); 0: none
+    instance: int = -1  # id in its scale set; -1: none
+    model: int = 0  # version of the scale set's model that it has
     protected: bool = False  # from scale-in
-    shielded: bool = False  # from what is done to its whole scale set
-    resource: str = ""  # what somebody wrote about it
+    shielded: bool = False  # from operations on the whole scale set
+    resource: str = ""  # id of the ARM resource that describes it
     created_at: float = 0.0
-    size: str = ""  # this and what follows is only shown to the machine (M19)
+    size: str = ""  # from here on: shown to the machine only (M19)
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
 
@@ -141,57 +141,57 @@ class Event:
     created_at: float
     not_before: int
     operation: str
-    impact: ImpactKind | None = None  # None: advice only, nothing will happen to the machine
+    impact: ImpactKind | None = None  # None: advice, no impact follows
     duration_seconds: int = limits.UNKNOWN_DURATION
     description: str = ""
     approved_by: str = ""
     queue: str = ""  # the scale set whose terminate queue must release it (T6)
     peers: tuple[str, ...] = ()  # the other scopes of its wave (E10)
-    awaits: tuple[str, ...] = ()  # those of them that have not approved yet
+    awaits: tuple[str, ...] = ()  # the peers that have not approved yet
 
 
 @record
 class Impact:
-    """What happens, or is going to happen, to one machine."""
+    """An action on one machine, in progress or planned."""
 
     id: str
     scope: str
     machine: str
     kind: ImpactKind
     operation: str
-    event: str = ""  # empty: no notice was given
+    event: str = ""  # empty: without notice
     duration_seconds: int = limits.UNKNOWN_DURATION
     deadline: float | None = None  # None: waits for its event to start
 
 
 @record
 class Scope:
-    """The machines that see one document, and everything that is to happen to them.
+    """The machines that share one document, with their events and impacts.
 
-    `impacts` is keyed by machine: at most one unfinished impact each holds by construction (E5).
+    `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5).
     """
 
     id: str
     kind: ScopeKind
     group: str = ""
-    owner: str = ""  # the scale set it is a placement group of
+    owner: str = ""  # the scale set whose placement group it is
     rules: Rules = field(default_factory=Rules)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
     impacts: Mapping[str, Impact] = field(default_factory=dict)
-    incarnation: int = 0  # 0: the feature is off
+    incarnation: int = 0  # 0: Scheduled Events is disabled
     polled_at: float = 0.0
-    ready_at: float = 0.0  # the first answer is held until then (M14)
+    ready_at: float = 0.0  # the first response is held until then (M14)
     version: int = 0
 
     @property
     def enabled(self) -> bool:
-        """Whether operations are announced (M15)."""
+        """Whether Scheduled Events is enabled, so that operations are announced (M15)."""
         return self.incarnation > 0
 
 
 class OperationStatus(StrEnum):
-    """How far an operation is. Spelt as Azure's asynchronous operations are."""
+    """The status of an operation, spelled as in Azure's asynchronous operations."""
 
     RUNNING = "InProgress"
     SUCCEEDED = "Succeeded"
@@ -201,13 +201,13 @@ class OperationStatus(StrEnum):
 
 @record
 class Operation:
-    """What somebody asked for, from acceptance to its end (IC1)."""
+    """An operation, from acceptance to its end (IC1)."""
 
     id: str
     kind: str
     actor: str
     accepted_at: float
-    lane: str = ""  # the rollout lane it is a step of
+    lane: str = ""  # the rollout lane whose step it is
     planned: int = 0
     done: int = 0
     failed: int = 0
@@ -215,19 +215,19 @@ class Operation:
     status: OperationStatus = OperationStatus.RUNNING
     ended_at: float | None = None
     error: str = ""
-    removes: tuple[str, ...] = ()  # resources that go when it has succeeded
+    removes: tuple[str, ...] = ()  # resources to remove once it has succeeded
     version: int = 0
 
 
 class UpgradeMode(StrEnum):
-    """How a changed model reaches the instances (T3)."""
+    """How a changed model is applied to instances (T3)."""
 
     MANUAL = "Manual"
     AUTOMATIC = "Automatic"
 
 
 class ScaleInRule(StrEnum):
-    """Which instances leave first."""
+    """Which instances scale-in deletes first."""
 
     DEFAULT = "Default"
     NEWEST = "NewestVM"
@@ -236,7 +236,7 @@ class ScaleInRule(StrEnum):
 
 @record
 class PendingDelete:
-    """A place in a scale set's terminate queue (T6)."""
+    """An entry of a scale set's terminate queue (T6)."""
 
     event: str
     scope: str
@@ -246,7 +246,7 @@ class PendingDelete:
 
 @record
 class ScaleSet:
-    """A scale set: its model and its placement groups. The instances live in the groups' scopes."""
+    """A scale set: its model and its placement groups. Instances are machines of their scopes."""
 
     id: str
     name: str
@@ -261,20 +261,20 @@ class ScaleSet:
     update_domains: int = limits.UPDATE_DOMAINS
     fault_domains: int = limits.FAULT_DOMAINS
     rules: Rules = field(default_factory=Rules)
-    size: str = ""  # this, zone and tags are what new instances get
+    size: str = ""  # size, zone and tags are for new instances
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    flexible: bool = False  # its instances may be called by name, as machines are
-    resource: str = ""  # what somebody wrote about it
+    flexible: bool = False  # flexible orchestration: instances can be addressed by name
+    resource: str = ""  # id of the ARM resource that describes it
     groups: tuple[str, ...] = ()  # scope ids
-    next_instance: int = 0  # T7: ids only ever grow
+    next_instance: int = 0  # ids are never reused (T7)
     queue: tuple[PendingDelete, ...] = ()  # in order of creation
-    deleting: str = ""  # the operation that deletes the whole set
+    deleting: str = ""  # the operation that deletes the set
     version: int = 0
 
 
 class RolloutStatus(StrEnum):
-    """How far a rollout is."""
+    """The status of a rollout."""
 
     RUNNING = "Running"
     PAUSED = "Paused"
@@ -284,7 +284,7 @@ class RolloutStatus(StrEnum):
 
 @record
 class Rollout:
-    """A host rollout: its lanes are walked side by side, at most `batch` of them at once (E7)."""
+    """A host rollout. Its lanes run in parallel, at most `batch` at once (E7)."""
 
     id: str
     kind: ImpactKind
@@ -294,22 +294,22 @@ class Rollout:
     lanes: int
     machines: int
     duration_seconds: int = limits.UNKNOWN_DURATION
-    halt_percent: int | None = None  # pauses by itself when more of its machines have failed
+    halt_percent: int | None = None  # pauses when more than this share of machines has failed
     next_lane: int = 0
-    running: tuple[int, ...] = ()  # lanes under way
-    waiting: tuple[int, ...] = ()  # those of them that stopped at a pause
+    running: tuple[int, ...] = ()  # lanes in progress
+    waiting: tuple[int, ...] = ()  # running lanes that a pause has stopped
     done: int = 0
     failed: int = 0
     skipped: int = 0
     status: RolloutStatus = RolloutStatus.RUNNING
-    why: str = ""  # it paused by itself
+    why: str = ""  # why it paused by itself
     ended_at: float | None = None
     version: int = 0
 
 
 @record
 class Lane:
-    """Steps of a rollout that must follow one another, because they share a scope (IC6).
+    """Steps of a rollout that must run one after the other, because they share scopes (IC6).
 
     A step names machines by scope; a step over several scopes is a wave (E10).
     """
@@ -319,41 +319,41 @@ class Lane:
     number: int
     steps: tuple[Mapping[str, tuple[str, ...]], ...]
     position: int = 0
-    hitting: bool = False  # the step at `position` is under way
-    deferred: int = 0  # how often that step found its machines busy
+    in_progress: bool = False  # the step at `position` is in progress
+    deferred: int = 0  # how often the machines of that step were busy
     retry_at: float | None = None
     version: int = 0
 
 
 @record
 class Resource:
-    """What somebody calls a thing and wrote about it: kept and given back, never interpreted.
+    """A resource as its user wrote it: stored and returned, never interpreted.
 
-    Ids sort by kind, then group, then name, so that a listing is a walk over neighbours. What it
-    stands for and the resource come and go together.
+    Ids sort by kind, then group, then name, so that a listing reads a range of ids. The resource
+    and what it describes are created and removed together.
     """
 
     id: str
     group: str = ""
     name: str = ""
     body: str = "{}"  # JSON
-    scope: str = ""  # stands for this scope, or for `machine` in it
+    scope: str = ""  # describes this scope, or `machine` in it
     machine: str = ""
-    set: str = ""  # stands for this scale set
-    doomed: str = ""  # the operation that removes it
-    awaited: tuple[str, ...] = ()  # operations that go on until it is gone
+    set: str = ""  # describes this scale set
+    removed_by: str = ""  # the operation that removes it
+    awaited: tuple[str, ...] = ()  # operations that wait for its removal
     written_at: float = 0.0
     version: int = 0
 
 
 Entity = Scope | ScaleSet | Operation | Rollout | Lane | Resource
-"""What a store keeps: a value with an id and a version."""
+"""A stored value with an id and a version."""
 
 Ref = tuple[type[Entity], str]
-"""Names an entity."""
+"""The kind and id of an entity."""
 
 
 def guid(*parts: str) -> str:
-    """An upper-case GUID that depends on its parts alone: same parts, same id (ID3, IC2)."""
+    """An upper-case GUID, computed from its parts: same parts, same id (ID3, IC2)."""
     h = sha256("\0".join(parts).encode()).hexdigest().upper()
     return f"{h[:8]}-{h[8:12]}-8{h[13:16]}-{'89AB'[int(h[16], 16) & 3]}{h[17:20]}-{h[20:32]}"

@@ -1,4 +1,4 @@
-"""Operations from acceptance to their end: they may span scopes, and end exactly once (IC1)."""
+"""Operations: they may span scopes, and end exactly once (IC1)."""
 
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
@@ -9,10 +9,10 @@ from fairwarning.core.record import changed
 
 
 def settle(operation: Operation, progress: OperationProgress, now: float) -> EntityDecision:
-    """Count what was planned or ended; end the operation if nothing is left to do."""
+    """Add progress to an operation; end it once nothing is left to do."""
     if operation.status is not OperationStatus.RUNNING:
         raise InvariantViolated(
-            "OperationOver", f"operation {operation.id} has ended already (IC1)"
+            "OperationOver", f"operation {operation.id} has already ended (IC1)"
         )
     so_far = OperationProgress(
         operation.id,
@@ -38,11 +38,11 @@ def settle(operation: Operation, progress: OperationProgress, now: float) -> Ent
         return EntityDecision(after)
     why = f"{status}: {after.error}" if after.error else status.value
     fact = Fact(FactType.OPERATION_ENDED, operation=after.id, detail=why)
-    return EntityDecision(after, (fact,), _ending(after))
+    return EntityDecision(after, (fact,), _end_messages(after))
 
 
-def _ending(operation: Operation) -> tuple[Command, ...]:
-    """Who has to know that it is over."""
+def _end_messages(operation: Operation) -> tuple[Command, ...]:
+    """Messages to the lane or the resources that wait for the operation."""
     if operation.lane:
         done, failed, cancelled = operation.done, operation.failed, operation.cancelled
         return (StepEnded(lane=operation.lane, done=done, failed=failed, cancelled=cancelled),)

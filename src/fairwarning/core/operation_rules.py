@@ -1,4 +1,4 @@
-"""Where events come from, as data: what each operation announces, and what it does (E1, E3)."""
+"""The rules of each operation as data: the event it announces and its impact (E1, E3)."""
 
 from fairwarning.core import limits
 from fairwarning.core.commands import (
@@ -32,18 +32,18 @@ _PENDING_WORK = frozenset({ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDE
 
 @record
 class OperationRule:
-    """Where an event comes from: what it is called, who wanted it, what it does."""
+    """What an operation announces, on whose behalf, and what it does to the machine."""
 
     impact: ImpactKind | None
-    event: EventType | None = None  # None: happens at once, nothing is announced (T4)
+    event: EventType | None = None  # None: happens at once, without an event (T4)
     source: Source = Source.USER
     text: str = ""
     duration_seconds: int = limits.UNKNOWN_DURATION
-    apart: bool = False  # an event for each machine, not one an update domain
-    sudden: bool = False  # straight to Started
+    per_machine: bool = False  # one event per machine, not per update domain
+    sudden: bool = False  # the event appears as Started
     spot_only: bool = False
     powers: frozenset[Power] = frozenset(Power)
-    replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that give way (E5)
+    replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that it replaces (E5)
 
 
 _ON_A_HOST = frozenset({Power.RUNNING, Power.STOPPED})
@@ -69,14 +69,14 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         impact=ImpactKind.DELETE,
         event=EventType.TERMINATE,
         text="Virtual machine is going to be deleted as requested by authorized user.",
-        apart=True,
+        per_machine=True,
         replaces=_PENDING_WORK,
     ),
     (Evict, None): OperationRule(
         impact=ImpactKind.EVICT,
         event=EventType.PREEMPT,
         source=Source.PLATFORM,
-        apart=True,
+        per_machine=True,
         spot_only=True,
         powers=_ON_A_HOST,
         replaces=_PENDING_WORK,
@@ -85,7 +85,7 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         impact=None,
         event=EventType.SPOT_REBALANCE,
         source=Source.PLATFORM,
-        apart=True,
+        per_machine=True,
         spot_only=True,
         powers=_ON_A_HOST,
     ),
@@ -135,28 +135,28 @@ _MIGRATION_DURATION_SECONDS = 5
 
 
 def rule_of(command: Operate) -> OperationRule:
-    """What this very command announces."""
+    """The rule for this command."""
     if not isinstance(command, Maintain):
         return OPERATION_RULES[type(command), None]
-    origin = OPERATION_RULES[Maintain, command.kind]
+    rule = OPERATION_RULES[Maintain, command.kind]
     if command.migration and command.kind is ImpactKind.FREEZE:
-        origin = changed(origin, text=_MIGRATION_TEXT, duration_seconds=_MIGRATION_DURATION_SECONDS)
+        rule = changed(rule, text=_MIGRATION_TEXT, duration_seconds=_MIGRATION_DURATION_SECONDS)
     if command.duration_seconds != limits.UNKNOWN_DURATION:
-        origin = changed(origin, duration_seconds=command.duration_seconds)
-    return origin
+        rule = changed(rule, duration_seconds=command.duration_seconds)
+    return rule
 
 
 def event_type(kind: ImpactKind) -> EventType:
-    """What host maintenance of this kind is announced as."""
+    """The event type that announces host maintenance of this kind."""
     event = OPERATION_RULES[Maintain, kind].event
     assert event is not None
     return event
 
 
 def notice_seconds(rules: Rules, kind: EventType, machine: Machine) -> int:
-    """How long before its NotBefore such an event is created (E1)."""
+    """The notice of an event of this type: NotBefore minus creation (E1)."""
     if kind is EventType.TERMINATE:
-        # T4: Spot machines get no Terminate.
+        # Spot machines get no Terminate event (T4).
         return 0 if machine.priority is Priority.SPOT else machine.terminate_seconds
     return int(getattr(rules, _NOTICES[kind]))
 

@@ -1,7 +1,7 @@
-"""Values that do not change: frozen for the type checker, and cheap to make.
+"""Immutable values: frozen for the type checker, and cheap to create.
 
-A `dataclass(frozen=True)` costs six times as much to build, and building values is what deciding
-is made of. So the freezing is `mypy --strict`'s, which every change has to pass.
+A `dataclass(frozen=True)` takes six times as long to create, and decisions mostly create values.
+So `mypy --strict` enforces immutability instead.
 """
 
 from collections.abc import Callable
@@ -9,25 +9,25 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
 Check = Callable[[object], str | None]
-"""Says what is allowed when the value is not."""
+"""Returns what is allowed if the value is not; None if it is."""
 
 V = TypeVar("V")
 
 
 def required(check: Check, **default: Any) -> Any:  # noqa: ANN401  (as `dataclasses.field` itself)
-    """A field whose values from outside are checked; see `commands.validate`."""
+    """A field with a check for values from callers; see `commands.validate`."""
     return field(metadata={"check": check}, **default)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field, required))
 def record(kind: type[V]) -> type[V]:
-    """Make a class a record; its fields are given by name, and it may be held weakly."""
+    """Make a class a record with keyword fields; weak references to it are allowed."""
     return dataclass(slots=True, weakref_slot=True, kw_only=True)(kind)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def short_record(kind: type[V]) -> type[V]:
-    """Make a class a record whose few fields may be given by position."""
+    """Make a class a record whose fields may be given by position."""
     return dataclass(slots=True)(kind)
 
 
@@ -41,12 +41,12 @@ def changed(value: V, **changes: object) -> V:
         copier = _COPIERS[type(value)] = _make_copier(type(value))
     copy: V = copier(value)
     for name, part in changes.items():
-        setattr(copy, name, part)  # slots refuse a name that is not a field
+        setattr(copy, name, part)  # raises AttributeError for an unknown field
     return copy
 
 
 def _make_copier(kind: Any) -> Callable[[Any], Any]:  # noqa: ANN401  (any record)
-    """Code that copies field by field, as `dataclasses` writes its own: a loop takes six times."""
+    """Generate a function that copies field by field; a loop takes six times as long."""
     lines = "".join(f"    copy.{field.name} = value.{field.name}\n" for field in fields(kind))
     scope: dict[str, Any] = {"kind": kind, "new": object.__new__}
     exec(f"def copier(value):\n    copy = new(kind)\n{lines}    return copy", scope)  # noqa: S102

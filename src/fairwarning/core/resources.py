@@ -1,4 +1,4 @@
-"""Resources: what somebody wrote about a thing comes, changes and goes with the thing."""
+"""ARM resources: created, changed and removed together with what they describe."""
 
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from fairwarning.core.record import changed
 
 
 class EntityReader(Protocol):
-    """Whoever lets us read what a resource stands for."""
+    """Reads the entities that a resource describes."""
 
     def read(self, scope: str) -> Scope | None: ...
 
@@ -29,34 +29,34 @@ class EntityReader(Protocol):
 
 
 def decide(
-    resource: Resource | None, command: ResourceCommand, now: float, world: EntityReader
+    resource: Resource | None, command: ResourceCommand, now: float, entities: EntityReader
 ) -> EntityDecision:
-    """What `command` does to the resource, and sends to what it stands for."""
+    """Decide `command` on a resource."""
     if isinstance(command, Write):
-        return _write(resource, command, now, world)
+        return _write(resource, command, now, entities)
     if resource is None:
         raise NotFound("UnknownResource", f"there is no resource {command.resource!r}")
     if isinstance(command, Remove):
-        return _remove(resource, command, world)
+        return _remove(resource, command, entities)
     if isinstance(command, RemovalFailed):
-        return _keep(changed(resource, doomed=""), "it could not be removed")
+        return _keep(changed(resource, removed_by=""), "it could not be removed")
     if isinstance(command, AwaitRemoval):
-        return _await_removal(resource, command, world)
+        return _await_removal(resource, command, entities)
     if isinstance(command, TargetDeletionFailed):
         return _keep(resource, command.why)
     assert isinstance(command, TargetDeleted)
-    return _target_deleted(resource, world)
+    return _target_deleted(resource, entities)
 
 
 def _write(
-    resource: Resource | None, command: Write, now: float, world: EntityReader
+    resource: Resource | None, command: Write, now: float, entities: EntityReader
 ) -> EntityDecision:
     if command.at is not None and command.at != (resource.version if resource else 0):
         raise Conflict("Changed", f"{command.resource!r} changed meanwhile; read it again")
     if resource is not None:
         _check_not_being_removed(resource)
     if command.within:
-        around = world.resource(command.within)
+        around = entities.resource(command.within)
         if around is None:
             raise NotFound("UnknownResource", f"there is no resource {command.within!r}")
         _check_not_being_removed(around)
@@ -75,7 +75,7 @@ def _write(
 
 
 def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
-    """After what follows: that may be what makes the thing."""
+    """Link the resource to its target; sent last, as following commands may create it."""
     if before and (before.scope, before.machine, before.set) == (
         after.scope, after.machine, after.set,
     ):  # fmt: skip
@@ -85,9 +85,9 @@ def _links(before: Resource | None, after: Resource) -> tuple[Command, ...]:
     return (LinkSet(set=after.set, resource=after.id),) if after.set else ()
 
 
-def _remove(resource: Resource, command: Remove, world: EntityReader) -> EntityDecision:
+def _remove(resource: Resource, command: Remove, entities: EntityReader) -> EntityDecision:
     _check_not_being_removed(resource)
-    scope = world.read(resource.scope) if resource.scope and not resource.machine else None
+    scope = entities.read(resource.scope) if resource.scope and not resource.machine else None
     if scope and scope.machines and not command.follow:
         raise Conflict(
             "NotEmpty", f"{resource.name!r} holds {len(scope.machines)} machines; delete them first"
@@ -96,49 +96,49 @@ def _remove(resource: Resource, command: Remove, world: EntityReader) -> EntityD
         AwaitRemoval(resource=name, operation=command.operation) for name in command.awaits
     )
     return EntityDecision(
-        changed(resource, doomed=command.operation), (), (*command.follow, *waits)
+        changed(resource, removed_by=command.operation), (), (*command.follow, *waits)
     )
 
 
 def _await_removal(
-    resource: Resource, command: AwaitRemoval, world: EntityReader
+    resource: Resource, command: AwaitRemoval, entities: EntityReader
 ) -> EntityDecision:
-    if not _is_being_removed(resource, world):  # it did when somebody looked: let them look again
+    if not _is_being_removed(resource, entities):  # it was when the caller looked: read again
         raise Conflict("Changed", f"{resource.name!r} is not being removed any more")
     awaited = (*resource.awaited, command.operation)
     waits = OperationProgress(command.operation, planned=1)
     return EntityDecision(changed(resource, awaited=awaited), progress=(waits,))
 
 
-def _is_being_removed(resource: Resource, world: EntityReader) -> bool:
-    """Whether what it stands for is on its way out."""
+def _is_being_removed(resource: Resource, entities: EntityReader) -> bool:
+    """Whether the described machine or set is in deletion."""
     if resource.machine:
-        scope = world.read(resource.scope)
+        scope = entities.read(resource.scope)
         impact = scope.impacts.get(resource.machine) if scope else None
         return impact is not None and impact.kind is ImpactKind.DELETE
     if resource.set:
-        scale_set = world.scale_set(resource.set)
+        scale_set = entities.scale_set(resource.set)
         return scale_set is not None and bool(scale_set.deleting)
-    return bool(resource.doomed)
+    return bool(resource.removed_by)
 
 
-def _target_deleted(resource: Resource, world: EntityReader) -> EntityDecision:
+def _target_deleted(resource: Resource, entities: EntityReader) -> EntityDecision:
     sends: tuple[Command, ...] = ()
     if resource.scope and not resource.machine:
-        scope = world.read(resource.scope)
-        if scope and scope.machines:  # somebody put one in meanwhile
-            return _keep(changed(resource, doomed=""), "machines were added to it")
+        scope = entities.read(resource.scope)
+        if scope and scope.machines:  # one was added meanwhile
+            return _keep(changed(resource, removed_by=""), "machines were added to it")
         sends = (RemoveEmptyScope(scope=resource.scope),)
     done = tuple(OperationProgress(one, done=1) for one in resource.awaited)
     return EntityDecision(None, (Fact(FactType.RESOURCE_REMOVED),), sends, progress=done)
 
 
 def _keep(resource: Resource, why: str) -> EntityDecision:
-    """It stays: whoever waits for its end has failed."""
+    """The resource stays: operations that wait for its removal fail."""
     failed = tuple(OperationProgress(one, failed=1, error=why) for one in resource.awaited)
     return EntityDecision(changed(resource, awaited=()), progress=failed)
 
 
 def _check_not_being_removed(resource: Resource) -> None:
-    if resource.doomed:
+    if resource.removed_by:
         raise Conflict("BeingRemoved", f"{resource.name or resource.id!r} is being removed")

@@ -1,7 +1,7 @@
 """Host rollouts: update domains (or hosts) in order, pause, resume, abort, progress (E7, E10, IC6).
 
 A rollout is planned once into lanes. Steps of one lane share scopes and follow one another; lanes
-share none, so they run side by side. A step over several scopes is a wave.
+share none, so they run in parallel. A step over several scopes is a wave.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,7 +48,7 @@ Step = Mapping[str, tuple[str, ...]]
 def plan(
     scopes: Iterable[Scope], *, by_host: bool, hosts: tuple[str, ...] | None
 ) -> list[list[Step]]:
-    """The lanes, each a list of steps: by update domain, or by host."""
+    """Plan the lanes, each a list of steps: by update domain, or by host."""
     groups: dict[tuple[str, ...], dict[str, list[Machine]]] = {}
     for scope in scopes:
         for machine in scope.machines.values():
@@ -66,7 +66,7 @@ def plan(
 
 
 def _check_one_domain(host: str, members: Mapping[str, list[Machine]]) -> None:
-    """IC6: a host must not carry two update domains of one scope."""
+    """A host must not have machines of two update domains of one scope (IC6)."""
     for scope, machines in members.items():
         if len({machine.update_domain for machine in machines}) > 1:
             raise Refused(
@@ -77,7 +77,7 @@ def _check_one_domain(host: str, members: Mapping[str, list[Machine]]) -> None:
 
 
 def _lanes(steps: list[dict[str, list[Machine]]]) -> list[list[Step]]:
-    """Steps that share a scope, directly or through others, go into one lane."""
+    """Put steps that share a scope, directly or through other steps, into one lane."""
     leader: dict[str, str] = {}
 
     def find(scope: str) -> str:
@@ -102,9 +102,9 @@ def _lanes(steps: list[dict[str, list[Machine]]]) -> list[list[Step]]:
 def _start(
     rollout: Rollout | None, command: StartRollout, read: Read, now: float
 ) -> EntityDecision:
-    """Plan it and set the first lanes going."""
+    """Plan a rollout and start its first lanes."""
     if rollout is not None:
-        raise Conflict("RolloutExists", f"there is a rollout {rollout.id!r} already")
+        raise Conflict("RolloutExists", f"a rollout {rollout.id!r} exists already")
     lanes = plan(
         [_known(read, scope) for scope in command.scopes],
         by_host=command.by_host,
@@ -112,7 +112,7 @@ def _start(
     )
     if not lanes:
         raise Refused("NothingToDo", "none of these scopes has a machine on a host to work on")
-    born = Rollout(
+    planned = Rollout(
         id=command.rollout,
         kind=command.kind,
         actor=command.actor,
@@ -124,15 +124,15 @@ def _start(
         halt_percent=command.halt_percent,
     )
     entities = tuple(
-        Lane(id=_lane_id(born.id, n), rollout=born.id, number=n, steps=tuple(steps))
+        Lane(id=_lane_id(planned.id, n), rollout=planned.id, number=n, steps=tuple(steps))
         for n, steps in zip(count(), lanes, strict=False)
     )
-    going, sends = _fill(born)
+    going, sends = _start_lanes(planned)
     return EntityDecision(going, (Fact(FactType.ROLLOUT_STARTED),), sends, entities)
 
 
 def decide(rollout: Rollout | None, command: Command, read: Read, now: float) -> EntityDecision:
-    """What `command` does to the rollout itself; its lanes do the work."""
+    """Decide `command` on a rollout."""
     if isinstance(command, StartRollout):
         return _start(rollout, command, read, now)
     if rollout is None:
@@ -162,7 +162,7 @@ def _pause(rollout: Rollout) -> EntityDecision:
 def _resume(rollout: Rollout) -> EntityDecision:
     _check_status(rollout, RolloutStatus.PAUSED, "resumed")
     waiting = rollout.waiting
-    going, sends = _fill(changed(rollout, status=RolloutStatus.RUNNING, why="", waiting=()))
+    going, sends = _start_lanes(changed(rollout, status=RolloutStatus.RUNNING, why="", waiting=()))
     woken = tuple(AdvanceLane(lane=_lane_id(rollout.id, n)) for n in waiting)
     return EntityDecision(going, (Fact(FactType.ROLLOUT_RESUMED),), woken + sends)
 
@@ -190,13 +190,17 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> E
         skipped=rollout.skipped + command.skipped,
     )
     facts: tuple[Fact, ...] = ()
-    if command.failed and rollout.status is RolloutStatus.RUNNING and (why := _too_many(rollout)):
+    if (
+        command.failed
+        and rollout.status is RolloutStatus.RUNNING
+        and (why := _failure_limit_exceeded(rollout))
+    ):
         rollout = changed(rollout, status=RolloutStatus.PAUSED, why=why)
         facts = (Fact(FactType.ROLLOUT_PAUSED, detail=why),)
     if not command.ended:
         return EntityDecision(rollout, facts)
     running = tuple(n for n in rollout.running if n != command.lane)
-    rollout, sends = _fill(changed(rollout, running=running))
+    rollout, sends = _start_lanes(changed(rollout, running=running))
     if rollout.running or (
         rollout.next_lane < rollout.lanes and rollout.status is not RolloutStatus.ABORTED
     ):
@@ -207,16 +211,16 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> E
     return EntityDecision(ended, (*facts, Fact(FactType.ROLLOUT_ENDED, detail=status)))
 
 
-def _too_many(rollout: Rollout) -> str:
-    """Why it is not to go on by itself, if so many machines have failed."""
+def _failure_limit_exceeded(rollout: Rollout) -> str:
+    """Why the rollout pauses, if too many machines have failed."""
     failed, machines, most = rollout.failed, rollout.machines, rollout.halt_percent
     if most is None or failed * 100 <= most * machines:
         return ""
     return f"{failed} of {machines} machines failed, more than {most} %"
 
 
-def _fill(rollout: Rollout) -> tuple[Rollout, tuple[Command, ...]]:
-    """Set lanes going until `batch` of them are under way."""
+def _start_lanes(rollout: Rollout) -> tuple[Rollout, tuple[Command, ...]]:
+    """Start lanes until `batch` of them are running."""
     if rollout.status is not RolloutStatus.RUNNING:
         return rollout, ()
     room = rollout.batch - len(rollout.running)
@@ -237,13 +241,13 @@ def _known(read: Read, scope: str) -> Scope:
     return found
 
 
-# --- Its lanes -----------------------------------------------------------------------------------
+# --- Lanes ---------------------------------------------------------------------------------------
 
 
 def decide_lane(
     lane: Lane | None, rollout: Rollout | None, command: Command, read: Read, now: float
 ) -> EntityDecision:
-    """What `command` does to a lane: at most one of its steps is under way at any time."""
+    """Decide `command` on a lane. At most one of its steps is in progress at a time."""
     if lane is None or rollout is None:
         name = getattr(command, "lane", "")
         raise NotFound("UnknownLane", f"there is no lane {name!r} under way")
@@ -272,11 +276,12 @@ def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> EntityDeci
         planned = lane.steps[position]
         step = _present(planned, read)
         if step:
-            there = changed(lane, position=position)
-            turn = _take(there, rollout, step, read, now)
-            if turn.sends:  # not deferred: whoever is absent now will not be hit any more
+            lane_there = changed(lane, position=position)
+            decision = _begin_step(lane_there, rollout, step, read, now)
+            if decision.sends:  # not deferred: machines that are absent now are skipped for good
                 skipped += _size(planned) - _size(step)
-            return changed(turn, sends=(*turn.sends, *_skip(lane, rollout, skipped)))
+            sends = (*decision.sends, *_skip(lane, rollout, skipped))
+            return changed(decision, sends=sends)
         skipped += _size(planned)
     return _end_lane(lane, rollout, skipped)
 
@@ -287,13 +292,13 @@ def _skip(lane: Lane, rollout: Rollout, skipped: int) -> tuple[Command, ...]:
     return (LaneProgressed(rollout=rollout.id, lane=lane.number, skipped=skipped),)
 
 
-def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> EntityDecision:
+def _begin_step(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> EntityDecision:
     busy = [name for scope, names in step.items() for name in _busy(_known(read, scope), names)]
     if busy:
         return _defer(lane, busy, now)
     fact = Fact(FactType.STEP_BEGUN, operation=_step_id(lane))
     return EntityDecision(
-        changed(lane, hitting=True, deferred=0),
+        changed(lane, in_progress=True, deferred=0),
         (fact,),
         tuple(_maintenance(lane, rollout, step, read, now)),
     )
@@ -302,13 +307,13 @@ def _take(lane: Lane, rollout: Rollout, step: Step, read: Read, now: float) -> E
 def _defer(lane: Lane, busy: list[str], now: float) -> EntityDecision:
     wait = limits.ROLLOUT_RETRY_SECONDS * 2 ** min(lane.deferred, 10)
     retry_at = now + min(wait, limits.ROLLOUT_RETRY_MAX_SECONDS)
-    # Journal the first time only: the rest is more of the same.
+    # Only the first deferral is journaled.
     facts = () if lane.deferred else (Fact(FactType.STEP_DEFERRED, machines=tuple(busy)),)
     return EntityDecision(changed(lane, retry_at=retry_at, deferred=lane.deferred + 1), facts)
 
 
 def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
-    if len(scope.events) >= limits.SCOPE_EVENTS:  # no room for one more
+    if len(scope.events) >= limits.SCOPE_EVENTS:  # the scope has no room for another event
         return names
     return (name for name in names if name in scope.impacts)
 
@@ -316,7 +321,7 @@ def _busy(scope: Scope, names: tuple[str, ...]) -> Iterable[str]:
 def _maintenance(
     lane: Lane, rollout: Rollout, step: Step, read: Read, now: float
 ) -> Iterable[MaintainForRollout]:
-    """E10: all scopes of a wave share one NotBefore, so the longest notice counts."""
+    """All scopes of a wave share one NotBefore, from the longest notice (E10)."""
     scopes = [_known(read, scope) for scope in step]
     wave = len(scopes) > 1 and any(scope.enabled for scope in scopes)
     notices = [
@@ -338,19 +343,19 @@ def _maintenance(
 
 
 def _present(step: Step, read: Read) -> Step:
-    """The machines of a step that are still there to be hit."""
+    """The machines of a step that still exist and are not deallocated."""
     present = {}
     for scope_id, names in step.items():
         scope = read(scope_id)
-        there = tuple(
+        present_names = tuple(
             name
             for name in names
             if scope
             and (machine := scope.machines.get(name))
             and machine.power is not Power.DEALLOCATED
         )
-        if there:
-            present[scope_id] = there
+        if present_names:
+            present[scope_id] = present_names
     return present
 
 
@@ -362,13 +367,13 @@ def _step_ended(lane: Lane, rollout: Rollout, command: StepEnded) -> EntityDecis
         failed=command.failed,
         skipped=command.cancelled,
     )
-    after = changed(lane, position=lane.position + 1, hitting=False)
+    after = changed(lane, position=lane.position + 1, in_progress=False)
     fact = Fact(FactType.STEP_ENDED, operation=_step_id(lane))
     return EntityDecision(after, (fact,), (counted, AdvanceLane(lane=lane.id)))
 
 
 def _abort_lane(lane: Lane, rollout: Rollout) -> EntityDecision:
-    if not lane.hitting:
+    if not lane.in_progress:
         return _end_lane(lane, rollout, skipped=0)
     sends = tuple(
         CancelOperation(scope=scope, operation=_step_id(lane), reason="the rollout was aborted")
@@ -391,5 +396,5 @@ def _size(step: Step) -> int:
 
 
 def progress(rollout: Rollout) -> float:
-    """The share of its machines that are behind us, from 0 to 1."""
+    """The share of machines that are done, failed or skipped, from 0 to 1."""
     return (rollout.done + rollout.failed + rollout.skipped) / rollout.machines

@@ -1,4 +1,4 @@
-"""Scale sets: which commands for which placement groups, and the terminate queue (T1 to T7)."""
+"""Scale sets: their models, placement groups and terminate queue (T1 to T7)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -50,7 +50,7 @@ V = TypeVar("V")
 Read = Callable[[str], Scope | None]
 Groups = Mapping[str, Scope]
 Pick = tuple[str, Machine]
-"""An instance: the scope it is in, and the machine."""
+"""An instance: its scope and the machine."""
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -65,7 +65,7 @@ def host_name(prefix: str, instance: int) -> str:
 
 
 def decide(scale_set: ScaleSet | None, command: Command, read: Read) -> EntityDecision:
-    """What `command` does to the set; `read` gives the scopes of its placement groups."""
+    """Decide `command` on a set; `read` returns the scopes of its placement groups."""
     if isinstance(command, CreateSet):
         return _create(scale_set, command)
     if scale_set is None:
@@ -169,7 +169,7 @@ def _protect(scale_set: ScaleSet, command: ProtectInstances, groups: Groups) -> 
     return EntityDecision(scale_set, (), sends)
 
 
-# --- Instances come and go -----------------------------------------------------------------------
+# --- Adding and deleting instances --------------------------------------------------------------
 
 
 def _scale(scale_set: ScaleSet, command: Scale, groups: Groups) -> EntityDecision:
@@ -200,14 +200,16 @@ def _operate(scale_set: ScaleSet, command: OperateInstances, groups: Groups) -> 
 
 
 def _delete(scale_set: ScaleSet, command: DeleteSet, groups: Groups) -> EntityDecision:
-    """The set itself counts as one thing to be done, so the operation ends when it is gone."""
+    """Delete the set. It counts as one impact, so the operation ends with its removal."""
     _check_not_deleting(scale_set)
-    doomed = changed(scale_set, deleting=command.operation)
+    in_deletion = changed(scale_set, deleting=command.operation)
     fact = Fact(FactType.SET_CHANGED, operation=command.operation, detail="being deleted")
     planned = OperationProgress(command.operation, planned=1)
     if not _instances(groups):
-        return _remove(doomed, (fact,), (planned,))
-    return EntityDecision(doomed, (fact,), _deletes(command, _staying(groups)), progress=(planned,))
+        return _remove(in_deletion, (fact,), (planned,))
+    return EntityDecision(
+        in_deletion, (fact,), _deletes(command, _staying(groups)), progress=(planned,)
+    )
 
 
 def _instance_deleted(scale_set: ScaleSet, _: InstanceDeleted, groups: Groups) -> EntityDecision:
@@ -217,7 +219,7 @@ def _instance_deleted(scale_set: ScaleSet, _: InstanceDeleted, groups: Groups) -
 
 
 def _deletion_failed(scale_set: ScaleSet, command: DeletionFailed) -> EntityDecision:
-    """The set cannot go while an instance stays: it may be deleted anew."""
+    """An instance was not deleted, so the set stays; it may be deleted again."""
     if not scale_set.deleting:
         return EntityDecision(scale_set)
     failed = OperationProgress(scale_set.deleting, failed=1, error=command.why)
@@ -248,7 +250,7 @@ def _deletes(
 
 
 def _grow(scale_set: ScaleSet, count: int, groups: Groups) -> tuple[ScaleSet, tuple[Command, ...]]:
-    """New instances: into the first group with room, or a new one; ids are never reused (T7)."""
+    """Add instances to the first group with room, or to a new one; ids are never reused (T7)."""
     first = scale_set.next_instance
     domains = {
         scope: [m.update_domain for m in groups[scope].machines.values()] for scope in groups
@@ -296,7 +298,7 @@ def _instance(scale_set: ScaleSet, instance: int, domain: int) -> Machine:
     )
 
 
-# --- Choosing -----------------------------------------------------------------------------------
+# --- Choosing instances -------------------------------------------------------------------------
 
 
 def _instances(groups: Groups) -> list[Pick]:
@@ -304,7 +306,7 @@ def _instances(groups: Groups) -> list[Pick]:
 
 
 def _staying(groups: Groups) -> list[Pick]:
-    """The instances that are not on their way out."""
+    """The instances that are not in deletion."""
     return [
         (scope, machine)
         for scope, machine in _instances(groups)
@@ -327,7 +329,7 @@ def _named(scale_set: ScaleSet, ids: tuple[int, ...] | None, groups: Groups) -> 
 
 
 def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) -> list[Pick]:
-    """Who leaves when the set shrinks. Protected instances and those being hit are passed over."""
+    """The instances that scale-in deletes. Protected and busy instances are skipped."""
     free = [
         (scope, machine)
         for scope, machine in picks
@@ -350,14 +352,14 @@ def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) ->
 
 
 def _may_go(impact: Impact | None) -> bool:
-    """Whether a delete may replace what stands (E5)."""
+    """Whether a delete may replace the pending impact (E5)."""
     return impact is None or (
         impact.deadline is None and impact.kind in OPERATION_RULES[Delete, None].replaces
     )
 
 
 def _balanced(free: list[Pick], count: int) -> list[Pick]:
-    """Default: from the fullest fault domain each time, and there the highest id."""
+    """The default policy: the highest id of the fullest fault domain, repeatedly."""
     domains: dict[int, list[Pick]] = {}
     for pick in sorted(free, key=lambda pick: pick[1].instance):
         domains.setdefault(pick[1].fault_domain, []).append(pick)
@@ -401,7 +403,7 @@ def _delete_left_queue(scale_set: ScaleSet, command: DeleteLeftQueue) -> EntityD
 
 
 def _start_queued(scale_set: ScaleSet, queue: tuple[PendingDelete, ...]) -> EntityDecision:
-    """Let go what waits for nobody: neither for an earlier delete nor for one of the same time."""
+    """Start approved deletes that no earlier or simultaneous delete holds back."""
     same_time = {entry.not_before for entry in queue if not entry.approved}
     kept: list[PendingDelete] = []
     released: list[Command] = []
@@ -431,4 +433,4 @@ _QUEUE_HANDLERS: dict[type[Command], Callable[..., EntityDecision]] = {
     DeleteApproved: _delete_approved,
     DeleteLeftQueue: _delete_left_queue,
 }
-"""Those that need no placement group."""
+"""Commands that need no placement group."""

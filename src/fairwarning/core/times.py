@@ -1,4 +1,4 @@
-"""Durations and dates in the spellings of the wire. Shared with the guest side."""
+"""Dates and durations as the document spells them. The guest side uses this module too."""
 
 import re
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def rfc1123(epoch_seconds: int) -> str:
     )
 
 
-@lru_cache(maxsize=1024)  # many are asked for within one second
+@lru_cache(maxsize=1024)  # the same second is formatted many times
 def iso(epoch_seconds: int) -> str:
     """The date as ISO 8601 writes it: `2016-09-19T18:29:47Z`."""
     t = gmtime(epoch_seconds)
@@ -41,7 +41,7 @@ def iso(epoch_seconds: int) -> str:
 
 
 def parse_date(text: str) -> int:
-    """Epoch seconds of a date in either spelling; `Refused` when it is neither."""
+    """Epoch seconds of a date in either format; raises `Refused` otherwise."""
     try:
         found = _RFC1123.fullmatch(text)
         if found:

@@ -1,1 +1,1 @@
-"""In the machine: a client of the metadata endpoint, and an agent. Standard library only (G)."""
+"""The guest side: a client of the metadata endpoint, and an agent. Standard library only (G)."""

@@ -1,4 +1,4 @@
-"""The client for programs with asyncio: the same conversation over streams of its own."""
+"""The client for asyncio programs: the same conversation over asyncio streams."""
 
 import asyncio
 import sys
@@ -22,19 +22,19 @@ from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.watch import EventChange, changes
+from fairwarning.guest.watch import Change, changes
 
 _LINE_BYTES = 16 * 1024
 _HEADERS = 100
-_BODY_BYTES = 16 * 1024 * 1024  # a document has some hundred kilobytes at most
+_BODY_BYTES = 16 * 1024 * 1024  # a document has at most a few hundred kilobytes
 
 T = TypeVar("T")
 
 
 class AsyncScheduledEvents:
-    """What is going to happen to this machine, and the means to approve it, for asyncio.
+    """The scheduled events of this machine, and a way to approve them, for asyncio.
 
-    One task at a time may use it, all in one event loop. Cancelling any of its methods is safe.
+    Only one task at a time may use it, within one event loop. All methods can be cancelled safely.
     """
 
     def __init__(
@@ -42,12 +42,14 @@ class AsyncScheduledEvents:
         endpoint: str | None = None,
         *,
         version: str = session.VERSION,
-        every: float = session.EVERY_SECONDS,
+        every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """As `ScheduledEvents`."""
-        self._wire = _Wire(endpoint_of(endpoint))
-        self._talk = Conversation(time.monotonic, version=version, every=every, patience=patience)
+        """Take the same arguments as `ScheduledEvents`."""
+        self._transport = _HttpTransport(endpoint_of(endpoint))
+        self._conversation = Conversation(
+            time.monotonic, version=version, every=every, patience=patience
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,44 +63,44 @@ class AsyncScheduledEvents:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection; it is made again when it is needed."""
-        self._wire.close()
+        """Close the connection; the next request opens a new one."""
+        self._transport.close()
 
     @property
     def read_at(self) -> float:
-        """When the endpoint last told us of a document, by `time.monotonic`."""
-        return self._talk.read_at
+        """The time of the last successful read, by `time.monotonic`."""
+        return self._conversation.read_at
 
     async def events(self) -> tuple[Event, ...]:
-        """All that is planned now, for this machine and for those it shares a fate with."""
+        """Return all current events of this machine's scope."""
         return (await self.document()).events
 
     async def document(self) -> Document:
-        """The same, with its incarnation. Raises `Unavailable` once patience has ended."""
-        return await self._run(self._talk.document())
+        """Return the current document. Raise `Unavailable` if there is none within `patience`."""
+        return await self._run(self._conversation.document())
 
-    async def wait(self, timeout: float | None = None) -> Document:  # noqa: ASYNC109  (as its twin)
-        """Return when the document is another than last time, or the timeout has passed."""
-        return await self._run(self._talk.wait(timeout))
+    async def wait(self, timeout: float | None = None) -> Document:  # noqa: ASYNC109  (the same signature as the synchronous client)
+        """Return the document when it has changed since last time, or when the timeout is over."""
+        return await self._run(self._conversation.wait(timeout))
 
-    async def watch(self) -> AsyncGenerator[EventChange, None]:
-        """What happens to events, one by one, for ever; first of all what is planned already."""
+    async def watch(self) -> AsyncGenerator[Change, None]:
+        """Yield changes to events without end, beginning with the events that exist already."""
         known: Document | None = None
         while True:
-            self._talk.anew(known)
+            self._conversation.set_known(known)
             document = await self.wait()
             for change in changes(known or Document(), document):
                 yield change
             known = document
 
     async def me(self) -> str:
-        """The name of this machine as events have it; its host name is another (G3)."""
-        return await self._run(self._talk.own_name())
+        """Return this machine's name as events use it, which may differ from the host name (G3)."""
+        return await self._run(self._conversation.own_name())
 
     async def approve(self, *events: Event | str) -> None:
-        """Let these begin now, for all machines they name. Approving twice does no harm."""
+        """Approve events for all machines they name. Approving an event again has no effect."""
         ids = [event.id if isinstance(event, Event) else event for event in events]
-        await self._run(self._talk.approve(ids))
+        await self._run(self._conversation.approve(ids))
 
     async def _run(self, script: Script[T]) -> T:
         reply: Reply = None
@@ -115,80 +117,81 @@ class AsyncScheduledEvents:
             await asyncio.sleep(step.seconds)
             return None
         try:
-            return await self._wire.send(step)
+            return await self._transport.send(step)
         except (OSError, ValueError, EOFError, TimeoutError) as error:
             return ConnectionLost(str(error) or type(error).__name__)
 
 
-class _Wire:
-    """One connection, kept as long as it lasts."""
+class _HttpTransport:
+    """A persistent HTTP connection to the endpoint."""
 
-    def __init__(self, where: EndpointAddress) -> None:
-        self._where = where
+    def __init__(self, address: EndpointAddress) -> None:
+        self._address = address
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def send(self, ask: HttpRequest) -> HttpResponse:
-        """Send a request and read its answer whole."""
-        kept = self._streams is not None
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """Send a request and read the complete response."""
+        reused = self._streams is not None
         try:
-            return await self._exchange(ask)
+            return await self._exchange(request)
         except TimeoutError:
             raise
         except (OSError, EOFError):
-            if not kept:
+            if not reused:
                 raise
-            return await self._exchange(ask)  # it was closed while nothing was asked: once more
+            return await self._exchange(request)  # the idle connection was closed: retry once
 
-    async def _exchange(self, ask: HttpRequest) -> HttpResponse:
+    async def _exchange(self, request: HttpRequest) -> HttpResponse:
         try:
             if self._streams is None:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     self._streams = await self._connect()
             reader, writer = self._streams
-            async with asyncio.timeout(ask.seconds):
-                writer.write(self._request(ask))
+            async with asyncio.timeout(request.seconds):
+                writer.write(self._serialize(request))
                 await writer.drain()
-                answer = await _answer(reader)
+                response = await _read_response(reader)
         except BaseException:
-            self.close()  # what is left of a broken exchange must not be read as another answer
+            self.close()  # leftover bytes must not be read as the next response
             raise
-        if answer.headers.get("connection", "").lower() == "close":
+        if response.headers.get("connection", "").lower() == "close":
             self.close()
-        return answer
+        return response
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        where = self._where
-        if where.socket:
+        address = self._address
+        if address.socket:
             if sys.platform == "win32":
-                raise OSError("this system has no Unix sockets")
-            return await asyncio.open_unix_connection(where.socket, limit=_LINE_BYTES)
-        return await asyncio.open_connection(where.host, where.port, limit=_LINE_BYTES)
+                raise OSError("this system does not support Unix sockets")
+            return await asyncio.open_unix_connection(address.socket, limit=_LINE_BYTES)
+        return await asyncio.open_connection(address.host, address.port, limit=_LINE_BYTES)
 
-    def _request(self, ask: HttpRequest) -> bytes:
-        where = self._where
-        host = str(EndpointAddress(where.host, where.port)).removeprefix("http://") or "localhost"
-        headers = {"Host": host if not where.socket else "localhost", **ask.headers}
-        if ask.body:
-            headers["Content-Length"] = str(len(ask.body))
-        lines = [f"{ask.method} {where.base}{ask.path} HTTP/1.1"]
+    def _serialize(self, request: HttpRequest) -> bytes:
+        address = self._address
+        origin = EndpointAddress(address.host, address.port)
+        host = str(origin).removeprefix("http://") or "localhost"
+        headers = {"Host": host if not address.socket else "localhost", **request.headers}
+        if request.body:
+            headers["Content-Length"] = str(len(request.body))
+        lines = [f"{request.method} {address.base}{request.path} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + ask.body
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + request.body
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
 
-async def _answer(reader: asyncio.StreamReader) -> HttpResponse:
+async def _read_response(reader: asyncio.StreamReader) -> HttpResponse:
     while True:
         protocol, _, rest = (await _line(reader)).partition(" ")
         status = int(rest[:3])
         if not protocol.startswith("HTTP/1."):
-            raise ValueError(f"this is no HTTP: {protocol[:40]!r}")
+            raise ValueError(f"the response is not HTTP: {protocol[:40]!r}")
         headers = await _headers(reader)
-        if status >= 200:  # noqa: PLR2004  (what is below is only a note on the way)
+        if status >= 200:  # noqa: PLR2004  (1xx responses are interim)
             break
     if protocol == "HTTP/1.0":
         headers.setdefault("connection", "close")
@@ -199,7 +202,7 @@ async def _line(reader: asyncio.StreamReader) -> str:
     try:
         line = await reader.readuntil(b"\n")
     except asyncio.LimitOverrunError as error:
-        raise ValueError("a line is too long") from error
+        raise ValueError("a line of the response is too long") from error
     return line.decode("latin-1").rstrip("\r\n")
 
 
@@ -211,7 +214,7 @@ async def _headers(reader: asyncio.StreamReader) -> dict[str, str]:
             return headers
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    raise ValueError("there are too many headers")
+    raise ValueError("the response has too many headers")
 
 
 async def _body(reader: asyncio.StreamReader, status: int, headers: dict[str, str]) -> bytes:
@@ -225,21 +228,21 @@ async def _body(reader: asyncio.StreamReader, status: int, headers: dict[str, st
         body = b""
         while part := await reader.read(_LINE_BYTES):
             body += part
-            _bounded(len(body))
+            _check_size(len(body))
         return body
-    return await reader.readexactly(_bounded(int(length)))
+    return await reader.readexactly(_check_size(int(length)))
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
     body = b""
     while size := int((await _line(reader)).partition(";")[0], 16):
-        body += await reader.readexactly(_bounded(len(body) + size) - len(body))
+        body += await reader.readexactly(_check_size(len(body) + size) - len(body))
         await _line(reader)
     await _headers(reader)  # trailers
     return body
 
 
-def _bounded(size: int) -> int:
+def _check_size(size: int) -> int:
     if not 0 <= size <= _BODY_BYTES:
-        raise ValueError(f"an answer has at most {_BODY_BYTES} bytes")
+        raise ValueError(f"a response may have at most {_BODY_BYTES} bytes")
     return size

@@ -1,4 +1,4 @@
-"""The client for programs without asyncio."""
+"""The synchronous client."""
 
 import http.client
 import socket
@@ -21,7 +21,7 @@ from fairwarning.guest.endpoint import EndpointAddress
 from fairwarning.guest.endpoint import endpoint as endpoint_of
 from fairwarning.guest.events import Document, Event
 from fairwarning.guest.session import HttpRequest, HttpResponse
-from fairwarning.guest.watch import EventChange, changes
+from fairwarning.guest.watch import Change, changes
 
 CONNECT_SECONDS = 5.0
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class ScheduledEvents:
-    """What is going to happen to this machine, and the means to approve it.
+    """The scheduled events of this machine, and a way to approve them.
 
-    Use one for each thread. `for change in ScheduledEvents().watch(): ...` is all a handler needs.
+    Use one per thread. `for change in ScheduledEvents().watch(): ...` is all a handler needs.
     """
 
     def __init__(
@@ -39,15 +39,17 @@ class ScheduledEvents:
         endpoint: str | None = None,
         *,
         version: str = session.VERSION,
-        every: float = session.EVERY_SECONDS,
+        every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        """Ask at `endpoint` (else FAIRWARNING_ENDPOINT, else where Azure has it).
+        """Use `endpoint`, or FAIRWARNING_ENDPOINT, or Azure's address, in this order.
 
-        `every`: seconds between requests at least. `patience`: how long trouble is borne.
+        `every`: minimum seconds between requests. `patience`: seconds to retry before giving up.
         """
-        self._wire = _Wire(endpoint_of(endpoint))
-        self._talk = Conversation(time.monotonic, version=version, every=every, patience=patience)
+        self._transport = _HttpTransport(endpoint_of(endpoint))
+        self._conversation = Conversation(
+            time.monotonic, version=version, every=every, patience=patience
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -61,46 +63,46 @@ class ScheduledEvents:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection; it is made again when it is needed."""
-        self._wire.close()
+        """Close the connection; the next request opens a new one."""
+        self._transport.close()
 
     @property
     def read_at(self) -> float:
-        """When the endpoint last told us of a document, by `time.monotonic`."""
-        return self._talk.read_at
+        """The time of the last successful read, by `time.monotonic`."""
+        return self._conversation.read_at
 
     def events(self) -> tuple[Event, ...]:
-        """All that is planned now, for this machine and for those it shares a fate with."""
+        """Return all current events of this machine's scope."""
         return self.document().events
 
     def document(self) -> Document:
-        """The same, with its incarnation. Raises `Unavailable` once patience has ended."""
-        return self._run(self._talk.document())
+        """Return the current document. Raise `Unavailable` if there is none within `patience`."""
+        return self._run(self._conversation.document())
 
     def wait(self, timeout: float | None = None) -> Document:
-        """Return when the document is another than last time, or the timeout has passed.
+        """Return the document when it has changed since last time, or when the timeout is over.
 
-        Trouble with the endpoint does not end it: what was known stays known.
+        Failures of the endpoint do not end the wait: the last document stays valid.
         """
-        return self._run(self._talk.wait(timeout))
+        return self._run(self._conversation.wait(timeout))
 
-    def watch(self) -> Iterator[EventChange]:
-        """What happens to events, one by one, for ever; first of all what is planned already."""
+    def watch(self) -> Iterator[Change]:
+        """Yield changes to events without end, beginning with the events that exist already."""
         known: Document | None = None
         while True:
-            self._talk.anew(known)
+            self._conversation.set_known(known)
             document = self.wait()
             yield from changes(known or Document(), document)
             known = document
 
     def me(self) -> str:
-        """The name of this machine as events have it; its host name is another (G3)."""
-        return self._run(self._talk.own_name())
+        """Return this machine's name as events use it, which may differ from the host name (G3)."""
+        return self._run(self._conversation.own_name())
 
     def approve(self, *events: Event | str) -> None:
-        """Let these begin now, for all machines they name. Approving twice does no harm."""
+        """Approve events for all machines they name. Approving an event again has no effect."""
         ids = [event.id if isinstance(event, Event) else event for event in events]
-        self._run(self._talk.approve(ids))
+        self._run(self._conversation.approve(ids))
 
     def _run(self, script: Script[T]) -> T:
         reply: Reply = None
@@ -117,41 +119,43 @@ class ScheduledEvents:
             time.sleep(step.seconds)
             return None
         try:
-            return self._wire.send(step)
+            return self._transport.send(step)
         except (OSError, ValueError, http.client.HTTPException) as error:
             return ConnectionLost(str(error) or type(error).__name__)
 
 
-class _Wire:
-    """One connection, kept as long as it lasts. `http.client` knows nothing of proxies."""
+class _HttpTransport:
+    """A persistent HTTP connection to the endpoint. `http.client` ignores proxy settings."""
 
-    def __init__(self, where: EndpointAddress) -> None:
-        self._where = where
+    def __init__(self, address: EndpointAddress) -> None:
+        self._address = address
         self._connection: http.client.HTTPConnection | None = None
 
-    def send(self, ask: HttpRequest) -> HttpResponse:
-        """Send a request and read its answer whole."""
+    def send(self, request: HttpRequest) -> HttpResponse:
+        """Send a request and read the complete response."""
         if self._connection is not None:
             try:
-                return self._exchange(self._connection, ask)
+                return self._exchange(self._connection, request)
             except TimeoutError:
                 self.close()
                 raise
             except (OSError, http.client.HTTPException):
-                self.close()  # it was closed while nothing was asked: once more, on a new one
-        self._connection = _connection(self._where)
+                self.close()  # the idle connection was closed: retry once on a new one
+        self._connection = _connection(self._address)
         try:
-            return self._exchange(self._connection, ask)
+            return self._exchange(self._connection, request)
         except BaseException:
             self.close()
             raise
 
-    def _exchange(self, connection: http.client.HTTPConnection, ask: HttpRequest) -> HttpResponse:
+    def _exchange(
+        self, connection: http.client.HTTPConnection, request: HttpRequest
+    ) -> HttpResponse:
         if connection.sock is None:
             connection.connect()
-        connection.sock.settimeout(ask.seconds)
-        path = self._where.base + ask.path
-        connection.request(ask.method, path, ask.body or None, dict(ask.headers))
+        connection.sock.settimeout(request.seconds)
+        path = self._address.base + request.path
+        connection.request(request.method, path, request.body or None, dict(request.headers))
         response = connection.getresponse()
         body = response.read()
         headers = {name.lower(): value for name, value in response.getheaders()}
@@ -160,16 +164,16 @@ class _Wire:
         return HttpResponse(response.status, headers, body)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
 
-def _connection(where: EndpointAddress) -> http.client.HTTPConnection:
-    if where.socket:
-        return _UnixConnection(where.socket)
-    return http.client.HTTPConnection(where.host, where.port, timeout=CONNECT_SECONDS)
+def _connection(address: EndpointAddress) -> http.client.HTTPConnection:
+    if address.socket:
+        return _UnixConnection(address.socket)
+    return http.client.HTTPConnection(address.host, address.port, timeout=CONNECT_SECONDS)
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -182,7 +186,7 @@ class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         family = getattr(socket, "AF_UNIX", None)
         if family is None:
-            raise OSError("this system has no Unix sockets")
+            raise OSError("this system does not support Unix sockets")
         self.sock = socket.socket(family, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)

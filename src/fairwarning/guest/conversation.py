@@ -1,7 +1,7 @@
-"""What a client does, step by step, as generators.
+"""The client's protocol as generators, without I/O.
 
-They yield what is to be sent or how long to pause, and are given the answer. So both clients do
-the very same, and tests need no network.
+A generator yields requests to send and pauses to make, and receives the responses. Both clients
+share this logic, and tests need no network.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -14,146 +14,146 @@ from fairwarning.guest import session
 from fairwarning.guest.events import Document
 from fairwarning.guest.session import HttpRequest, HttpResponse, PollState
 
-PATIENCE_SECONDS = 70.0  # Azure restarts its endpoint for as long as that
+PATIENCE_SECONDS = 70.0  # a restart of Azure's endpoint takes up to that long
 _FOREVER = float("inf")
-_LONGEST_PAUSE_SECONDS = 15.0
-_GRACE_SECONDS = 2.0  # for an answer that is on its way when the time is up
+_MAX_PAUSE_SECONDS = 15.0
+_GRACE_SECONDS = 2.0  # for a response that is on its way at the deadline
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing for so many seconds."""
+    """A pause before the next step."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """There was no answer, or half of one."""
+    """A request without a complete response."""
 
-    why: str
+    reason: str
 
 
 Step = HttpRequest | Wait
 Reply = HttpResponse | ConnectionLost | None
 Script = Generator[Step, Reply, T]
-"""Yields steps, is sent a reply for each (None after a pause), and returns what it came to."""
+"""Yields steps, receives a reply for each (None after a pause), and returns the result."""
 
 
 class Conversation:
-    """All that a client does with one endpoint."""
+    """The requests of a client to one endpoint."""
 
     def __init__(
         self,
         now: Callable[[], float],
         *,
         version: str = session.VERSION,
-        every: float = session.EVERY_SECONDS,
+        every: float = session.INTERVAL_SECONDS,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._now = now
-        self._session = PollState(version=version, every=every)
+        self._poll_state = PollState(version=version, every=every)
         self._version = version
         self._patience = patience
         self._every = every
         self.read_at = float("-inf")
-        """When a document was last read, by the clock of `now`."""
+        """The time of the last successful read, by the clock of `now`."""
         self._name = ""
-        self._given: Document | None = None  # what the caller knows
+        self._known: Document | None = None  # the document that the caller has
 
     def document(self) -> Script[Document]:
-        """The document as it is now; `Unavailable` once patience has ended."""
-        ends = self._now() + self._patience
-        known = yield from self._ask(max(ends, self._now() + self._every), hold=False)
-        while not known:
-            if self._now() >= ends:
-                raise self._session.unreachable()
-            known = yield from self._ask(ends, hold=False)
-        assert self._session.document is not None
-        self._given = self._session.document
-        return self._given
+        """Return the current document; raise `Unavailable` if there is none within `patience`."""
+        deadline = self._now() + self._patience
+        is_read = yield from self._poll(max(deadline, self._now() + self._every), hold=False)
+        while not is_read:
+            if self._now() >= deadline:
+                raise self._poll_state.unavailable_error()
+            is_read = yield from self._poll(deadline, hold=False)
+        assert self._poll_state.document is not None
+        self._known = self._poll_state.document
+        return self._known
 
-    def anew(self, known: Document | None = None) -> None:
-        """Let the next `wait` return at once, unless this is what is planned."""
-        self._given = known
+    def set_known(self, known: Document | None = None) -> None:
+        """Let the next `wait` return as soon as the document differs from this one."""
+        self._known = known
 
     def wait(self, timeout: float | None) -> Script[Document]:
-        """The document once it is another than last time, or as it is when the timeout passes.
+        """Return the document when it has changed since last time, or when the timeout is over.
 
-        Trouble with the endpoint does not end it: what was known stays known (IG5).
+        Failures of the endpoint do not end the wait: the last document stays valid (IG5).
         """
-        ends = _FOREVER if timeout is None else self._now() + timeout
+        deadline = _FOREVER if timeout is None else self._now() + timeout
         while True:
-            yield from self._ask(ends, hold=True)
-            document = self._session.document
-            if document is not None and document != self._given:
-                self._given = document
+            yield from self._poll(deadline, hold=True)
+            document = self._poll_state.document
+            if document is not None and document != self._known:
+                self._known = document
                 return document
-            if self._now() >= ends:
+            if self._now() >= deadline:
                 if document is None:
-                    raise self._session.unreachable()
+                    raise self._poll_state.unavailable_error()
                 return document
 
-    def _ask(self, ends: float, *, hold: bool) -> Script[bool]:
-        """Ask once, as soon as we may; whether we know the document now."""
-        pause = self._session.pause(self._now())
-        left = max(0.0, ends - self._now())
+    def _poll(self, deadline: float, *, hold: bool) -> Script[bool]:
+        """Poll once, as soon as allowed; return whether the document was read."""
+        pause = self._poll_state.pause(self._now())
+        left = max(0.0, deadline - self._now())
         if pause > 0:
             yield Wait(min(pause, left))
             if pause > left:
                 return False
-        left = max(0.0, ends - self._now())
-        ask = self._session.ask(self._now(), left if hold else 0.0)
+        left = max(0.0, deadline - self._now())
+        request = self._poll_state.request(self._now(), left if hold else 0.0)
         if hold:
-            ask = replace(ask, seconds=min(ask.seconds, left + _GRACE_SECONDS))
-        reply = yield ask
+            request = replace(request, seconds=min(request.seconds, left + _GRACE_SECONDS))
+        reply = yield request
         if isinstance(reply, HttpResponse):
-            known = self._session.learned(ask, reply, self._now())
-            self.read_at = self._now() if known else self.read_at
-            return known
+            is_read = self._poll_state.handle_response(request, reply, self._now())
+            self.read_at = self._now() if is_read else self.read_at
+            return is_read
         assert isinstance(reply, ConnectionLost)
-        self._session.failed(reply.why, self._now())
+        self._poll_state.failed(reply.reason, self._now())
         return False
 
     def own_name(self) -> Script[str]:
-        """The machine's own name, asked for once."""
+        """Return the machine's own name; the first result is kept."""
         if not self._name:
-            answer = yield from self._persist(session.own_name(), _is_name)
-            self._name = answer.body.decode().strip()
+            response = yield from self._send_with_retries(session.name_request(), _is_name)
+            self._name = response.body.decode().strip()
         return self._name
 
     def approve(self, events: Iterable[str]) -> Script[None]:
-        """Approve these; that they were approved before is no trouble."""
+        """Approve events; an event that is approved already is not an error."""
         ids = list(events)
         if ids:
-            yield from self._persist(session.approval(ids, self._version))
+            yield from self._send_with_retries(session.approval_request(ids, self._version))
 
-    def _persist(
-        self, ask: HttpRequest, good: Callable[[HttpResponse], bool] = lambda _: True
+    def _send_with_retries(
+        self, request: HttpRequest, is_valid: Callable[[HttpResponse], bool] = lambda _: True
     ) -> Script[HttpResponse]:
-        """The answer to what must be answered; trouble is borne with patience."""
-        ends, pause = self._now() + self._patience, 1.0
+        """Send a request until it succeeds, for as long as `patience` allows."""
+        deadline, pause = self._now() + self._patience, 1.0
         while True:
-            reply = yield ask
+            reply = yield request
             if isinstance(reply, HttpResponse):
-                if reply.status == HTTPStatus.OK and good(reply):
+                if reply.status == HTTPStatus.OK and is_valid(reply):
                     return reply
-                trouble = f"the answer was {reply.status} {session.said(reply)}".strip()
-                if reply.status != HTTPStatus.OK and not session.passes(reply):
-                    raise Refused("Refused", f"the endpoint refused; {trouble}")
-                pause = max(pause, session.after(reply))
+                failure = f"the response was {reply.status} {session.error_text(reply)}".strip()
+                if reply.status != HTTPStatus.OK and not session.is_transient(reply):
+                    raise Refused("Refused", f"the endpoint refused the request; {failure}")
+                pause = max(pause, session.retry_after(reply))
             else:
                 assert isinstance(reply, ConnectionLost)
-                trouble = f"there was no answer ({reply.why})"
-            if self._now() + pause > ends:
-                raise Unavailable("NoAnswer", f"the endpoint does not do it; last time {trouble}")
+                failure = f"there was no response ({reply.reason})"
+            if self._now() + pause > deadline:
+                raise Unavailable("NoAnswer", f"the endpoint failed; last time {failure}")
             yield Wait(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 2, _MAX_PAUSE_SECONDS)
 
 
-def _is_name(answer: HttpResponse) -> bool:
-    """Whether this can be the name of a machine."""
-    name = answer.body.decode("utf-8", "replace").strip()
+def _is_name(response: HttpResponse) -> bool:
+    """Whether a response is a valid machine name."""
+    name = response.body.decode("utf-8", "replace").strip()
     return bool(name) and name.isprintable() and "\ufffd" not in name

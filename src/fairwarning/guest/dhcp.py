@@ -1,7 +1,7 @@
-"""DHCP, as far as it tells where the endpoint is: option 245 (G2). Pure: bytes in, bytes out.
+"""Discovery of the endpoint by DHCP option 245 (G2). Pure: bytes in, bytes out.
 
-A machine outside a virtual network finds the endpoint so. Azure's hosts answer a DISCOVER that asks
-for nothing, and say in option 245 of their OFFER which address serves the guest.
+A machine outside a virtual network finds the endpoint this way. Azure's hosts answer a DISCOVER
+without options; option 245 of their OFFER is the address that serves the guest.
 """
 
 from dataclasses import dataclass
@@ -16,35 +16,35 @@ _ETHERNET, _MAC_BYTES = 1, 6
 _BROADCAST = 0x8000
 _COOKIE = b"\x63\x82\x53\x63"
 _HEADER_BYTES = 236
-_SMALLEST_BYTES = 300  # below, old relays drop a packet
+_MIN_PACKET_BYTES = 300  # old relays drop shorter packets
 
 
 @dataclass(frozen=True, slots=True)
 class DhcpOffer:
-    """What a server answered: its options by number."""
+    """A DHCP server's offer: its options by number."""
 
     options: dict[int, bytes]
 
     @property
     def endpoint(self) -> IPv4Address | None:
-        """The address that serves the guest, if the server named one."""
+        """The address that serves the guest, if the offer contains one."""
         raw = self.options.get(OPTION_ENDPOINT, b"")
         return IPv4Address(raw) if len(raw) == 4 else None  # noqa: PLR2004  (bytes of an address)
 
 
 def discover(transaction: int, mac: bytes) -> bytes:
-    """A DISCOVER packet, to be broadcast."""
+    """Return a DISCOVER packet to broadcast."""
     assert len(mac) == _MAC_BYTES
     header = bytes((_REQUEST, _ETHERNET, _MAC_BYTES, 0))
     header += transaction.to_bytes(4) + (0).to_bytes(2) + _BROADCAST.to_bytes(2)
-    header += bytes(16)  # four addresses, none of which we know
+    header += bytes(16)  # four addresses, all unknown
     header += mac + bytes(_HEADER_BYTES - len(header) - len(mac))
     options = bytes((_OPTION_TYPE, 1, _DISCOVER, _OPTION_END))
-    return (header + _COOKIE + options).ljust(_SMALLEST_BYTES, b"\0")
+    return (header + _COOKIE + options).ljust(_MIN_PACKET_BYTES, b"\0")
 
 
 def offer(packet: bytes, transaction: int, mac: bytes) -> DhcpOffer | None:
-    """The answer to our DISCOVER; None if the packet is anything else."""
+    """Parse the answer to our DISCOVER; None if the packet is anything else."""
     if len(packet) < _HEADER_BYTES + len(_COOKIE) or packet[0] != _REPLY:
         return None
     ours = packet[4:8] == transaction.to_bytes(4) and packet[28 : 28 + _MAC_BYTES] == mac
@@ -54,17 +54,18 @@ def offer(packet: bytes, transaction: int, mac: bytes) -> DhcpOffer | None:
 
 
 def _options(raw: bytes) -> dict[int, bytes]:
-    """Options by number; a list that is cut short gives those that are whole."""
-    found: dict[int, bytes] = {}
-    place = 0
-    while place < len(raw) and raw[place] != _OPTION_END:
-        if raw[place] == _OPTION_PAD:
-            place += 1
+    """Return options by number; of a truncated list, the complete ones."""
+    options: dict[int, bytes] = {}
+    offset = 0
+    while offset < len(raw) and raw[offset] != _OPTION_END:
+        if raw[offset] == _OPTION_PAD:
+            offset += 1
             continue
-        size = raw[place + 1] if place + 1 < len(raw) else len(raw)
-        value = raw[place + 2 : place + 2 + size]
+        size = raw[offset + 1] if offset + 1 < len(raw) else len(raw)
+        value = raw[offset + 2 : offset + 2 + size]
         if len(value) < size:
             break
-        found[raw[place]] = found.get(raw[place], b"") + value  # long ones come in parts
-        place += 2 + size
-    return found
+        # A long option comes in several parts.
+        options[raw[offset]] = options.get(raw[offset], b"") + value
+        offset += 2 + size
+    return options

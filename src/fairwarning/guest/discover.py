@@ -1,4 +1,4 @@
-"""Looks for the endpoint (G2): as told, else where Azure has it, else by asking a DHCP server."""
+"""Find the endpoint (G2): as configured, at Azure's address, or by DHCP, in this order."""
 
 import http.client
 import os
@@ -15,34 +15,34 @@ _OFFER_SECONDS = 10.0
 _PACKET_BYTES = 4096
 
 
-def discover(given: str | None = None, *, ask_dhcp: bool = True) -> str:
-    """The URL of the endpoint; `Unavailable` with what was tried where there is none.
+def discover(configured: str | None = None, *, ask_dhcp: bool = True) -> str:
+    """Return the URL of the endpoint; raise `Unavailable` with all attempts if there is none.
 
-    What is given, or named by the environment, is taken at its word. Asking a DHCP server takes
-    the right to use port 68, which as a rule is root's.
+    A configured endpoint is not probed. DHCP needs the right to use port 68, which usually only
+    root has.
     """
-    if given or os.environ.get(VARIABLE):
-        return str(endpoint(given))
+    if configured or os.environ.get(VARIABLE):
+        return str(endpoint(configured))
     tried = [f"{LINK_LOCAL} does not answer"]
     if answers(LINK_LOCAL):
         return LINK_LOCAL
     if ask_dhcp:
         try:
-            if found := by_dhcp():
-                return found
-            tried.append("no DHCP server names one (option 245)")
+            if url := by_dhcp():
+                return url
+            tried.append("no DHCP server sent option 245")
         except OSError as error:
-            tried.append(f"no DHCP server could be asked: {error}")
-    text = f"no endpoint was found: {'; '.join(tried)}. Name one with {VARIABLE}"
+            tried.append(f"cannot query DHCP servers: {error}")
+    text = f"no endpoint found: {'; '.join(tried)}. Set {VARIABLE} to its URL"
     raise Unavailable("NoEndpoint", text)
 
 
 def answers(url: str) -> bool:
-    """Whether something speaks HTTP there, whatever it says."""
-    where = endpoint(url)
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=_PROBE_SECONDS)
+    """Whether an HTTP server answers at this URL, with any status."""
+    address = endpoint(url)
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=_PROBE_SECONDS)
     try:
-        connection.request("GET", f"{where.base}/metadata/versions", headers={"Metadata": "true"})
+        connection.request("GET", f"{address.base}/metadata/versions", headers={"Metadata": "true"})
         connection.getresponse().read()
     except (OSError, http.client.HTTPException):
         return False
@@ -52,24 +52,24 @@ def answers(url: str) -> bool:
 
 
 def by_dhcp(*, mac: bytes | None = None, now: Callable[[], float] = time.monotonic) -> str | None:
-    """The endpoint that a DHCP server names; None if none does in time."""
-    import secrets  # noqa: PLC0415  (only here, and an agent is to be small)
+    """Return the endpoint from a DHCP offer; None if no server sends one in time."""
+    import secrets  # noqa: PLC0415  (imported on use, to keep the agent small)
     import uuid  # noqa: PLC0415  (as above)
 
     transaction, mac = secrets.randbits(32), mac or uuid.getnode().to_bytes(6)
-    ends = now() + _OFFER_SECONDS
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        asking.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        asking.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        asking.bind(("", dhcp.CLIENT_PORT))
-        asking.sendto(dhcp.discover(transaction, mac), ("255.255.255.255", dhcp.SERVER_PORT))
-        while (left := ends - now()) > 0:
-            asking.settimeout(left)
+    deadline = now() + _OFFER_SECONDS
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind(("", dhcp.CLIENT_PORT))
+        client.sendto(dhcp.discover(transaction, mac), ("255.255.255.255", dhcp.SERVER_PORT))
+        while (left := deadline - now()) > 0:
+            client.settimeout(left)
             try:
-                packet = asking.recv(_PACKET_BYTES)
+                packet = client.recv(_PACKET_BYTES)
             except TimeoutError:
                 return None
-            offered = dhcp.offer(packet, transaction, mac)
-            if offered and offered.endpoint:
-                return f"http://{offered.endpoint}"
+            offer = dhcp.offer(packet, transaction, mac)
+            if offer and offer.endpoint:
+                return f"http://{offer.endpoint}"
     return None

@@ -1,4 +1,4 @@
-"""Where the endpoint is (G2): as the caller says, as the environment says, or as on Azure."""
+"""The endpoint's address (G2): from the caller, from the environment, or Azure's."""
 
 import os
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _PORT = 80
 
 @dataclass(frozen=True, slots=True)
 class EndpointAddress:
-    """A place to ask at: a host and a port, or the path of a Unix socket."""
+    """The address of an endpoint: a host and a port, or the path of a Unix socket."""
 
     host: str = ""
     port: int = _PORT
     socket: str = ""
-    base: str = ""  # a path before every other
+    base: str = ""  # a prefix of every request path
 
     def __str__(self) -> str:
         if self.socket:
@@ -27,9 +27,9 @@ class EndpointAddress:
         return f"http://{host}{'' if self.port == _PORT else f':{self.port}'}{self.base}"
 
 
-def endpoint(given: str | None = None) -> EndpointAddress:
-    """The endpoint to use: what is given, else what the environment names, else Azure's."""
-    text = given or os.environ.get(VARIABLE) or LINK_LOCAL
+def endpoint(configured: str | None = None) -> EndpointAddress:
+    """Return the configured endpoint, or the environment's, or Azure's, in this order."""
+    text = configured or os.environ.get(VARIABLE) or LINK_LOCAL
     if text.startswith("unix:"):
         path = unquote(text.removeprefix("unix:").removeprefix("//"))
         if path:
@@ -42,5 +42,7 @@ def endpoint(given: str | None = None) -> EndpointAddress:
                 return EndpointAddress(host, parts.port or _PORT, base=parts.path.rstrip("/"))
         except ValueError:
             pass
-    shown = f"{text[:80]!r}" + ("" if given else f" (of {VARIABLE})")
-    raise Refused("BadEndpoint", f"{shown} is no endpoint: write http://HOST[:PORT] or unix:/PATH")
+    shown = f"{text[:80]!r}" + ("" if configured else f" (from {VARIABLE})")
+    raise Refused(
+        "BadEndpoint", f"{shown} is not an endpoint: use http://HOST[:PORT] or unix:/PATH"
+    )

@@ -1,7 +1,7 @@
-"""What a machine reads: the document of scheduled events, at any api-version (G1).
+"""Parse the document of scheduled events, at any api-version (G1).
 
-What we know of tomorrow's events is that they will hold more: a type, status or source that is not
-known here stays the string it was, and further members are passed over.
+Later versions will add values and members: an unknown type, status or source stays a string, and
+unknown members are ignored.
 """
 
 import json
@@ -15,7 +15,7 @@ from fairwarning.core.errors import FairwarningError, Refused
 
 
 class EventType(StrEnum):
-    """What is going to happen."""
+    """The impact that an event announces."""
 
     FREEZE = "Freeze"
     REBOOT = "Reboot"
@@ -26,53 +26,53 @@ class EventType(StrEnum):
 
 
 class EventStatus(StrEnum):
-    """How far it is; an event that is over is simply gone."""
+    """The status of an event. An event that is over is no longer in the document."""
 
     SCHEDULED = "Scheduled"
     STARTED = "Started"
 
 
 class EventSource(StrEnum):
-    """Who wanted it."""
+    """The initiator of an event."""
 
     PLATFORM = "Platform"
     USER = "User"
 
 
 class Unreadable(FairwarningError):
-    """What the endpoint answered is no document. It says nothing about events (IG5)."""
+    """The endpoint's response is not a document. It does not mean "no events" (IG5)."""
 
 
-def plain(name: str) -> str:
-    """A machine's name as it is compared: case does not count, nor 2017's leading underscore."""
+def normalize_name(name: str) -> str:
+    """Normalize a machine name: ignore case and the leading underscore of 2017-03-01."""
     return name.lower().lstrip("_")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Notice that something is going to happen to machines."""
+    """Notice of an impact on machines."""
 
     id: str
     type: EventType | str
     status: EventStatus | str
     resources: tuple[str, ...]
-    not_before: datetime | None = None  # in UTC; None once it has started, or if nothing was said
+    not_before: datetime | None = None  # in UTC; None if started or not given
     source: EventSource | str = ""  # empty before api-version 2019-08-01
-    duration: timedelta | None = None  # of the interruption, where it is known
+    duration: timedelta | None = None  # of the interruption, if known
     description: str = ""
     resource_type: str = "VirtualMachine"
 
     @property
     def started(self) -> bool:
-        """Whether it has begun."""
+        """Whether the event has started."""
         return self.status == EventStatus.STARTED
 
     def concerns(self, name: str) -> bool:
-        """Whether this machine is hit."""
-        return plain(name) in map(plain, self.resources)
+        """Whether the event names this machine."""
+        return normalize_name(name) in map(normalize_name, self.resources)
 
     def seconds_left(self, now: datetime) -> float:
-        """Until it may begin; nothing is left of what has begun or did not say when it will."""
+        """Seconds until the event may start; 0 if it has started or has no NotBefore."""
         if self.started or self.not_before is None:
             return 0.0
         return max(0.0, (self.not_before - now).total_seconds())
@@ -80,14 +80,15 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All that is planned, as of one reading."""
+    """The document of scheduled events."""
 
     incarnation: int = 0
     events: tuple[Event, ...] = ()
 
     def find(self, event: str) -> Event | None:
-        """The event of this id."""
-        return next((one for one in self.events if one.id.upper() == event.upper()), None)
+        """Return the event with this id."""
+        key = event.upper()
+        return next((candidate for candidate in self.events if candidate.id.upper() == key), None)
 
 
 _NO_DOCUMENT = (
@@ -96,21 +97,21 @@ _NO_DOCUMENT = (
 
 
 def read(body: bytes) -> Document:
-    """The document that an endpoint sent; anything else is `Unreadable`."""
+    """Parse a document; raise `Unreadable` for any other response."""
     try:
         raw = json.loads(body)
         if not isinstance(raw["Events"], list):
             raise TypeError(raw["Events"])
-        events = tuple(from_json(one) for one in raw["Events"])
+        events = tuple(from_json(event) for event in raw["Events"])
         return Document(int(raw["DocumentIncarnation"]), events)
     except _NO_DOCUMENT as error:
         shown = body[:80].decode("utf-8", "replace")
-        text = f"the endpoint's answer is no document of scheduled events: {shown!r}"
+        text = f"the endpoint's response is not a document of scheduled events: {shown!r}"
         raise Unreadable("Unreadable", text) from error
 
 
 def from_json(raw: dict[str, Any]) -> Event:
-    """An event as the endpoint writes it, or as `to_json` does."""
+    """Parse an event as the endpoint or `to_json` writes it."""
     return Event(
         id=_text(raw["EventId"]),
         type=_known(EventType, raw["EventType"]),
@@ -125,7 +126,7 @@ def from_json(raw: dict[str, Any]) -> Event:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """An event with the endpoint's own names, whatever version it was read at."""
+    """Return an event with the endpoint's member names, for any api-version."""
     return {
         "EventId": event.id,
         "EventStatus": str(event.status),
@@ -156,11 +157,11 @@ E = TypeVar("E", bound=StrEnum)
 
 def _known(kind: type[E], value: object) -> E | str:
     text = str(value)
-    return next((one for one in kind if one.value.lower() == text.lower()), text)
+    return next((member for member in kind if member.value.lower() == text.lower()), text)
 
 
 def _date(value: object) -> datetime | None:
-    """A date in either spelling. One that cannot be read is as good as none: it may be any time."""
+    """Parse a date in either format. An unreadable date counts as missing: any time is possible."""
     try:
         return datetime.fromtimestamp(times.parse_date(str(value or "")), UTC)
     except (Refused, ValueError, OverflowError, OSError):

@@ -1,9 +1,10 @@
-"""A conversation with the endpoint: what to ask next, and what was learned. No input, no output.
+"""Polling the endpoint: the next request and the state learned from responses. No I/O.
 
-The clients, with and without asyncio, only carry the bytes.
+The synchronous and asyncio clients only transfer the bytes.
 
-G1: the feature takes up to two minutes to switch on; empty answers, 404, 410, 429, 5xx and broken
-connections pass; nobody may ask more than a few times a second. IG5: none of it means "no events".
+G1: enabling the feature takes up to two minutes; empty responses, 404, 410, 429, 5xx and broken
+connections are transient; clients may poll only a few times a second. IG5: none of these failures
+means "no events".
 """
 
 import json
@@ -15,33 +16,33 @@ from urllib.parse import urlencode
 from fairwarning.core.errors import Refused, Unavailable
 from fairwarning.guest.events import Document, Unreadable, read
 
-VERSION = "2020-07-01"  # the newest that Azure has everywhere
+VERSION = "2020-07-01"  # the newest version available everywhere on Azure
 INSTANCE_VERSION = "2021-02-01"
 
-EVERY_SECONDS = 1.0  # between two requests, unless they are held: Azure's advice, and within limits
-FIRST_SECONDS = 130.0  # the first answer may take two minutes
-USUAL_SECONDS = 10.0
-HELD_SECONDS = 30.0  # how long we let an endpoint that can hold a request hold it
-SILENCE_SECONDS = 23.5 * 3600  # after a day of it, the numbers of documents begin anew (M11)
-SOON_SECONDS = 0.9  # an answer that says nothing new this soon was not held
-_LONGEST_PAUSE_SECONDS = 30.0
+INTERVAL_SECONDS = 1.0  # between requests that are not held, as Azure advises
+FIRST_TIMEOUT_SECONDS = 130.0  # the first response may take two minutes
+TIMEOUT_SECONDS = 10.0
+WAIT_SECONDS = 30.0  # the longest long poll, where the endpoint supports `wait`
+ETAG_SECONDS = 23.5 * 3600  # validity of an ETag: incarnations restart after an idle day (M11)
+NOT_HELD_SECONDS = 0.9  # an unchanged response before this shows that the request was not held
+_MAX_PAUSE_SECONDS = 30.0
 _RETRIED = frozenset({404, 408, 410, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request that is to be sent."""
+    """An HTTP request to send."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
-    seconds: float  # how long its answer may take
+    seconds: float  # timeout of the response
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]  # names in lower case
@@ -49,149 +50,154 @@ class HttpResponse:
 
 
 class PollState:
-    """What is known so far, and when what may be asked next."""
+    """The last document, and the time and form of the next request."""
 
-    def __init__(self, *, version: str = VERSION, every: float = EVERY_SECONDS) -> None:
+    def __init__(self, *, version: str = VERSION, every: float = INTERVAL_SECONDS) -> None:
         self.document: Document | None = None
-        """The newest that was read; None before the first."""
+        """The last document read; None before the first."""
         self._version = version
         self._every = every
         self._etag = ""
-        self._holds: bool | None = None  # whether the endpoint holds requests; None: we may try
-        self._asked_at = float("-inf")
+        self._supports_wait: bool | None = None  # whether `wait` holds requests; None: unknown
+        self._requested_at = float("-inf")
         self._not_before = float("-inf")
         self._failures = 0
-        self._last_trouble = "nobody answered"
+        self._last_failure = "there was no response"
 
     # --- Reading the document ---
 
     def pause(self, now: float) -> float:
-        """Seconds until the next request may be sent."""
+        """Return the seconds until the next request may be sent."""
         return max(0.0, self._not_before - now)
 
-    def ask(self, now: float, held: float = 0.0) -> HttpRequest:
-        """The request for the document; it may be held for so long if there is nothing new."""
+    def request(self, now: float, wait: float = 0.0) -> HttpRequest:
+        """Return the request for the document, with a long poll of up to `wait` seconds."""
         query = {"api-version": self._version}
         headers = {"Metadata": "true"}
-        seconds = USUAL_SECONDS if self.document else FIRST_SECONDS
-        if now - self._asked_at > SILENCE_SECONDS:
-            self._etag = ""  # it may stand for another document by now
+        seconds = TIMEOUT_SECONDS if self.document else FIRST_TIMEOUT_SECONDS
+        if now - self._requested_at > ETAG_SECONDS:
+            self._etag = ""  # it may denote another document by now
         if self._etag:
             headers["If-None-Match"] = self._etag
-        if held >= 1 and self._etag and self._holds is not False:
-            query["wait"] = str(int(min(held, HELD_SECONDS)))
-            seconds += min(held, HELD_SECONDS)
-        self._asked_at = now
+        if wait >= 1 and self._etag and self._supports_wait is not False:
+            query["wait"] = str(int(min(wait, WAIT_SECONDS)))
+            seconds += min(wait, WAIT_SECONDS)
+        self._requested_at = now
         self._not_before = now + self._every
         path = f"/metadata/scheduledevents?{urlencode(query)}"
         return HttpRequest("GET", path, headers, b"", seconds)
 
-    def learned(self, ask: HttpRequest, answer: HttpResponse, now: float) -> bool:
-        """Take an answer in; whether it told us of a document (the same one, perhaps)."""
-        status = answer.status
+    def handle_response(self, request: HttpRequest, response: HttpResponse, now: float) -> bool:
+        """Process a response; return whether it confirmed a document, new or unchanged."""
+        status = response.status
         before = self.document
-        if status == HTTPStatus.OK and answer.body.strip():
+        if status == HTTPStatus.OK and response.body.strip():
             try:
-                self._read(answer)
+                self._read(response)
             except Unreadable as error:
-                self._stumble(str(error.message), now)
+                self._record_failure(str(error.message), now)
                 return False
         elif status == HTTPStatus.OK:
-            return self._empty(answer, now)
+            return self._handle_empty(response, now)
         elif status != HTTPStatus.NOT_MODIFIED:
-            return self._refused(ask, answer, now)
+            return self._handle_error(request, response, now)
         elif before is None:
-            self._stumble("the answer was 304 to no condition", now)
+            self._record_failure("the response was 304 to an unconditional request", now)
             return False
-        self._note_holding(ask, now, unchanged=self.document == before)
+        self._detect_wait_support(request, now, unchanged=self.document == before)
         self._failures = 0
         return True
 
-    def _read(self, answer: HttpResponse) -> None:
-        self.document = read(answer.body)
-        self._etag = answer.headers.get("etag", "")
+    def _read(self, response: HttpResponse) -> None:
+        self.document = read(response.body)
+        self._etag = response.headers.get("etag", "")
 
-    def _empty(self, answer: HttpResponse, now: float) -> bool:
-        """Idle machines of Azure get nothing at all. It is no news; where there was none, none."""
-        told = "content-length" in answer.headers or "transfer-encoding" in answer.headers
-        if not told or (self.document and self.document.events):
-            self._stumble("the answer was empty", now)
+    def _handle_empty(self, response: HttpResponse, now: float) -> bool:
+        """Process an empty response, which Azure sends to idle machines.
+
+        It counts as a document without events, unless the last document had events.
+        """
+        framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+        if not framed or (self.document and self.document.events):
+            self._record_failure("the response was empty", now)
             return False
         if self.document is None:
             self.document = Document()
         self._failures = 0
         return True
 
-    def _note_holding(self, ask: HttpRequest, now: float, *, unchanged: bool) -> None:
-        if "wait=" not in ask.path:
+    def _detect_wait_support(self, request: HttpRequest, now: float, *, unchanged: bool) -> None:
+        if "wait=" not in request.path:
             return
-        soon = now - self._asked_at < SOON_SECONDS
+        immediate = now - self._requested_at < NOT_HELD_SECONDS
         if unchanged:
-            self._holds = not soon
-        if self._holds or not soon:
+            self._supports_wait = not immediate
+        if self._supports_wait or not immediate:
             self._not_before = now
 
-    def _refused(self, ask: HttpRequest, answer: HttpResponse, now: float) -> bool:
-        status = answer.status
-        if status == HTTPStatus.BAD_REQUEST and "wait=" in ask.path:
-            self._holds = False  # an endpoint that takes no parameter it does not know
+    def _handle_error(self, request: HttpRequest, response: HttpResponse, now: float) -> bool:
+        status = response.status
+        if status == HTTPStatus.BAD_REQUEST and "wait=" in request.path:
+            self._supports_wait = False  # the endpoint refuses unknown parameters
             return False
         self._etag = ""
         if status in _RETRIED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._stumble(f"the answer was {status} {said(answer)}".strip(), now, after(answer))
+            failure = f"the response was {status} {error_text(response)}".strip()
+            self._record_failure(failure, now, retry_after(response))
             return False
-        raise Refused("BadRequest", f"the endpoint refused: {status} {said(answer)}".strip())
+        text = f"the endpoint refused the request: {status} {error_text(response)}".strip()
+        raise Refused("BadRequest", text)
 
-    def failed(self, why: object, now: float) -> None:
-        """There was no answer, or half of one."""
-        self._stumble(f"no answer: {why}", now)
+    def failed(self, reason: object, now: float) -> None:
+        """Record a request without a complete response."""
+        self._record_failure(f"there was no response: {reason}", now)
 
-    def _stumble(self, why: str, now: float, wait: float = 0.0) -> None:
+    def _record_failure(self, reason: str, now: float, wait: float = 0.0) -> None:
         self._failures += 1
-        self._last_trouble = why
-        pause = min(self._every * 2.0 ** min(self._failures - 1, 10), _LONGEST_PAUSE_SECONDS)
+        self._last_failure = reason
+        pause = min(self._every * 2.0 ** min(self._failures - 1, 10), _MAX_PAUSE_SECONDS)
         self._not_before = max(self._not_before, now + max(pause, wait))
 
-    def unreachable(self) -> Unavailable:
-        """What to say when patience has ended."""
+    def unavailable_error(self) -> Unavailable:
+        """Return the error to raise when retries have failed."""
         return Unavailable(
-            "NoDocument", f"the endpoint gives no document; last time {self._last_trouble}"
+            "NoDocument", f"the endpoint sent no document; last time {self._last_failure}"
         )
 
 
 # --- Other requests -------------------------------------------------------------------------------
 
 
-def approval(events: Iterable[str], version: str = VERSION) -> HttpRequest:
-    """The request that approves these events."""
+def approval_request(events: Iterable[str], version: str = VERSION) -> HttpRequest:
+    """Return the request that approves these events."""
     body = {"StartRequests": [{"EventId": event} for event in events]}
     path = f"/metadata/scheduledevents?{urlencode({'api-version': version})}"
     headers = {"Metadata": "true", "Content-Type": "application/json"}
-    return HttpRequest("POST", path, headers, json.dumps(body).encode(), USUAL_SECONDS)
+    return HttpRequest("POST", path, headers, json.dumps(body).encode(), TIMEOUT_SECONDS)
 
 
-def own_name() -> HttpRequest:
-    """The request for the machine's own resource name: its host name is another (G3)."""
+def name_request() -> HttpRequest:
+    """Return the request for the machine's resource name, which may not be its host name (G3)."""
     query = urlencode({"api-version": INSTANCE_VERSION, "format": "text"})
     path = f"/metadata/instance/compute/name?{query}"
-    return HttpRequest("GET", path, {"Metadata": "true"}, b"", USUAL_SECONDS)
+    return HttpRequest("GET", path, {"Metadata": "true"}, b"", TIMEOUT_SECONDS)
 
 
-def passes(answer: HttpResponse) -> bool:
-    """Whether the same request may well succeed a little later."""
-    return answer.status in _RETRIED or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+def is_transient(response: HttpResponse) -> bool:
+    """Whether the same request may succeed later."""
+    return response.status in _RETRIED or response.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def after(answer: HttpResponse) -> float:
-    """How long the endpoint asks us to wait."""
-    text = answer.headers.get("retry-after", "")
+def retry_after(response: HttpResponse) -> float:
+    """Return the seconds in Retry-After; 0 if there are none."""
+    text = response.headers.get("retry-after", "")
     return min(float(text), 300.0) if text.isascii() and text.isdigit() else 0.0
 
 
-def said(answer: HttpResponse) -> str:
-    """What an error says of itself."""
+def error_text(response: HttpResponse) -> str:
+    """Return the `error` member of a response, in parentheses."""
     try:
-        error = json.loads(answer.body)["error"]
+        error = json.loads(response.body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
     return f"({error})" if isinstance(error, str) else ""

@@ -1,8 +1,7 @@
-"""What changed between two readings of the document. Pure.
+"""Changes between two documents. Pure.
 
-Only documents count. A reading that failed is no document, so what was known stays known (IG5).
-Incarnations are not compared: they begin anew once nobody has asked for a day, and a document
-whose number was seen before may well be another.
+A failed read yields no document, so the last one stays valid (IG5). Incarnations are not compared:
+they restart after a day without polls, so two documents may share a number.
 """
 
 from dataclasses import dataclass
@@ -11,44 +10,44 @@ from enum import StrEnum
 from fairwarning.guest.events import Document, Event
 
 
-class EventPhase(StrEnum):
-    """What there is to do about an event."""
+class Phase(StrEnum):
+    """The kind of a change to an event."""
 
     SCHEDULED = "scheduled"  # it was announced
-    STARTED = "started"  # it has begun, announced or not
-    OVER = "over"  # it is gone: carried out, or cancelled
-    CHANGED = "changed"  # it is another in ways that matter: when, or whom
+    STARTED = "started"  # it has started, announced or not
+    OVER = "over"  # it is gone: carried out or cancelled
+    CHANGED = "changed"  # NotBefore or the resources differ
 
 
 @dataclass(frozen=True, slots=True)
-class EventChange:
-    """Something that happened to an event."""
+class Change:
+    """A change to an event."""
 
-    phase: EventPhase
+    phase: Phase
     event: Event
     cancelled: bool = False
-    """Over without ever having been seen started: perhaps cancelled, perhaps only quick."""
+    """Over without a Started status seen: cancelled, or too short to be seen."""
 
 
-def changes(before: Document, after: Document) -> tuple[EventChange, ...]:
-    """What happened between two readings: first what is over, then the rest as it is listed."""
+def changes(before: Document, after: Document) -> tuple[Change, ...]:
+    """Return the changes between two documents: first events that are over, then the others."""
     old = {event.id.upper(): event for event in before.events}
     new = {event.id.upper(): event for event in after.events}
-    found = [
-        EventChange(EventPhase.OVER, event, cancelled=not event.started)
+    result = [
+        Change(Phase.OVER, event, cancelled=not event.started)
         for key, event in old.items()
         if key not in new
     ]
     for key, event in new.items():
-        found += _of_one(old.get(key), event)
-    return tuple(found)
+        result += _event_changes(old.get(key), event)
+    return tuple(result)
 
 
-def _of_one(before: Event | None, event: Event) -> list[EventChange]:
+def _event_changes(before: Event | None, event: Event) -> list[Change]:
     if before is None:
-        return [EventChange(EventPhase.STARTED if event.started else EventPhase.SCHEDULED, event)]
+        return [Change(Phase.STARTED if event.started else Phase.SCHEDULED, event)]
     if event.started and not before.started:
-        return [EventChange(EventPhase.STARTED, event)]
+        return [Change(Phase.STARTED, event)]
     if (before.not_before, before.resources) != (event.not_before, event.resources):
-        return [EventChange(EventPhase.CHANGED, event)]
+        return [Change(Phase.CHANGED, event)]
     return []

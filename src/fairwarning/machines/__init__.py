@@ -1,1 +1,1 @@
-"""Drivers: what "reboot" really does."""
+"""Drivers: the code that executes impacts on machines."""

@@ -1,4 +1,4 @@
-"""What a driver promises."""
+"""The `Driver` protocol."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,15 +6,15 @@ from typing import Protocol
 from fairwarning.core.model import Impact
 
 Report = Callable[[Impact, str], None]
-"""Called once an impact is over: with an empty string when it was carried out, else why not."""
+"""Called when an impact has finished: with an empty string on success, else with the reason."""
 
 
 class Driver(Protocol):
-    """Carries impacts out. The same impact may be given again after a restart: same id, same act.
+    """Executes impacts. The service may hand over an impact again after a restart, with its id.
 
-    A driver that can tell that it carried an impact out already reports it without doing it
-    twice; one that cannot may repeat it (E9).
+    A driver that can tell that it already executed an impact reports it without repeating it; a
+    driver that cannot may repeat it (E9).
     """
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Begin, and return at once; call `report` when it is over."""
+        """Start the impact and return at once; call `report` when it has finished."""

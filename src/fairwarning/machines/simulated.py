@@ -1,4 +1,4 @@
-"""The simulated driver: nothing happens to any machine, but it takes as long as in real life."""
+"""The simulated driver: does nothing to any machine, but takes a realistic time."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +7,7 @@ from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
 
 Later = Callable[[float, Callable[[], None]], object]
-"""Calls back after so many seconds of the fleet's clock."""
+"""Calls back after that many seconds of the fleet's clock."""
 
 DURATIONS_SECONDS: Mapping[ImpactKind, float] = {
     ImpactKind.FREEZE: limits.FREEZE_DURATION_SECONDS,
@@ -23,7 +23,7 @@ DURATIONS_SECONDS: Mapping[ImpactKind, float] = {
 
 
 class SimulatedDriver:
-    """Reports each impact as carried out once its usual duration has passed."""
+    """Reports each impact as successful once its usual duration has passed."""
 
     def __init__(
         self, later: Later, durations: Mapping[ImpactKind, float] = DURATIONS_SECONDS
@@ -32,7 +32,7 @@ class SimulatedDriver:
         self._durations = durations
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Wait; an announced duration counts, the usual one otherwise."""
+        """Wait for the announced duration, or the usual one if none was announced."""
         seconds: float = impact.duration_seconds
         if seconds == limits.UNKNOWN_DURATION:
             seconds = self._durations[impact.kind]

@@ -1,1 +1,1 @@
-"""What a machine talks to."""
+"""The metadata endpoint that machines poll."""

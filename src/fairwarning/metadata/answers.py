@@ -1,4 +1,4 @@
-"""Answers as bytes: status line, headers and body in one piece, ready to be written."""
+"""HTTP responses as bytes: status line, headers and body in one piece, ready to write."""
 
 import json
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ _REASONS = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-"""Every status this endpoint gives; 410 and 500 only on demand (M21)."""
+"""Every status this endpoint sends; 410 and 500 only as injected faults (M21)."""
 
 
 @short_record
 class RequestRefused(Exception):
-    """Why a request is not served: what the caller reads, and the reason it is counted under."""
+    """A refused request: the status and text that the client gets, and the reason in metrics."""
 
     status: int
     reason: str
@@ -37,8 +37,8 @@ class RequestRefused(Exception):
     headers: str = ""
     newest: Sequence[str] = ()
 
-    def answer(self, *, close: bool) -> bytes:
-        """As the wire says it: an object with an `error` string."""
+    def to_bytes(self, *, close: bool) -> bytes:
+        """Return the response: a JSON object with an `error` string."""
         body: dict[str, object] = {"error": self.error}
         if self.newest:
             body["newest-versions"] = list(self.newest)
@@ -48,11 +48,11 @@ class RequestRefused(Exception):
 def render(
     status: int, body: bytes = b"", *, kind: str = JSON, close: bool = False, headers: str = ""
 ) -> bytes:
-    """A whole answer; `headers` are lines that end as lines do."""
+    """Return a complete response; each line in `headers` must end with CRLF."""
     lines = f"HTTP/1.1 {status} {_REASONS[status]}\r\n"
     if body:
         lines += f"Content-Type: {kind}\r\n"
-    if status != NOT_MODIFIED:  # which has no body, and says nothing of the one it stands for
+    if status != NOT_MODIFIED:  # a 304 has neither a body nor a Content-Length
         lines += f"Content-Length: {len(body)}\r\n"
     if close:
         lines += "Connection: close\r\n"

@@ -1,4 +1,4 @@
-"""Who asks (M22): the connection says it, and nothing in the request ever does."""
+"""Identify the calling machine by its connection, never by anything in the request (M22)."""
 
 import asyncio
 import sys
@@ -10,63 +10,71 @@ from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
 
 Key = str | tuple[str, str]
-"""An address that was connected to, one that was connected from, or a scope and a name."""
+"""A local address, a source address with the prefix `_FROM`, or a scope and a machine name."""
 
 CallerResolver = Callable[[asyncio.BaseTransport], Key]
-"""How connections of one listener tell whose they are."""
+"""Returns the key of the machine at the other end of a connection."""
 
-_FIRST = 0x7F010000  # 127.1.0.0; a machine's number added gives its address
+_FIRST = 0x7F010000  # 127.1.0.0; add a machine's number to get its address
 _FROM = "from "
 _UNKNOWN_KEYS = 4096
-_FORGET_AFTER = 2  # looks at who is quiet
-_LAST = 0x7FFEFFFF  # 127.254.255.255; what follows ends with a broadcast address
+_EVICT_AFTER = 2  # calls of `evict_idle` without a request in between
+_LAST = 0x7FFEFFFF  # 127.254.255.255; the next block contains the broadcast address
 
 
 def loopback_address(number: int) -> str | None:
-    """The address that is this machine's alone; None past the last (sixteen million)."""
+    """Return the loopback address of a machine; None beyond the last (sixteen million)."""
     address = _FIRST + number
     return inet_ntoa(address.to_bytes(4)) if _FIRST < address <= _LAST else None
 
 
 def _number(address: str) -> int:
-    """The machine an address belongs to; 0 if none can have it."""
+    """Return the number of the machine with this address; 0 if the address is out of range."""
     number = int.from_bytes(inet_aton(address)) - _FIRST
     return number if 0 < number <= _LAST - _FIRST else 0
 
 
 def by_local_address(transport: asyncio.BaseTransport) -> Key:
-    """Each machine has an address of its own in 127.0.0.0/8; one listener takes them all."""
+    """Identify a machine by its own address in 127.0.0.0/8; one listener serves them all."""
     address: str = transport.get_extra_info("sockname")[0]
     return address
 
 
 def by_source_address(transport: asyncio.BaseTransport) -> Key:
-    """On a host with real guests: where the connection comes from, as the fleet file has it."""
+    """Identify a real guest by the source address that the fleet file gives it."""
     address: str = transport.get_extra_info("peername")[0]
     return _FROM + address.partition("%")[0].removeprefix("::ffff:")
 
 
 def for_machine(scope: str, machine: str) -> CallerResolver:
-    """A listener of one machine alone: a Unix socket, or one inside a network namespace."""
+    """Identify every connection as one machine: for a Unix socket or a network namespace."""
     key = (scope, machine)
     return lambda _: key
 
 
 class Listener:
-    """A listener, and how its connections tell whose they are."""
+    """A listening server, and the way to identify the callers that connect to it."""
 
-    taking: asyncio.Server
+    server: asyncio.Server
 
-    def __init__(self, naming: CallerResolver) -> None:
-        self.naming = naming
+    def __init__(self, resolve_key: CallerResolver) -> None:
+        self.resolve_key = resolve_key
 
 
 class Caller:
-    """A machine that asks. All its connections share one."""
+    """A machine that sends requests. All its connections share one `Caller`."""
 
     __slots__ = (
-        "_born", "allowed", "checked", "connections", "era", "name", "polls", "published",
-        "quiet", "scope",
+        "_created_at",
+        "allowed",
+        "checked_scope",
+        "connections",
+        "enabled_at",
+        "idle_checks",
+        "name",
+        "polls",
+        "published",
+        "scope",
     )  # fmt: skip
 
     def __init__(
@@ -75,52 +83,52 @@ class Caller:
         self.scope = scope
         self.name = machine.name
         self.published = published
-        self.polls = 0  # since they were last collected
-        self.allowed = allowed  # so many, less what else was asked for
-        self.checked: Scope | None = None
-        """The state of the scope in which this caller was found to be in order."""
-        self.era = -1.0  # when the feature was switched on, as of the last document sent
+        self.polls = 0  # since the last `collect_polls`
+        self.allowed = allowed  # polls left under the rate limit; other requests are deducted
+        self.checked_scope: Scope | None = None
+        """The scope state for which this caller has passed all checks."""
+        self.enabled_at = -1.0  # `ready_at` of the scope in the last document sent
         self.connections = 0
-        self.quiet = 0
-        self._born = machine.created_at
-        if (shown := published.scope) and (same := self.machine()):
-            # There may be a million callers: what the document has anyway is not kept twice.
-            self.scope, self.name, self._born = shown.id, same.name, same.created_at
+        self.idle_checks = 0
+        self._created_at = machine.created_at
+        if (state := published.scope) and (current := self.machine()):
+            # There may be a million callers: share the objects that the document holds.
+            self.scope, self.name, self._created_at = state.id, current.name, current.created_at
 
     def machine(self) -> Machine | None:
-        """The machine as it is now; None once it is gone, or another of its name has come."""
+        """Return the machine's current state; None if it was deleted or recreated."""
         scope = self.published.scope
         machine = scope.machines.get(self.name) if scope else None
-        return machine if machine and machine.created_at == self._born else None
+        return machine if machine and machine.created_at == self._created_at else None
 
-    def runs(self) -> bool:
-        """A machine that is gone or switched off cannot ask; whoever does is not it (IL11)."""
+    def is_running(self) -> bool:
+        """Whether the machine runs. A deleted or stopped machine cannot send requests (IL11)."""
         machine = self.machine()
         return machine is not None and machine.power is Power.RUNNING
 
 
 class Callers:
-    """All machines that have asked lately."""
+    """All machines that have sent a request recently."""
 
     def __init__(self, fleet: Fleet, allowed: int) -> None:
         self._fleet = fleet
         self._allowed = allowed
         self.active: list[Caller] = []
-        """Those who have polled since they were last collected: a second costs as much as was
-        asked for in it, and not as much as there are machines."""
-        self._tired: set[Caller] = set()  # who may ask for less than at first
+        """Callers that have polled since the last `collect_polls`. With this list, a tick costs
+        time for each caller that polled and not for each machine."""
+        self._awaiting_refill: set[Caller] = set()  # callers below their full burst
         self.known: dict[Key, Caller] = {}
-        self._unknown: set[Key] = set()  # until the fleet changes: strangers cost no look-up
+        self._unknown: set[Key] = set()  # keys without a machine, until the fleet changes
         self._changes = 0
         fleet.watchers.append(self._changed)
 
     def _changed(self) -> None:
-        """Who was unknown may have come to be."""
+        """Drop the negative cache: the change may have created a machine."""
         self._changes += 1
         self._unknown.clear()
 
     async def find(self, key: Key) -> Caller | None:
-        """The machine behind a key, from the store if need be."""
+        """Return the caller with this key, from the store if it is not in memory."""
         caller = self.known.get(key)
         if caller is not None and caller.machine() is not None:
             return caller
@@ -128,19 +136,19 @@ class Callers:
         if key in self._unknown:
             return None
         changes = self._changes
-        place = await self._place(key)
-        if place is None:
+        location = await self._locate(key)
+        if location is None:
             if changes == self._changes and len(self._unknown) < _UNKNOWN_KEYS:
                 self._unknown.add(key)
             return None
-        scope, machine = place
+        scope, machine = location
         published = await self._fleet.documents.fetch(scope)
-        found = self.known.get(key)  # somebody else may have been quicker
-        if found is None:
-            found = self.known[key] = Caller(scope, machine, published, self._allowed)
-        return found
+        caller = self.known.get(key)  # another connection may have added it meanwhile
+        if caller is None:
+            caller = self.known[key] = Caller(scope, machine, published, self._allowed)
+        return caller
 
-    async def _place(self, key: Key) -> tuple[str, Machine] | None:
+    async def _locate(self, key: Key) -> tuple[str, Machine] | None:
         if isinstance(key, tuple):
             scope = await self._fleet.reader.read(Scope, key[0])
             machine = scope.machines.get(key[1]) if scope else None
@@ -151,11 +159,11 @@ class Callers:
             places = await self._fleet.reader.find_machines(number=_number(key))
         return (places[0].scope, places[0].machine) if places else None
 
-    def collect(self) -> int:
-        """Tell the fleet who polled; how often that was, in all.
+    def collect_polls(self) -> int:
+        """Report polls to the fleet, charge them to the rate limit, and return their number.
 
-        A poll only counts up. What it means is worked out here, once a second and whenever time is
-        about to be made to pass.
+        A poll only increments a counter. The server calls this once a second, and the fleet calls
+        it before it advances the clock.
         """
         now, total = self._fleet.clock.now(), 0
         active = self.active.copy()
@@ -166,30 +174,30 @@ class Callers:
                     self._fleet.polls.record(scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
-                caller.polls = caller.quiet = 0
-                self.tire(caller)
+                caller.polls = caller.idle_checks = 0
+                self.queue_for_refill(caller)
         return total
 
-    def tire(self, caller: Caller) -> None:
-        """It has asked, and is to get that back in time."""
+    def queue_for_refill(self, caller: Caller) -> None:
+        """Queue the caller for a rate-limit refill."""
         if self._allowed != sys.maxsize:
-            self._tired.add(caller)
+            self._awaiting_refill.add(caller)
 
-    def allow(self, more: int, most: int) -> None:
-        """A second has passed: so many requests more for each, but never more than `most`."""
-        for caller in tuple(self._tired):
-            caller.allowed = min(caller.allowed + more, most)
-            if caller.allowed == most:
-                self._tired.discard(caller)
+    def refill(self, amount: int, limit: int) -> None:
+        """Allow each caller `amount` more requests, up to `limit`; called once a second."""
+        for caller in tuple(self._awaiting_refill):
+            caller.allowed = min(caller.allowed + amount, limit)
+            if caller.allowed == limit:
+                self._awaiting_refill.discard(caller)
 
-    def recheck(self) -> None:
-        """Something that concerns callers has changed beside the fleet."""
+    def invalidate_checks(self) -> None:
+        """Check every caller again at its next request; called when a fault rule changes."""
         for caller in self.known.values():
-            caller.checked = None
+            caller.checked_scope = None
 
-    def forget_quiet(self) -> None:
-        """Let go of who has not asked since this was called twice."""
+    def evict_idle(self) -> None:
+        """Evict callers without a connection and without a request since the last two calls."""
         for key, caller in list(self.known.items()):
-            caller.quiet += 1
-            if caller.quiet > _FORGET_AFTER and not caller.connections:
+            caller.idle_checks += 1
+            if caller.idle_checks > _EVICT_AFTER and not caller.connections:
                 del self.known[key]

@@ -1,4 +1,4 @@
-"""The document and its approval: what scheduled events are about (M1 to M18)."""
+"""The scheduled events resource: reading the document and approving events (M1 to M18)."""
 
 import re
 
@@ -14,94 +14,94 @@ from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.validation import ParsedRequest
 from fairwarning.service.fleet import Fleet
 
-GONE = RequestRefused(404, "machine-gone", "Not found. This machine is gone or switched off.")
+GONE = RequestRefused(404, "machine-gone", "Not found. This machine is deleted or stopped.")
 
 
 class EventsResource:
-    """Answers for a caller that the connection has named."""
+    """Answers a caller that the connection has identified."""
 
     def __init__(self, fleet: Fleet, counts: RequestCounts, active: list[Caller]) -> None:
         self._fleet = fleet
         self._counts = counts
         self._active = active
 
-    def ready(self, caller: Caller, ask: ParsedRequest) -> bytes | None:
-        """The document without waiting for anything; None if it must be fetched."""
+    def answer_now(self, caller: Caller, parsed: ParsedRequest) -> bytes | None:
+        """Return the document response if it needs no waiting; None if it must be fetched."""
         published = caller.published
         scope = published.scope
         if scope is None or not scope.incarnation:
             return None
-        anew = caller.checked is not scope
-        if anew:
-            if not caller.runs():
+        unchecked = caller.checked_scope is not scope
+        if unchecked:
+            if not caller.is_running():
                 raise GONE
             if scope.ready_at > self._fleet.clock.now():
                 return None
-            if not self._fleet.faults:  # each request must meet its own
-                caller.checked = scope
+            if not self._fleet.faults:  # fault rules must see every request
+                caller.checked_scope = scope
         self._count(caller)
-        if self.knows(caller, ask):
-            return render(304, close=ask.close, headers=f'ETag: "{scope.incarnation}"\r\n')
-        caller.era = scope.ready_at
-        if anew and scope.events:
-            shown = visible(scope, ask.version)
-            self._fleet.deliveries.show(scope, caller.name, shown)
-            if len(shown) < len(scope.events):
-                caller.checked = None  # at another version it may be told of more (M9)
-        key = ask.key or (ask.version + " close" * ask.close)
-        answer = published.answers.get(key)
-        if answer is None:
-            answer = published.answers[key] = render(
+        if self.is_not_modified(caller, parsed):
+            return render(304, close=parsed.close, headers=f'ETag: "{scope.incarnation}"\r\n')
+        caller.enabled_at = scope.ready_at
+        if unchecked and scope.events:
+            events = visible(scope, parsed.version)
+            self._fleet.deliveries.show(scope, caller.name, events)
+            if len(events) < len(scope.events):
+                caller.checked_scope = None  # another api-version may show more events (M9)
+        key = parsed.key or (parsed.version + " close" * parsed.close)
+        response = published.answers.get(key)
+        if response is None:
+            response = published.answers[key] = render(
                 200,
-                published.body(ask.version),
-                close=ask.close,
+                published.body(parsed.version),
+                close=parsed.close,
                 headers=f'ETag: "{scope.incarnation}"\r\n',
             )
-        return answer
+        return response
 
     def _count(self, caller: Caller) -> None:
         if not caller.polls:
             self._active.append(caller)
         caller.polls += 1
-        caller.allowed += 1  # the connection has counted it as a request already
+        caller.allowed += 1  # the connection has charged this request already
 
-    def knows(self, caller: Caller, ask: ParsedRequest) -> bool:
-        """Whether the caller has this very document already (M11).
+    def is_not_modified(self, caller: Caller, parsed: ParsedRequest) -> bool:
+        """Whether the caller already has the current document (M11).
 
-        The count begins anew each time the feature is switched on, so only what was sent since then
-        counts: a machine that was silent for days must not take an old 1 for the new one.
+        Incarnations restart each time the feature is enabled, so only documents sent since then
+        count: a machine silent for days must not mistake an old incarnation 1 for the new one.
         """
         scope = caller.published.scope
-        if not ask.known or scope is None or caller.era != scope.ready_at:
+        if not parsed.incarnations or scope is None or caller.enabled_at != scope.ready_at:
             return False
-        return str(scope.incarnation) in ask.known or "*" in ask.known
+        return str(scope.incarnation) in parsed.incarnations or "*" in parsed.incarnations
 
-    def seen(self, caller: Caller) -> None:
-        """Its scope was asked for just now (M14)."""
+    def record_poll(self, caller: Caller) -> None:
+        """Record that the caller's scope was polled now (M14)."""
         if scope := caller.published.scope:
             self._fleet.polls.record(scope, self._fleet.clock.now())
 
-    async def fetch(self, caller: Caller, ask: ParsedRequest) -> bytes:
-        """The document of a scope that is off, or not yet ready: the request is held (M14)."""
-        if caller.published.scope is not None and not caller.runs():
+    async def fetch(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+        """Return the document of a disabled scope once the poll has enabled it (M14)."""
+        if caller.published.scope is not None and not caller.is_running():
             raise GONE
         caller.published = await self._fleet.poll(caller.scope)
-        answer = self.ready(caller, ask)
-        if answer is None:  # switched off again in the same breath
+        response = self.answer_now(caller, parsed)
+        if response is None:  # disabled again in the meantime
             raise RequestRefused(
-                503, "unavailable", "Not ready yet; ask again.", "Retry-After: 1\r\n"
+                503, "unavailable", "Not ready yet; try again.", "Retry-After: 1\r\n"
             )
-        return answer
+        return response
 
-    async def approve(self, caller: Caller, ask: ParsedRequest, body: bytes) -> bytes:
-        """Approve each event named, or none (M12, M13); 200 only once that is durable."""
-        if not caller.runs():
+    async def approve(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes:
+        """Approve all named events or none (M12, M13); answer 200 once that is durable."""
+        if not caller.is_running():
             raise GONE
         events = start_requests(body)
         command = Approve(scope=caller.scope, events=events, actor=caller.name)
         await self._fleet.submit(command)
         self._counts.approvals += 1
-        return render(200, close=ask.close)
+        return render(200, close=parsed.close)
 
 
 class _StartRequest(msgspec.Struct):
@@ -117,7 +117,7 @@ _decode = msgspec.json.Decoder(_Approval).decode
 
 
 def start_requests(body: bytes) -> tuple[str, ...]:
-    """The ids in an approval; any other part of it is ignored, as DocumentIncarnation is."""
+    """Return the event ids of an approval; ignore other members, such as DocumentIncarnation."""
     try:
         requests = _decode(body).StartRequests
     except msgspec.ValidationError as error:
@@ -140,9 +140,9 @@ def _bad(error: str) -> RequestRefused:
 
 
 def refusal_of(error: FairwarningError) -> RequestRefused:
-    """What a machine reads when the fleet refuses: never where the fleet keeps its data (IS3)."""
+    """Convert an error of the fleet to a response that reveals nothing of its storage (IS3)."""
     if not isinstance(error, Refused):
-        text = "The service cannot take this just now; ask again."
+        text = "The service cannot process this now; try again."
         return RequestRefused(503, "unavailable", text, "Retry-After: 1\r\n")
     if isinstance(error, NotFound):
         return RequestRefused(404, error.code, f"Not found. {error.message}")

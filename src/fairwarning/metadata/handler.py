@@ -1,4 +1,4 @@
-"""What all connections share, and where they get their answers."""
+"""The state that all connections share, and the handling of validated requests."""
 
 import asyncio
 import sys
@@ -19,107 +19,110 @@ from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
 
 Work = Callable[[], Awaitable[bytes | None]]
-"""What takes time: it brings the answer, or None if there is none, or none yet."""
+"""Asynchronous work that returns the response; None if there is none, or none yet."""
 
-CROWDED = RequestRefused(
-    429, "connections", "Too many connections of this machine.", "Retry-After: 1\r\n"
+TOO_MANY_CONNECTIONS = RequestRefused(
+    429, "connections", "Too many connections from this machine.", "Retry-After: 1\r\n"
 )
 _STALE = RequestRefused(
-    503, "stale", "What is known may be too old; ask again.", "Retry-After: 1\r\n"
+    503, "stale", "The cached document may be stale; try again.", "Retry-After: 1\r\n"
 )
-_FULL = RequestRefused(503, "connections", "Too many connections in all.", "Retry-After: 1\r\n")
+_SERVER_FULL = RequestRefused(
+    503, "connections", "Too many connections to the server.", "Retry-After: 1\r\n"
+)
 
 
 class OpenConnection(Protocol):
-    """A connection, as far as those know it who do not read from it."""
+    """A connection, as the handler and the server use it."""
 
-    door: Listener
+    listener: Listener
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Check deadlines; called once a second."""
 
     def finish(self) -> None:
-        """Answer what is under way, then go."""
+        """Answer requests in progress, then close."""
 
     def abort(self) -> None:
-        """Go at once."""
+        """Close at once."""
 
 
 class RequestHandler:
-    """Knows callers, requests and limits; gives answers, or the work that brings them."""
+    """Callers, request cache and limits; returns responses, or the work that produces them."""
 
     def __init__(
         self, fleet: Fleet, cloud: CloudSettings | None, settings: MetadataSettings | None
     ) -> None:
         self.settings = settings or MetadataSettings()
         self.counts = RequestCounts()
-        self.gate = RequestValidator(self.settings)
-        self.memo = RequestCache(self.gate)
+        self.validator = RequestValidator(self.settings)
+        self.request_cache = RequestCache(self.validator)
         self.documents = fleet.documents
         self.faults = fleet.faults
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
         self.events = EventsResource(fleet, self.counts, self.callers.active)
-        self.faults.listeners.append(self.callers.recheck)
+        self.faults.listeners.append(self.callers.invalidate_checks)
         self.connections: set[OpenConnection] = set()
-        self.accepted = 0  # connections so far
-        self.emptied: asyncio.Event | None = None  # whoever stops waits for it
-        self.most = self.settings.connections
-        self.most_of_machine = self.settings.connections_of_machine
-        self._strangers: dict[Key, int] = {}
+        self.accepted = 0  # connections since the start
+        self.drained: asyncio.Event | None = None  # set when the last connection closes
+        self.max_connections = self.settings.connections
+        self.max_connections_per_machine = self.settings.connections_of_machine
+        self._unidentified: dict[Key, int] = {}
         self._cloud = cloud or CloudSettings()
 
-    # --- Coming and going ---
+    # --- Counting connections ---
 
-    def greet(self, key: Key) -> RequestRefused | None:
-        """A connection of somebody who has not asked lately, or one too many: then, why not."""
-        strangers = self.strange(key)
-        if len(self.connections) > self.most:
-            return _FULL
-        return CROWDED if strangers > self.most_of_machine else None
+    def admit_unidentified(self, key: Key) -> RequestRefused | None:
+        """Count a connection of an unidentified caller; return a refusal if it is one too many."""
+        count = self.count_unidentified(key)
+        if len(self.connections) > self.max_connections:
+            return _SERVER_FULL
+        return TOO_MANY_CONNECTIONS if count > self.max_connections_per_machine else None
 
-    def strange(self, key: Key) -> int:
-        """A connection of somebody who has not asked lately; how many these are."""
-        count = self._strangers[key] = self._strangers.get(key, 0) + 1
+    def count_unidentified(self, key: Key) -> int:
+        """Count a connection of an unidentified caller; return how many it has."""
+        count = self._unidentified[key] = self._unidentified.get(key, 0) + 1
         return count
 
-    def no_longer_strange(self, key: Key) -> None:
-        """It is gone, or known by now."""
-        self._strangers[key] -= 1
-        if not self._strangers[key]:
-            del self._strangers[key]
+    def uncount_unidentified(self, key: Key) -> None:
+        """Stop counting a connection: it has closed, or its caller is identified."""
+        self._unidentified[key] -= 1
+        if not self._unidentified[key]:
+            del self._unidentified[key]
 
     def hold(self, caller: Caller) -> None:
-        """A poll waits for its answer: it has been seen, and is counted when it is answered."""
+        """Record a poll now, and count it when it is answered."""
         self.counts.held += 1
         caller.polls -= 1
         caller.allowed -= 1
-        self.events.seen(caller)
+        self.events.record_poll(caller)
 
-    # --- Answers ---
+    # --- Responses ---
 
-    def answer(self, caller: Caller, ask: ParsedRequest, body: bytes) -> bytes | Work:
-        """The answer to a request, or the work that brings it."""
+    def handle(self, caller: Caller, parsed: ParsedRequest, body: bytes) -> bytes | Work:
+        """Return the response to a request, or the work that produces it."""
         if self.documents.is_stale():
             raise _STALE  # IK3
-        if ask.path == EVENTS and ask.method == b"GET":
-            return self.events.ready(caller, ask) or partial(self.events.fetch, caller, ask)
-        if ask.path == EVENTS:
-            return partial(self.events.approve, caller, ask, body)
-        return self._describe(caller, ask)
+        if parsed.path == EVENTS and parsed.method == b"GET":
+            response = self.events.answer_now(caller, parsed)
+            return response or partial(self.events.fetch, caller, parsed)
+        if parsed.path == EVENTS:
+            return partial(self.events.approve, caller, parsed, body)
+        return self._describe(caller, parsed)
 
-    def _describe(self, caller: Caller, ask: ParsedRequest) -> bytes:
-        """Instance metadata (M19)."""
+    def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+        """Return instance metadata (M19)."""
         self.counts.descriptions += 1
-        if ask.path == API_VERSIONS:
-            return render(200, instance.versions_body(), close=ask.close)
+        if parsed.path == API_VERSIONS:
+            return render(200, instance.versions_body(), close=parsed.close)
         machine, scope = caller.machine(), caller.published.scope
-        if machine is None or scope is None or not caller.runs():
+        if machine is None or scope is None or not caller.is_running():
             raise GONE
         try:
-            body, kind = instance.answer(
-                self._cloud, scope, machine, ask.version, ask.segments, text=ask.text
+            body, kind = instance.render(
+                self._cloud, scope, machine, parsed.version, parsed.segments, text=parsed.text
             )
         except FairwarningError as error:
             raise refusal_of(error) from error
-        return render(200, body, kind=kind, close=ask.close)
+        return render(200, body, kind=kind, close=parsed.close)

@@ -1,6 +1,6 @@
-"""What a machine is told about itself (M19). Pure: manners and versions are the caller's (M3, M4).
+"""Instance metadata (M19). Pure: `validation` checks headers and api-versions (M3, M4).
 
-Every single value is a string, and one that is not known is the empty string.
+Every leaf is a string; an unknown value is the empty string.
 """
 
 import json
@@ -22,14 +22,14 @@ VERSIONS: tuple[str, ...] = (
     "2021-05-01", "2021-08-01", "2021-10-01", "2021-11-01", "2021-11-15", "2021-12-13",
     "2023-07-01", "2023-11-15", "2024-03-15", "2024-07-17", "2025-04-07",
 )  # fmt: skip
-"""The api-versions of instance metadata, the oldest first."""
+"""The api-versions of instance metadata, oldest first."""
 
 NEWEST: tuple[str, ...] = VERSIONS[:-4:-1]
-"""What errors offer instead of a version that is not known, the newest first (M3)."""
+"""The versions that an error suggests for an unknown one, newest first (M3)."""
 
 _TEXT = "text/plain; charset=utf-8"
 
-# The version that brought each field of `compute`, in the order in which they are shown.
+# The version that introduced each field of `compute`, in output order.
 _SINCE: dict[str, str] = {
     "azEnvironment": "2018-10-01",
     "evictionPolicy": "2020-12-01",
@@ -61,7 +61,7 @@ _SINCE: dict[str, str] = {
     "zone": "2017-12-01",
 }
 
-# What no machine of ours differs in.
+# The values that all machines share.
 _FIXED: dict[str, Tree] = {
     "azEnvironment": "AzurePublicCloud",
     "offer": "",
@@ -73,16 +73,16 @@ _FIXED: dict[str, Tree] = {
     "publisher": "",
     "sku": "",
     "version": "",
-    "virtualMachineScaleSet": {"id": ""},  # of Flexible sets only; ours are Uniform
+    "virtualMachineScaleSet": {"id": ""},  # set for Flexible orchestration only; ours is Uniform
 }
 
 
 def versions_body() -> bytes:
-    """The answer to GET /metadata/versions: compact JSON, the oldest version first."""
+    """Return the body of GET /metadata/versions: compact JSON, oldest version first."""
     return _compact({"apiVersions": list(VERSIONS)})
 
 
-def answer(
+def render(
     cloud: CloudSettings,
     scope: Scope,
     machine: Machine,
@@ -91,54 +91,56 @@ def answer(
     *,
     text: bool,
 ) -> tuple[bytes, str]:
-    """Body and content type of what stands at `path` below /metadata/instance.
+    """Return the body and content type for `path` below /metadata/instance.
 
-    `version` is one of VERSIONS; `path` matches letter by letter, and numbers walk arrays. A single
-    value is given as text only; of anything else, text gives the names in it, one a line, with a
-    slash behind those that lead further.
+    `version` must be in VERSIONS. `path` is case-sensitive; numbers index arrays. A leaf is served
+    as text only. As text, a node is a list of its names, one per line, with a slash after each
+    name that has children.
     """
-    found: Tree = {
+    node: Tree = {
         "compute": _compute(cloud, scope, machine, version),
         "network": _network(machine),
     }
-    for depth, step in enumerate(path):
-        parts = _parts(found)
-        if step not in parts:
-            place = "/".join(("instance", *path[:depth]))
-            raise NotFound("UnknownPath", f"there is no {step[:60]!r} in {place}")
-        found = parts[step]
+    for depth, segment in enumerate(path):
+        children = _children(node)
+        if segment not in children:
+            parent = "/".join(("instance", *path[:depth]))
+            raise NotFound("UnknownPath", f"there is no {segment[:60]!r} in {parent}")
+        node = children[segment]
     if text:
-        return _plain(found).encode(), _TEXT
-    if isinstance(found, str):
+        return _as_text(node).encode(), _TEXT
+    if isinstance(node, str):
         place = "/".join(("instance", *path))
-        raise Refused("TextOnly", f"{place} is a single value; ask for it with format=text")
-    return _compact(found), JSON
+        raise Refused("TextOnly", f"{place} is a single value; request it with format=text")
+    return _compact(node), JSON
 
 
 def _compact(tree: Tree) -> bytes:
     return json.dumps(tree, separators=(",", ":")).encode()
 
 
-def _plain(tree: Tree) -> str:
-    if isinstance(tree, str):
-        return tree
-    parts = _parts(tree)
-    return "\n".join(n if isinstance(part, str) else f"{n}/" for n, part in parts.items())
+def _as_text(node: Tree) -> str:
+    if isinstance(node, str):
+        return node
+    children = _children(node)
+    return "\n".join(
+        name if isinstance(child, str) else f"{name}/" for name, child in children.items()
+    )
 
 
-def _parts(tree: Tree) -> dict[str, Tree]:
-    """What a path may go on to, by the segment that leads there."""
-    if isinstance(tree, str):
+def _children(node: Tree) -> dict[str, Tree]:
+    """Return the children of a node by path segment."""
+    if isinstance(node, str):
         return {}
-    if isinstance(tree, list):
-        return {str(n): part for n, part in enumerate(tree)}
-    return tree
+    if isinstance(node, list):
+        return {str(index): child for index, child in enumerate(node)}
+    return node
 
 
 def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str) -> Tree:
     tags = sorted(machine.tags.items())
     spot = machine.priority is Priority.SPOT
-    known: dict[str, Tree] = {
+    fields: dict[str, Tree] = {
         **_FIXED,
         **_identity(cloud, scope, machine),
         "evictionPolicy": machine.eviction.value if spot else "",
@@ -150,30 +152,30 @@ def _compute(cloud: CloudSettings, scope: Scope, machine: Machine, version: str)
         },
         "platformFaultDomain": str(machine.fault_domain),
         "platformUpdateDomain": str(machine.update_domain),
-        # Azure leaves it empty for most Regular machines; one word for each kind is easier to use.
+        # Azure leaves this empty for most Regular machines; an explicit value is easier to use.
         "priority": machine.priority.value,
         "tags": ";".join(f"{name}:{value}" for name, value in tags),
         "tagsList": [{"name": name, "value": value} for name, value in tags],
         "vmSize": machine.size or cloud.size,
         "zone": machine.zone,
     }
-    return {name: known[name] for name, since in _SINCE.items() if since <= version}
+    return {name: fields[name] for name, since in _SINCE.items() if since <= version}
 
 
 def _identity(cloud: CloudSettings, scope: Scope, machine: Machine) -> dict[str, Tree]:
-    """Which machine it is, in all the ways there are to name it."""
+    """Return the fields that identify the machine."""
     group = scope.group or cloud.group
-    home = f"/subscriptions/{cloud.subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
+    base = f"/subscriptions/{cloud.subscription}/resourceGroups/{group}/providers/Microsoft.Compute"
     scale_set, resource = "", f"virtualMachines/{machine.name}"
-    if scope.owner:  # instances are named after their set and their id in it (T7)
+    if scope.owner:  # an instance's name is its scale set's name and its instance id (T7)
         scale_set = machine.name.rpartition("_")[0]
         resource = f"virtualMachineScaleSets/{scale_set}/virtualMachines/{machine.instance}"
-    placed = scope.kind is ScopeKind.PLACEMENT_GROUP
+    in_placement_group = scope.kind is ScopeKind.PLACEMENT_GROUP
     return {
         "name": machine.name,
-        "placementGroupId": guid("placement", scope.id).lower() if placed else "",
+        "placementGroupId": guid("placement", scope.id).lower() if in_placement_group else "",
         "resourceGroupName": group,
-        "resourceId": f"{home}/{resource}",
+        "resourceId": f"{base}/{resource}",
         "subscriptionId": cloud.subscription,
         "vmId": vm_id(scope.id, machine),
         "vmScaleSetName": scale_set,

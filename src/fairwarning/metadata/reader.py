@@ -1,4 +1,4 @@
-"""Bytes in, requests out: httptools does the framing, the gate the rest."""
+"""Turn bytes into requests: httptools does the framing, the validator checks the rest."""
 
 from typing import Final
 
@@ -10,92 +10,103 @@ from fairwarning.metadata.answers import RequestRefused
 from fairwarning.metadata.validation import Header, ParsedHeaders, ParsedRequest, RequestValidator
 
 _MALFORMED: Final = RequestRefused(
-    400, "malformed", "Bad request. This is not HTTP as RFC 9112 has it."
+    400, "malformed", "Bad request. This is not valid HTTP (RFC 9112)."
 )
 _HEADERS: Final = RequestRefused(
     431,
     "headers",
-    f"At most {limits.HEADER_FIELDS} headers and {limits.HEADER_BYTES} bytes of them.",
+    f"At most {limits.HEADER_FIELDS} headers with {limits.HEADER_BYTES} bytes are allowed.",
 )
-_BODY: Final = RequestRefused(413, "body", f"A body has at most {limits.BODY_BYTES} bytes.")
-_BODY_RAW: Final = 2 * limits.BODY_BYTES  # with the sizes of its chunks
+_BODY: Final = RequestRefused(413, "body", f"A body may have at most {limits.BODY_BYTES} bytes.")
+_BODY_RAW: Final = 2 * limits.BODY_BYTES  # including chunk sizes
 _CODING: Final = RequestRefused(
-    400, "malformed", "Bad request. A body may be chunked, and nothing else."
+    400, "malformed", "Bad request. chunked is the only transfer coding allowed."
 )
 _TRAILER: Final = RequestRefused(
-    400, "trailer", "Bad request. Headers after the body are not allowed."
+    400, "trailer", "Bad request. Trailers (headers after the body) are not allowed."
 )
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
 
 @short_record
 class ReceivedRequest:
-    """A request that has been read: what it asks for, or why it is refused."""
+    """A request that has been read: parsed, or refused."""
 
-    ask: ParsedRequest | None
+    parsed: ParsedRequest | None
     refusal: RequestRefused | None = None
     body: bytes = b""
-    last: bool = False  # nothing after it can be read
-    head: bool = False  # only a head may be sent
-    spared: bool = False  # it has had its fault and its place in the rate
+    last: bool = False  # the connection closes after it
+    head: bool = False  # a HEAD request: send no body
+    exempt: bool = False  # rate limit and fault rules have been applied already
 
 
 class RequestReader:
-    """Reads one connection's requests, however they are cut up or run together.
+    """Reads the requests of one connection, whether split into pieces or pipelined.
 
-    What is wrong with a request's head is known, and told, without waiting for its body.
+    A request with a bad head is refused at once, without waiting for its body.
     """
 
     __slots__ = (
-        "_ask", "_body", "_gate", "_headers", "_ignored", "_parser", "_ready", "_size", "_target",
-        "head", "in_body", "in_message", "wants_continue",
+        "_body",
+        "_discarding",
+        "_headers",
+        "_parsed",
+        "_parser",
+        "_ready",
+        "_size",
+        "_target",
+        "_validator",
+        "head",
+        "in_body",
+        "in_message",
+        "wants_continue",
     )  # fmt: skip
 
-    def __init__(self, gate: RequestValidator) -> None:
-        self._gate = gate
+    def __init__(self, validator: RequestValidator) -> None:
+        self._validator = validator
         self._parser = httptools.HttpRequestParser(self)
         self._ready: list[ReceivedRequest] = []
         self.head: ParsedHeaders | None = None  # of the last request
-        self._ignored = False  # refused; whatever comes is not looked at
+        self._discarding = False  # the request is refused: ignore further bytes
         self.in_message = False
         self.in_body = False
         self.wants_continue = False
 
     def feed(self, data: bytes) -> list[ReceivedRequest]:
-        """The requests that these bytes complete. After one that is `last`, feed no more."""
+        """Return the requests that these bytes complete. Feed no more after a `last` request."""
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as stop:
-            self._cope(stop, data)
+            self._recover(stop, data)
         if self.in_message:
-            self._measure(len(data))
+            self._check_size(len(data))
         ready, self._ready = self._ready, []
         return ready
 
-    def _cope(self, stop: Exception, data: bytes) -> None:
-        """The parser goes no further: for good, or because an upgrade was offered."""
-        rest = memoryview(data)
-        while isinstance(stop, httptools.HttpParserUpgrade) and self._decline():
-            rest = rest[stop.args[0] :]
+    def _recover(self, stop: Exception, data: bytes) -> None:
+        """Handle a parser stop: refuse a malformed request, ignore an offered upgrade."""
+        remaining = memoryview(data)
+        while isinstance(stop, httptools.HttpParserUpgrade) and self._reparse_without_upgrade():
+            remaining = remaining[stop.args[0] :]
             try:
-                self._parser.feed_data(rest)
-            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as again:
-                stop = again
+                self._parser.feed_data(remaining)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as next_stop:
+                stop = next_stop
             else:
                 return
         self._refuse(_MALFORMED)
 
-    def _measure(self, count: int) -> None:
-        """A request that comes in pieces may not be larger for it."""
-        if not self._ready:  # else most of these bytes are of others
+    def _check_size(self, count: int) -> None:
+        """Apply the size limits to a request that arrives in pieces."""
+        if not self._ready:  # otherwise most of these bytes belong to earlier requests
             self._size += count
         if self._size > (_BODY_RAW if self.in_body else limits.HEADER_BYTES):
             self._refuse(_BODY if self.in_body else _HEADERS)
 
-    def _decline(self) -> bool:
-        """An upgrade was offered, which ends HTTP for the parser: read the request without it."""
+    def _reparse_without_upgrade(self) -> bool:
+        """Parse the request again without its upgrade headers, at which the parser stops."""
         method = self._parser.get_method()
-        if self._ignored or method == b"CONNECT":
+        if self._discarding or method == b"CONNECT":
             return False
         http = self._parser.get_http_version().encode()
         lines = [b"%s %s HTTP/%s" % (method, self._target, http)]
@@ -109,39 +120,39 @@ class RequestReader:
         return True
 
     def _refuse(self, refusal: RequestRefused) -> None:
-        if not self._ignored:
-            self._ignored = True
+        if not self._discarding:
+            self._discarding = True
             self._ready.append(ReceivedRequest(None, refusal, last=True))
 
-    # --- What httptools calls ---
+    # --- Called by httptools ---
 
     def on_message_begin(self) -> None:
-        """A request's first byte."""
+        """Begin a request."""
         self.in_message = True
         self._target = b""
         self._headers: list[Header] = []
-        self._ask: ParsedRequest | None = None
+        self._parsed: ParsedRequest | None = None
         self._body = b""
-        self._size = 0  # of the head, or of the body, as far as it came in pieces
+        self._size = 0  # bytes of the head or of the body that arrived in separate pieces
 
     def on_url(self, url: bytes) -> None:
-        """The target, or a part of it."""
+        """Take the target, or a part of it."""
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; or, after a body, a trailer."""
+        """Take a header; refuse a trailer."""
         if self.in_body:
             self._refuse(_TRAILER)
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Everything is known but the body."""
+        """Validate the head, before the body arrives."""
         parser = self._parser
         if parser.should_upgrade():
             return
         self.in_body = True
         self._size = 0
-        if self._ignored:
+        if self._discarding:
             return
         http = parser.get_http_version()
         keep = parser.should_keep_alive() and http == "1.1"
@@ -149,13 +160,13 @@ class RequestReader:
         try:
             if len(self._headers) > limits.HEADER_FIELDS:
                 raise _HEADERS
-            head = self.head = self._gate.check_head(self._headers, http)
+            head = self.head = self._validator.check_head(self._headers, http)
             if head.size + len(self._target) > limits.HEADER_BYTES:
                 raise _HEADERS
-            ask = self._gate.check(method, self._target, head, close=not keep)
+            parsed = self._validator.check(method, self._target, head, close=not keep)
             if head.framing:
                 self._check_body(head.framing, http)
-            self._ask = ask
+            self._parsed = parsed
         except RequestRefused as refusal:
             self._refuse_head(refusal, method, keep=keep)
 
@@ -168,33 +179,33 @@ class RequestReader:
         self.wants_continue = framing.get(b"expect", b"").lower() == b"100-continue"
 
     def _refuse_head(self, refusal: RequestRefused, method: bytes, *, keep: bool) -> None:
-        """Without a body the connection is still in step, and can go on."""
-        bodies = {b"transfer-encoding", b"content-length"}
-        lengths = [value for name, value in self._headers if name.lower() in bodies]
+        """Refuse the request; keep the connection open if the request has no body to skip."""
+        framing = {b"transfer-encoding", b"content-length"}
+        lengths = [value for name, value in self._headers if name.lower() in framing]
         if refusal is _HEADERS or any(value != b"0" for value in lengths):
             self._refuse(refusal)
         else:
-            self._ignored = not keep
+            self._discarding = not keep
             self._ready.append(
                 ReceivedRequest(None, refusal, last=not keep, head=method == b"HEAD")
             )
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Take a part of the body."""
         if len(self._body) + len(body) > limits.BODY_BYTES:
             self._refuse(_BODY)
-        elif not self._ignored:
+        elif not self._discarding:
             self._body += body
 
     def on_message_complete(self) -> None:
-        """A request's last byte."""
+        """End the request."""
         self.in_message = self.in_body = self.wants_continue = False
-        ask = self._ask
-        if ask is not None and not self._ignored:
-            self._ready.append(ReceivedRequest(ask, None, self._body, ask.close))
-            self._ignored = ask.close
+        parsed = self._parsed
+        if parsed is not None and not self._discarding:
+            self._ready.append(ReceivedRequest(parsed, None, self._body, parsed.close))
+            self._discarding = parsed.close
 
 
 def _without_upgrade(connection: bytes) -> bytes:
-    words = [word.strip() for word in connection.split(b",")]
-    return b", ".join(word for word in words if word.lower() not in _UPGRADING)
+    options = [option.strip() for option in connection.split(b",")]
+    return b", ".join(option for option in options if option.lower() not in _UPGRADING)

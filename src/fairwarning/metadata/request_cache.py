@@ -1,48 +1,48 @@
-"""What is known by heart: requests that were seen before and passed every check.
+"""A cache of requests that passed every check, by their bytes.
 
-Who asked is no part of it: that is the connection's to say, each time (M22).
+The cache holds nothing about the caller: each connection identifies its own (M22).
 """
 
 from fairwarning.metadata.answers import RequestRefused
 from fairwarning.metadata.reader import ReceivedRequest
 from fairwarning.metadata.validation import ParsedHeaders, ParsedRequest, RequestValidator
 
-MEMO_REQUESTS = 1024
+CACHE_REQUESTS = 1024
 _REQUEST_BYTES = 1024  # pollers send about 150
 
 
 class RequestCache:
-    """Whole GETs, byte for byte, and (in the gate) headers below any first line of one."""
+    """Complete GET requests by their bytes. The validator caches header blocks as well."""
 
-    def __init__(self, gate: RequestValidator) -> None:
-        self._gate = gate
-        self.known: dict[bytes, ParsedRequest] = {}
+    def __init__(self, validator: RequestValidator) -> None:
+        self._validator = validator
+        self.requests: dict[bytes, ParsedRequest] = {}
 
-    def learn(self, data: bytes, request: ReceivedRequest, head: ParsedHeaders | None) -> bool:
-        """These bytes are one request: whether it is a GET that passed, and known from now on."""
-        ask = request.ask
-        if ask is None or ask.method != b"GET" or request.body or head is None:
+    def add(self, data: bytes, request: ReceivedRequest, head: ParsedHeaders | None) -> bool:
+        """Cache the bytes of one request if it is a valid GET; return whether it was cached."""
+        parsed = request.parsed
+        if parsed is None or parsed.method != b"GET" or request.body or head is None:
             return False
         if len(data) > _REQUEST_BYTES:
             return False
-        self._gate.learn(data, head, close=ask.close)
-        self._remember(data, ask)
+        self._validator.cache_headers(data, head, close=parsed.close)
+        self._store(data, parsed)
         return True
 
-    def recognise(self, data: bytes) -> ParsedRequest | None:
-        """A GET that is new but for its headers; None if it has to be read, or to be refused."""
+    def parse(self, data: bytes) -> ParsedRequest | None:
+        """Parse and cache a GET whose headers are cached; None if the reader must read it."""
         if len(data) > _REQUEST_BYTES:
             return None
         try:
-            ask = self._gate.recognise(data)
+            parsed = self._validator.parse_cached(data)
         except RequestRefused:
             return None
-        if ask is not None:
-            self._remember(data, ask)
-        return ask
+        if parsed is not None:
+            self._store(data, parsed)
+        return parsed
 
-    def _remember(self, data: bytes, ask: ParsedRequest) -> None:
-        known = self.known
-        if len(known) >= MEMO_REQUESTS:
-            known.clear()  # dropping one at a time costs more than learning them again
-        known[data] = ask
+    def _store(self, data: bytes, parsed: ParsedRequest) -> None:
+        requests = self.requests
+        if len(requests) >= CACHE_REQUESTS:
+            requests.clear()  # evicting entries one by one costs more than parsing them again
+        requests[data] = parsed

@@ -1,4 +1,4 @@
-"""The metadata endpoint: listeners, the tick, and a graceful stop."""
+"""The metadata endpoint: listeners, the timer tick, and graceful shutdown."""
 
 import asyncio
 import socket
@@ -13,12 +13,12 @@ from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.metrics import Metric, counter, counters, gauge
 
-_FORGET_TICKS = 300
+_EVICT_TICKS = 300
 _STOP_SECONDS = 5.0
 
 
 class MetadataServer(RequestHandler):
-    """Answers machines. Time for deadlines and rates comes in ticks of a second."""
+    """Serves machines. A tick once a second drives deadlines and rate limits."""
 
     def __init__(
         self,
@@ -28,28 +28,28 @@ class MetadataServer(RequestHandler):
     ) -> None:
         super().__init__(fleet, cloud, settings)
         fleet.polls.collectors.append(self._collect)
-        self._doors: set[Listener] = set()
+        self._listeners: set[Listener] = set()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
-    async def listen(self, listener: socket.socket, naming: CallerResolver) -> Listener:
-        """Take connections from a socket that listens, until it or the door is closed."""
+    async def listen(self, sock: socket.socket, resolve_key: CallerResolver) -> Listener:
+        """Accept connections from a listening socket until the listener is closed."""
         loop = asyncio.get_running_loop()
-        door = Listener(naming)
-        door.taking = await loop.create_server(
-            partial(MetadataConnection, self, door), sock=listener
+        listener = Listener(resolve_key)
+        listener.server = await loop.create_server(
+            partial(MetadataConnection, self, listener), sock=sock
         )
-        self._doors.add(door)
+        self._listeners.add(listener)
         if self._ticker is None:
             self._ticker = loop.call_later(1.0, self._tick_again)
-        return door
+        return listener
 
-    def close(self, door: Listener) -> None:
-        """Whoever came in by this door is turned out, and nobody comes in any more."""
-        self._doors.discard(door)
-        door.taking.close()
+    def close(self, listener: Listener) -> None:
+        """Close a listener and abort its connections."""
+        self._listeners.discard(listener)
+        listener.server.close()
         for connection in tuple(self.connections):
-            if connection.door is door:
+            if connection.listener is listener:
                 connection.abort()
 
     def _tick_again(self) -> None:
@@ -57,47 +57,47 @@ class MetadataServer(RequestHandler):
         self.tick()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Check deadlines, collect polls and refill rate limits; called once a second."""
         self._ticks += 1
         for connection in tuple(self.connections):
             connection.tick()
         self._collect()
         if self.rate:
-            self.callers.allow(self.rate, limits.REQUESTS_BURST)
-        if self._ticks % _FORGET_TICKS == 0:
-            self.callers.forget_quiet()
+            self.callers.refill(self.rate, limits.REQUESTS_BURST)
+        if self._ticks % _EVICT_TICKS == 0:
+            self.callers.evict_idle()
 
     def _collect(self) -> None:
-        self.counts.polls += self.callers.collect()
+        self.counts.polls += self.callers.collect_polls()
 
     async def stop(self) -> None:
-        """Take no more, answer what is under way, close."""
+        """Stop accepting, answer requests in progress, then close."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
-        for door in self._doors:
-            door.taking.close()
+        for listener in self._listeners:
+            listener.server.close()
         for connection in tuple(self.connections):
             connection.finish()
         if self.connections:
-            self.emptied = asyncio.Event()
+            self.drained = asyncio.Event()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.emptied.wait(), _STOP_SECONDS)
+                await asyncio.wait_for(self.drained.wait(), _STOP_SECONDS)
         for connection in tuple(self.connections):
             connection.abort()
 
     def metrics(self) -> list[Metric]:
-        """Figures about requests so far."""
+        """Return the request metrics."""
         counts = self.counts
         self._collect()
         return [
-            counter("fairwarning_polls", "Documents sent, or found unchanged.", counts.polls),
+            counter("fairwarning_polls", "Documents sent, and 304 responses.", counts.polls),
             counter("fairwarning_approvals", "Approvals accepted.", counts.approvals),
             counter("fairwarning_descriptions", "Instance metadata sent.", counts.descriptions),
             counter("fairwarning_connections", "Connections accepted.", self.accepted),
             counters("fairwarning_refused", "Requests refused.", "reason", counts.refused),
-            counters("fairwarning_faults", "Faults on demand.", "kind", counts.faults),
-            gauge("fairwarning_held", "Long polls that are held.", counts.held),
-            gauge("fairwarning_open", "Connections that are open.", len(self.connections)),
-            gauge("fairwarning_callers", "Machines that asked lately.", len(self.callers.known)),
+            counters("fairwarning_faults", "Injected faults.", "kind", counts.faults),
+            gauge("fairwarning_held", "Long polls held.", counts.held),
+            gauge("fairwarning_open", "Open connections.", len(self.connections)),
+            gauge("fairwarning_callers", "Machines that polled recently.", len(self.callers.known)),
         ]

@@ -1,6 +1,6 @@
-"""One connection's bytes: read in order, put off, limited in time, and kept in step.
+"""The byte stream of one connection: ordering, queueing, deadlines and flow control.
 
-What is asked and answered is not decided here; see `connection.py`.
+Requests are identified and answered in `connection.py`.
 """
 
 import asyncio
@@ -14,167 +14,168 @@ from fairwarning.metadata.handler import RequestHandler
 from fairwarning.metadata.reader import ReceivedRequest, RequestReader
 from fairwarning.metadata.validation import ParsedRequest
 
-Known = Mapping[bytes, ParsedRequest]
+CachedRequests = Mapping[bytes, ParsedRequest]
 
-NOTHING: Known = {}
-_QUEUE = 8  # requests that wait for the one before, until the client is made to wait too
+NO_CACHED_REQUESTS: CachedRequests = {}
+_QUEUE = 8  # pipelined requests that may wait; with more, stop reading from the client
 _LATE = RequestRefused(408, "deadline", "The request took too long to arrive.")
 
 
 class RequestStream(asyncio.Protocol):
-    """Requests come out one after the other; answers go in, in the same order."""
+    """Serves requests one after the other and writes the responses in the same order."""
 
-    # Most connections set few of these, so they are defaults of the class: that is a tenth of what
-    # a connection costs.
+    # Most connections set few of these attributes. Class defaults save a tenth of the memory of a
+    # connection.
     _transport: asyncio.Transport
-    _known: Known = NOTHING  # what is known by heart, while nothing else is under way
+    _cached: CachedRequests = NO_CACHED_REQUESTS  # the cache, while no request is in progress
     _caller: Caller | None = None
-    _seconds = limits.HEADER_SECONDS  # that are left in this state
-    _reader: RequestReader | None = None  # once something had to be read
+    _seconds_left = limits.HEADER_SECONDS  # until the deadline of the current state
+    _reader: RequestReader | None = None  # created for the first request that is not cached
     _queue: deque[ReceivedRequest] | None = None
     _busy = False  # a request is being served
-    _ending = False  # nothing more is read, and what is left to answer is the last
-    _ended = False  # the client sends no more
-    _paused = False  # the client does not read its answers
-    _deaf = False  # it is made to wait
-    _lingers = False  # all is said; only the client is not through
+    _closing = False  # read no more requests; close after the queued ones
+    _eof = False  # the client has closed its sending side
+    _writing_paused = False  # the client does not read its responses
+    _reading_paused = False  # back-pressure: we do not read from the client
+    _lingering = False  # all responses are sent; the client still sends
 
-    def __init__(self, desk: RequestHandler, door: Listener) -> None:
-        self._desk = desk
-        self.door = door
+    def __init__(self, handler: RequestHandler, listener: Listener) -> None:
+        self._handler = handler
+        self.listener = listener
 
     def _serve(self, request: ReceivedRequest) -> None:
-        """Answer it now, or be busy until it is answered."""
+        """Answer a request now, or set `_busy` until it is answered."""
         raise NotImplementedError
 
     # --- Time ---
 
     def tick(self) -> None:
-        """A second has passed. A client that dawdles is let go."""
-        self._seconds -= 1
-        if self._seconds >= 0:
+        """Count down a second, and close the connection of a client that is too slow."""
+        self._seconds_left -= 1
+        if self._seconds_left >= 0:
             return
-        if self._paused or self._ended or self._lingers or self._transport.is_closing():
-            self._desk.counts.refused["unread"] += 1
+        if self._writing_paused or self._eof or self._lingering or self._transport.is_closing():
+            self._handler.counts.refused["unread"] += 1
             self._transport.abort()
         elif self._busy:
             return
-        elif self._half_read():
+        elif self._in_message():
             self.end(_LATE)
         else:
-            self._desk.counts.refused["idle"] += 1
+            self._handler.counts.refused["idle"] += 1
             self._transport.close()
 
     def abort(self) -> None:
-        """Go at once."""
+        """Close at once."""
         self._transport.abort()
 
     # --- Reading ---
 
     def _read(self, data: bytes) -> None:
-        if self._ending:
+        if self._closing:
             return
         reader = self._reader
         if reader is None:
-            reader = self._reader = RequestReader(self._desk.gate)
-        fresh, in_body = not reader.in_message, reader.in_body
+            reader = self._reader = RequestReader(self._handler.validator)
+        at_start, in_body = not reader.in_message, reader.in_body
         requests = reader.feed(data)
-        alone = fresh and len(requests) == 1 and not reader.in_message
-        if alone and self._desk.memo.learn(data, requests[0], reader.head) and self._known:
+        single = at_start and len(requests) == 1 and not reader.in_message
+        cache = self._handler.request_cache
+        if single and cache.add(data, requests[0], reader.head) and self._cached:
             self.data_received(data)
             return
         for request in requests:
-            if self._busy or self._paused:
-                self._put_off(request)
+            if self._busy or self._writing_paused:
+                self._enqueue(request)
             else:
                 self._serve(request)
-        if fresh or requests or reader.in_body != in_body:
-            self._give_time()
-        self._settle()
+        if at_start or requests or reader.in_body != in_body:
+            self._set_read_deadline()
+        self._prepare_next_read()
 
-    def _half_read(self) -> bool:
+    def _in_message(self) -> bool:
         return self._reader is not None and self._reader.in_message
 
-    def _give_time(self) -> None:
-        """A request is half read: the rest has to come soon."""
-        if self._half_read() and not self._paused:
+    def _set_read_deadline(self) -> None:
+        """Limit the time for the rest of a partly read request."""
+        if self._in_message() and not self._writing_paused:
             in_body = self._reader is not None and self._reader.in_body
-            self._seconds = limits.BODY_SECONDS if in_body else limits.HEADER_SECONDS
+            self._seconds_left = limits.BODY_SECONDS if in_body else limits.HEADER_SECONDS
 
-    def _settle(self) -> None:
-        """What comes next: by heart if nothing is under way; and is a body waited for?"""
-        reader, waits = self._reader, self._busy or self._queue or self._paused
-        plain = self._caller is not None and not waits and not self._half_read()
-        self._known = self._desk.memo.known if plain else NOTHING
-        if reader is not None and reader.in_body and reader.wants_continue and not waits:
+    def _prepare_next_read(self) -> None:
+        """Use the cache if the connection is idle; send 100 Continue if a body may follow."""
+        reader, waiting = self._reader, self._busy or self._queue or self._writing_paused
+        idle = self._caller is not None and not waiting and not self._in_message()
+        self._cached = self._handler.request_cache.requests if idle else NO_CACHED_REQUESTS
+        if reader is not None and reader.in_body and reader.wants_continue and not waiting:
             reader.wants_continue = False
             self._transport.write(CONTINUE)
 
-    def _put_off(self, request: ReceivedRequest) -> None:
-        """Its turn comes after those before it."""
+    def _enqueue(self, request: ReceivedRequest) -> None:
+        """Queue a request behind those in progress."""
         if self._queue is None:
             self._queue = deque()
         self._queue.append(request)
-        self._ending |= request.last
-        self._regulate()
+        self._closing |= request.last
+        self._update_backpressure()
 
-    def _next(self) -> None:
-        """The request before is answered."""
-        while self._queue and not self._busy and not self._paused:
+    def _serve_queued(self) -> None:
+        """Serve queued requests, now that the one before them is answered."""
+        while self._queue and not self._busy and not self._writing_paused:
             self._serve(self._queue.popleft())
-        self._give_time()
-        self._settle()
-        self._regulate()
-        self._leave_if_done()
+        self._set_read_deadline()
+        self._prepare_next_read()
+        self._update_backpressure()
+        self._close_if_done()
 
-    def _leave_if_done(self) -> None:
-        if not self._ending or self._busy or self._queue:
+    def _close_if_done(self) -> None:
+        if not self._closing or self._busy or self._queue:
             return
-        if not self._half_read() or self._ended:
+        if not self._in_message() or self._eof:
             self._transport.close()
-        elif not self._lingers:
-            # Closing while the client still sends would reset the connection, and it would never
-            # read why. So it is let finish, for a while, and nobody listens.
-            self._lingers = True
-            self._seconds = limits.HEADER_SECONDS
+        elif not self._lingering:
+            # Closing while the client still sends would reset the connection, and the client would
+            # lose the response. So let it finish for a while, and ignore what it sends.
+            self._lingering = True
+            self._seconds_left = limits.HEADER_SECONDS
             self._transport.write_eof()
 
-    def _regulate(self) -> None:
+    def _update_backpressure(self) -> None:
         if self._transport.is_closing():
             return
-        full = self._paused or bool(self._queue and len(self._queue) >= _QUEUE)
-        if full and not self._deaf:
+        full = self._writing_paused or bool(self._queue and len(self._queue) >= _QUEUE)
+        if full and not self._reading_paused:
             self._transport.pause_reading()
-        elif self._deaf and not full:
+        elif self._reading_paused and not full:
             self._transport.resume_reading()
-        self._deaf = full
+        self._reading_paused = full
 
-    # --- Flow ---
+    # --- Flow control ---
 
     def pause_writing(self) -> None:
-        """The client does not read: neither do we."""
-        self._paused = True
-        self._seconds = limits.WRITE_SECONDS
-        self._regulate()
+        """Stop reading from a client that does not read its responses."""
+        self._writing_paused = True
+        self._seconds_left = limits.WRITE_SECONDS
+        self._update_backpressure()
 
     def resume_writing(self) -> None:
-        """It reads again."""
-        self._paused = False
-        self._seconds = limits.KEEP_SECONDS
+        """Serve queued requests, now that the client reads again."""
+        self._writing_paused = False
+        self._seconds_left = limits.KEEP_SECONDS
         if not self._busy:
-            self._next()
+            self._serve_queued()
 
-    # --- Answers ---
+    # --- Responses ---
 
-    def _write(self, answer: bytes) -> None:
-        self._transport.write(answer)
-        self._leave_if_done()
+    def _write(self, response: bytes) -> None:
+        self._transport.write(response)
+        self._close_if_done()
 
     def _refused(self, refusal: RequestRefused) -> bytes:
-        self._desk.counts.refused[refusal.reason] += 1
-        return refusal.answer(close=self._ending and not self._queue)
+        self._handler.counts.refused[refusal.reason] += 1
+        return refusal.to_bytes(close=self._closing and not self._queue)
 
     def end(self, refusal: RequestRefused) -> None:
-        """Say why, and go."""
-        self._ending = True
+        """Send a refusal and close."""
+        self._closing = True
         self._write(self._refused(refusal))

@@ -1,8 +1,8 @@
-"""The gate: a request that is not exactly as it must be goes no further (IS1).
+"""Request validation: refuse every request that is not exactly as specified (IS1).
 
-No parser is strict enough alone, so everything that matters is checked here, on the raw bytes:
-nothing is decoded, normalised or guessed. Whoever asks is not the gate's business: that is named by
-the connection and never by the request (M22).
+No parser is strict enough alone, so all relevant parts are checked here on the raw bytes, without
+decoding, normalising or guessing. Validation knows nothing of the caller: the connection identifies
+it, never the request (M22).
 """
 
 import re
@@ -23,17 +23,19 @@ PREVIEW = "2024-07-09"
 EVENTS = "/metadata/scheduledevents"
 INSTANCE = "/metadata/instance"
 API_VERSIONS = "/metadata/versions"
-_SPOKEN = frozenset({"1.1", "1.0"})
-_KNOWN_BLOCKS = 1024
+_HTTP_VERSIONS = frozenset({"1.1", "1.0"})
+_CACHED_BLOCKS = 1024
 _GET = re.compile(rb"GET (/[!-~]*) HTTP/1\.1")
 _METHODS = {EVENTS: (b"GET", b"POST"), INSTANCE: (b"GET",), API_VERSIONS: (b"GET",)}
 
-# A proxy that forwards for others must not be taken for the machine it runs on (M5).
+# A proxy that forwards requests must not be mistaken for the machine it runs on (M5).
 _FORWARDING = frozenset(
     {b"x-real-ip", b"via", b"x-client-ip", b"true-client-ip", b"x-cluster-client-ip"}
 )
-# Nothing to look at twice: what ordinary clients send.
-_USUAL = frozenset({b"user-agent", b"accept", b"accept-encoding", b"connection", b"content-type"})
+# Headers of ordinary clients, which need no check.
+_UNCHECKED = frozenset(
+    {b"user-agent", b"accept", b"accept-encoding", b"connection", b"content-type"}
+)
 _ONCE = frozenset(
     {
         b"host", b"metadata", b"if-none-match",
@@ -48,7 +50,7 @@ _TAG = re.compile(r'(?:W/)?"?([0-9]+)"?')
 
 @short_record
 class ParsedRequest:
-    """What a request wants. It holds nothing of who wants it, so it can be remembered."""
+    """A validated request. It holds nothing about the caller, so it can be cached."""
 
     method: bytes
     path: str
@@ -56,64 +58,64 @@ class ParsedRequest:
     close: bool
     segments: tuple[str, ...] = ()  # below /metadata/instance
     text: bool = False
-    known: frozenset[str] = frozenset()  # incarnations of If-None-Match (M11)
+    incarnations: frozenset[str] = frozenset()  # from If-None-Match (M11)
     wait: int = 0
-    key: str = ""  # of the rendered answer, for a plain poll
+    key: str = ""  # of the rendered response; set for a plain poll only
 
 
 @short_record
 class ParsedHeaders:
-    """What the headers of a request say."""
+    """The headers of a request that matter."""
 
     metadata: bytes | None
-    tags: bytes | None  # of If-None-Match
+    if_none_match: bytes | None
     size: int
-    framing: dict[bytes, bytes]  # what says how long the body is
+    framing: dict[bytes, bytes]  # Content-Length, Transfer-Encoding and Expect
 
 
 class RequestValidator:
-    """Decides whether a request is one, and what it asks for."""
+    """Checks and parses requests."""
 
     def __init__(self, settings: MetadataSettings) -> None:
         self._settings = settings
         self._blocks: dict[bytes, tuple[ParsedHeaders, bool]] = {}
-        """Headers that were read and found to be in order, byte for byte, and whether they close.
-        What comes after the first line of a GET is read alike whatever that line asks for."""
-        self._polls: dict[str, ParsedRequest] = {}  # plain ones, by their keys
+        """Valid header blocks by their bytes, and whether they close the connection. The header
+        block of a GET means the same whatever its request line is."""
+        self._polls: dict[str, ParsedRequest] = {}  # plain polls, by key
 
-    def learn(self, data: bytes, head: ParsedHeaders, *, close: bool) -> None:
-        """These bytes are one whole GET without a body: its headers need not be read again."""
+    def cache_headers(self, data: bytes, head: ParsedHeaders, *, close: bool) -> None:
+        """Cache the header block of a complete GET without a body."""
         line, _, block = data.partition(b"\r\n")
         if _GET.fullmatch(line):
-            if len(self._blocks) >= _KNOWN_BLOCKS:
+            if len(self._blocks) >= _CACHED_BLOCKS:
                 self._blocks.clear()
             self._blocks[block] = (head, close)
 
-    def recognise(self, data: bytes) -> ParsedRequest | None:
-        """What a GET asks for whose headers are known; None if it has to be read."""
+    def parse_cached(self, data: bytes) -> ParsedRequest | None:
+        """Parse a GET whose header block is cached; None if the reader must read it."""
         line, _, block = data.partition(b"\r\n")
-        known = self._blocks.get(block)
-        found = _GET.fullmatch(line) if known else None
-        if known is None or found is None:
+        cached = self._blocks.get(block)
+        match = _GET.fullmatch(line) if cached else None
+        if cached is None or match is None:
             return None
-        return self.check(b"GET", found[1], known[0], close=known[1])
+        return self.check(b"GET", match[1], cached[0], close=cached[1])
 
     def check_head(self, headers: Sequence[Header], http: str) -> ParsedHeaders:
-        """What the headers say; raises a `RequestRefused` if they may not be sent."""
-        found, size = _singles(headers)
-        if http not in _SPOKEN:
-            raise _bad("http-version", f"HTTP {http} is not spoken here; use HTTP/1.1")
-        self._check_host(found.pop(b"host", None), http)
-        metadata, tags = found.pop(b"metadata", None), found.pop(b"if-none-match", None)
-        return ParsedHeaders(metadata, tags, size, found)
+        """Parse the headers; raise `RequestRefused` if they are not allowed."""
+        values, size = _single_headers(headers)
+        if http not in _HTTP_VERSIONS:
+            raise _bad("http-version", f"HTTP {http} is not supported; use HTTP/1.1")
+        self._check_host(values.pop(b"host", None), http)
+        metadata, if_none_match = values.pop(b"metadata", None), values.pop(b"if-none-match", None)
+        return ParsedHeaders(metadata, if_none_match, size, values)
 
     def check(
         self, method: bytes, target: bytes, head: ParsedHeaders, *, close: bool
     ) -> ParsedRequest:
-        """What the request asks for; raises a `RequestRefused` that says what is wrong with it."""
+        """Parse the request; raise `RequestRefused` if it is not valid."""
         path, segments, query = _split(target)
         if method not in _METHODS[path]:
-            allowed = [one.decode() for one in _METHODS[path]]
+            allowed = [known_method.decode() for known_method in _METHODS[path]]
             text = f"{method.decode('latin-1')} is not allowed here; use {' or '.join(allowed)}"
             raise RequestRefused(405, "method", text, f"Allow: {', '.join(allowed)}\r\n")
         version = self._version(path, query)
@@ -123,28 +125,29 @@ class RequestValidator:
             text_only = query.get("format", "").lower() == "text"
             return ParsedRequest(method, path, version, close, segments=segments, text=text_only)
         wait = _wait(query["wait"]) if "wait" in query else 0
-        if wait or head.tags is not None or method != b"GET":
-            known = frozenset[str]() if head.tags is None else _incarnations(head.tags)
-            return ParsedRequest(method, path, version, close, known=known, wait=wait)
+        tags = head.if_none_match
+        if wait or tags is not None or method != b"GET":
+            incarnations = frozenset[str]() if tags is None else _incarnations(tags)
+            return ParsedRequest(method, path, version, close, incarnations=incarnations, wait=wait)
         key = version + " close" if close else version
         if key not in self._polls:
             self._polls[key] = ParsedRequest(method, path, version, close, key=key)
         return self._polls[key]
 
     def _check_host(self, host: bytes | None, http: str) -> None:
-        """One name we answer to: a page in a browser must not reach us by a name of its own."""
+        """Accept only configured names: a web page must not reach us by DNS rebinding."""
         if host is None:
             if http == "1.0":
                 return
-            raise _bad("host", "a request needs a Host header")
-        found = _HOST.fullmatch(host.decode("latin-1").lower())
-        name = found["name"] if found else ""
+            raise _bad("host", "the Host header is missing")
+        match = _HOST.fullmatch(host.decode("latin-1").lower())
+        name = match["name"] if match else ""
         if name not in self._settings.hosts and not _ADDRESS.fullmatch(name):
             allowed = ", ".join(sorted(self._settings.hosts))
             raise _bad("host", f"Host must be an address or one of: {allowed}")
 
     def _version(self, path: str, query: dict[str, str]) -> str:
-        """The api-version, mandatory wherever there are several (M2, M3)."""
+        """Return the api-version, which is mandatory except for /metadata/versions (M2, M3)."""
         if path == API_VERSIONS:
             return ""
         version = query.get("api-version", "")
@@ -159,11 +162,11 @@ class RequestValidator:
             )
         if path == INSTANCE:
             if version not in instance.VERSIONS:
-                text = f"Bad request. api-version {version} is not known."
+                text = f"Bad request. api-version {version} is unknown."
                 raise RequestRefused(400, "api-version", text, newest=instance.NEWEST)
         elif version != PREVIEW or not self._settings.preview:
-            known = ", ".join(one for one in VERSIONS if one != PREVIEW)
-            text = f"Not found. There is no api-version {version}; there are {known}."
+            supported = ", ".join(name for name in VERSIONS if name != PREVIEW)
+            text = f"Not found. api-version {version} is unknown; use one of {supported}."
             raise RequestRefused(404, "api-version", text)
         return version
 
@@ -172,34 +175,34 @@ def _bad(reason: str, error: str) -> RequestRefused:
     return RequestRefused(400, reason, f"Bad request. {error}")
 
 
-_NO_TARGET = _bad("target", "name a path, such as /metadata/scheduledevents")
-_FIRST_POST = (b"POST", "2017-03-01")  # the one request of old that needs no Metadata header (M4)
+_NO_TARGET = _bad("target", "the target must be a path, such as /metadata/scheduledevents")
+_FIRST_POST = (b"POST", "2017-03-01")  # the only request without a Metadata header (M4)
 
 
-def _singles(headers: Sequence[Header]) -> tuple[dict[bytes, bytes], int]:
-    """The headers that count, each given once at most; and the size of all.
+def _single_headers(headers: Sequence[Header]) -> tuple[dict[bytes, bytes], int]:
+    """Return the relevant headers, each allowed once, and the size of all headers.
 
-    None may be there that a proxy would add (M5).
+    Headers that a proxy adds are refused (M5).
     """
-    found: dict[bytes, bytes] = {}
+    values: dict[bytes, bytes] = {}
     size = 0
-    for sent, value in headers:
-        name = sent.lower()
+    for raw_name, value in headers:
+        name = raw_name.lower()
         size += len(name) + len(value) + 4
         if name in _ONCE:
-            if name in found:
-                raise _bad("repeated-header", f"{name.decode()} was given more than once")
-            found[name] = value
-        elif name not in _USUAL:
-            spelt = name.replace(b"_", b"-")
-            if spelt in _FORWARDING or b"forwarded" in spelt:
-                text = f"{spelt.decode('latin-1')} is not allowed: ask from the machine itself"
+            if name in values:
+                raise _bad("repeated-header", f"{name.decode()} occurs more than once")
+            values[name] = value
+        elif name not in _UNCHECKED:
+            hyphenated = name.replace(b"_", b"-")
+            if hyphenated in _FORWARDING or b"forwarded" in hyphenated:
+                text = f"{hyphenated.decode('latin-1')} is not allowed: send the request directly"
                 raise _bad("forwarded", text)
-    return found, size
+    return values, size
 
 
 def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
-    """Path, what is below it, and query. The path is compared as it was sent, but for case."""
+    """Return path, segments below it, and query. The path is not decoded; case is ignored."""
     raw, _, query = target.decode("latin-1").partition("?")
     if "#" in query:
         raise _NO_TARGET
@@ -207,19 +210,19 @@ def _split(target: bytes) -> tuple[str, tuple[str, ...], dict[str, str]]:
         return raw, (), _parameters(query)
     if not raw.startswith("/") or "#" in raw:
         raise _NO_TARGET
-    whole = raw.removesuffix("/")
-    path = whole.lower()
-    for known in _METHODS:
-        if path == known:
-            return known, (), _parameters(query)
+    trimmed = raw.removesuffix("/")
+    path = trimmed.lower()
+    for known_path in _METHODS:
+        if path == known_path:
+            return known_path, (), _parameters(query)
     if path.startswith(INSTANCE + "/"):
-        return INSTANCE, tuple(whole.split("/")[3:]), _parameters(query)
-    raise RequestRefused(404, "path", f"Not found. There are {', '.join(_METHODS)}.")
+        return INSTANCE, tuple(trimmed.split("/")[3:]), _parameters(query)
+    raise RequestRefused(404, "path", f"Not found. Use one of {', '.join(_METHODS)}.")
 
 
 def _parameters(query: str) -> dict[str, str]:
-    """Names without case, each once (M3)."""
-    found: dict[str, str] = {}
+    """Return the query parameters by lower-case name, each allowed once (M3)."""
+    parameters: dict[str, str] = {}
     encoded = "%" in query or "+" in query
     for part in query.split("&"):
         if not part:
@@ -228,14 +231,14 @@ def _parameters(query: str) -> dict[str, str]:
         if encoded:
             name, value = unquote_plus(name), unquote_plus(value)
         name = name.lower()
-        if name in found:
-            raise _bad("repeated-parameter", f"query parameter {name[:40]!r} was given twice")
-        found[name] = value
-    return found
+        if name in parameters:
+            raise _bad("repeated-parameter", f"query parameter {name[:40]!r} occurs twice")
+        parameters[name] = value
+    return parameters
 
 
 def _check_metadata(value: bytes | None, *, optional: bool) -> None:
-    """`Metadata: true`, once (M4): what a browser or a naive proxy would not send."""
+    """Require `Metadata: true` (M4), which browsers and simple proxies do not send."""
     if value is None and optional:
         return
     if value is None:
@@ -245,16 +248,16 @@ def _check_metadata(value: bytes | None, *, optional: bool) -> None:
 
 
 def _wait(text: str) -> int:
-    """How long a request may be held (M18)."""
+    """Return how many seconds a request may be held (M18)."""
     if re.fullmatch("[0-9]{1,4}", text) and int(text) <= limits.WAIT_MAX_SECONDS:
         return int(text)
     raise _bad("wait", f"wait must be 0 to {limits.WAIT_MAX_SECONDS} seconds")
 
 
-def _incarnations(sent: bytes) -> frozenset[str]:
-    """If-None-Match as clients send it: `"3"`, `3`, `W/"3"`, several, or `*`."""
-    tags = sent.decode("latin-1")
+def _incarnations(if_none_match: bytes) -> frozenset[str]:
+    """Parse If-None-Match in the forms that clients send: `"3"`, `3`, `W/"3"`, a list, or `*`."""
+    tags = if_none_match.decode("latin-1")
     if tags.strip() == "*":
         return frozenset({"*"})
-    found = (_TAG.fullmatch(tag.strip()) for tag in tags.split(","))
-    return frozenset(match[1].lstrip("0") or "0" for match in found if match)
+    matches = (_TAG.fullmatch(tag.strip()) for tag in tags.split(","))
+    return frozenset(match[1].lstrip("0") or "0" for match in matches if match)

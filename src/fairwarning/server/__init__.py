@@ -1,1 +1,1 @@
-"""Runs a process: wiring, worker processes, sockets, keys, the data folder, and the ready line."""
+"""The server process: wiring, worker processes, sockets, keys, the data folder and `up.json`."""

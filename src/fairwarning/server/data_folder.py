@@ -1,4 +1,4 @@
-"""The folder of a service: its own while it is up."""
+"""The data folder of a service, locked while the service is up."""
 
 import fcntl
 import os
@@ -15,25 +15,25 @@ _OWNER_ONLY = 0o700
 
 @contextmanager
 def lock(folder: Path, *, memory: bool) -> Iterator[None]:
-    """Ours alone while we run; a service in memory that made it leaves nothing of its own."""
-    made = not folder.exists()
+    """Lock the folder; an in-memory service that created it removes its files again."""
+    created = not folder.exists()
     try:
         folder.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
         descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Refused("CannotUseFolder", f"cannot use the folder {folder}: {error}") from error
+        raise Refused("CannotUseFolder", f"cannot use data folder {folder}: {error}") from error
     try:
-        _take(descriptor, folder)
+        _acquire(descriptor, folder)
         yield
     finally:
         (folder / READY).unlink(missing_ok=True)
-        if memory and made:
+        if memory and created:
             _clear(folder)
         os.close(descriptor)
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a service puts there, and the folder if nothing else is in it."""
+    """Remove the files of the service, and the folder if it is then empty."""
     for name in ("lock", "signing.key", "ca.pem", "ca.key", "server.pem"):
         (folder / name).unlink(missing_ok=True)
     for name in ("attached", "machines", "azure-cli"):
@@ -42,9 +42,9 @@ def _clear(folder: Path) -> None:
         folder.rmdir()
 
 
-def _take(descriptor: int, folder: Path) -> None:
+def _acquire(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        text = f"a service is up in {folder} already; stop it, or name another folder with --data"
+        text = f"a service is already running in {folder}; stop it, or use another --data folder"
         raise Unavailable("AlreadyUp", text) from error

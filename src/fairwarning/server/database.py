@@ -1,4 +1,4 @@
-"""A database named by its URL."""
+"""The store in a database, given by its URL."""
 
 from fairwarning.core.errors import Refused
 from fairwarning.service.config.settings import ClusterSettings
@@ -8,15 +8,15 @@ _SCHEMES = ("postgresql://", "postgres://")
 
 
 def is_database(data: str) -> bool:
-    """Whether this names a database, and not a folder."""
+    """Return whether `data` is the URL of a database rather than a folder."""
     return data.startswith(_SCHEMES)
 
 
 def store_at(url: str, cluster: ClusterSettings) -> Store:
-    """The store there."""
+    """Return the store in the database at `url`."""
     try:
         from fairwarning.store.postgres.store import PostgresStore  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
-        text = "PostgreSQL needs an extra: pip install 'fairwarning[server,postgres]'"
+        text = "PostgreSQL support is not installed: pip install 'fairwarning[server,postgres]'"
         raise Refused("NoPostgreSQL", text) from error
     return PostgresStore(url, lease_seconds=cluster.lease_seconds)

@@ -1,4 +1,4 @@
-"""Who carries impacts out, as the fleet file says."""
+"""Creates the driver that the fleet file selects."""
 
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -11,22 +11,22 @@ from fairwarning.service.config.settings import DriverKind, DriverSettings
 
 @runtime_checkable
 class CloseableDriver(Protocol):
-    """A driver that has something to let go of."""
+    """A driver that must be closed."""
 
     async def close(self) -> None:
-        """Begin nothing more."""
+        """Stop starting impacts, and release resources."""
 
 
-def driver_for(driving: DriverSettings, clock: Clock, folder: Path) -> Driver:
-    """The driver; what is not asked for is not loaded."""
-    match driving.kind:
+def driver_for(settings: DriverSettings, clock: Clock, folder: Path) -> Driver:
+    """Return the driver; import only its own module."""
+    match settings.kind:
         case DriverKind.COMMAND:
             from fairwarning.machines.command.driver import CommandDriver  # noqa: PLC0415  (see above)
 
             return CommandDriver(
-                driving.program,
-                check=driving.check,
-                timeout_seconds=driving.timeout_seconds,
+                settings.program,
+                check=settings.check,
+                timeout_seconds=settings.timeout_seconds,
                 state=folder / "impacts",
                 now=clock.now,
             )
@@ -34,10 +34,10 @@ def driver_for(driving: DriverSettings, clock: Clock, folder: Path) -> Driver:
             from fairwarning.machines.libvirt.driver import LibvirtDriver  # noqa: PLC0415  (see above)
 
             return LibvirtDriver(
-                driving.uri,
-                destination=driving.destination,
-                grace_seconds=driving.grace_seconds,
-                timeout_seconds=driving.timeout_seconds,
+                settings.uri,
+                destination=settings.destination,
+                grace_seconds=settings.grace_seconds,
+                timeout_seconds=settings.timeout_seconds,
             )
         case DriverKind.SIMULATED:
             return SimulatedDriver(lambda s, call: clock.call_at(clock.now() + s, call))

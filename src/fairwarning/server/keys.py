@@ -1,4 +1,4 @@
-"""Keys that every process of a cluster has: kept in the database, and in files beside each."""
+"""Keys that all processes of a cluster share: in the database, and in files on each host."""
 
 import asyncio
 from pathlib import Path
@@ -9,21 +9,21 @@ from fairwarning.service.tokens import signing_key
 from fairwarning.store.store import Store
 
 _SIGNING, _AUTHORITY = "signing.key", "ca.key"
-_OF_THE_AUTHORITY = ("ca.pem", "server.pem")
+_CERTIFICATES = ("ca.pem", "server.pem")
 
 
 async def prepare(folder: Path, authority: Authority, store: Store) -> None:
-    """Have all keys in the folder; with others at work, the same as theirs."""
+    """Create the keys in the folder; with a shared store, use the keys of the cluster."""
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):
-            if kept := await store.get_note(_note(name)):
-                _take(folder / name, kept)
+            if shared_key := await store.get_note(_note(name)):
+                _replace(folder / name, shared_key)
     signing_key(folder)
     await asyncio.to_thread(authority.prepare)
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):
             own = keyfiles.read(folder / name).decode("ascii")
-            _take(folder / name, await store.add_note_if_absent(_note(name), own))
+            _replace(folder / name, await store.add_note_if_absent(_note(name), own))
         await asyncio.to_thread(authority.prepare)
 
 
@@ -31,11 +31,11 @@ def _note(name: str) -> str:
     return f"key {name}"
 
 
-def _take(path: Path, content: str) -> None:
-    """Put it in the place of another; a new authority's certificates are made anew."""
+def _replace(path: Path, content: str) -> None:
+    """Replace a key file if it differs; with a new authority, remove the old certificates."""
     if keyfiles.check(path) and keyfiles.read(path) == content.encode("ascii"):
         return
     if path.name == _AUTHORITY:
-        for name in _OF_THE_AUTHORITY:
+        for name in _CERTIFICATES:
             path.with_name(name).unlink(missing_ok=True)
     keyfiles.write(path, content.encode("ascii"))

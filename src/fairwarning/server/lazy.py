@@ -1,4 +1,7 @@
-"""Consoles are loaded when somebody first knocks: who only polls does not pay for them."""
+"""Lazy start of the console and ARM servers.
+
+They start on the first connection, so a process that only serves polls stays small.
+"""
 
 import asyncio
 import logging
@@ -16,11 +19,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _STOP_SECONDS = 2
-_CALM_SECONDS = 0.25
+_CHECK_SECONDS = 0.25
 
 
 class LazyServer:
-    """A listening socket that becomes a server at its first connection; with `tls`, over TLS."""
+    """A listening socket whose server starts on the first connection; with `tls`, over TLS."""
 
     def __init__(
         self,
@@ -33,42 +36,42 @@ class LazyServer:
         self._tls = tls
         self._server: uvicorn.Server | None = None
         self._task: asyncio.Task[None] | None = None
-        asyncio.get_running_loop().add_reader(listener, self._rung)
+        asyncio.get_running_loop().add_reader(listener, self._start)
 
-    def _rung(self) -> None:
+    def _start(self) -> None:
         asyncio.get_running_loop().remove_reader(self._listener)
-        self._task = asyncio.create_task(self._serve(), name="doorbell")
+        self._task = asyncio.create_task(self._serve(), name="lazy-server")
 
     async def _serve(self) -> None:
-        # In a thread, because loading takes a while and polls must not wait for it.
+        # In a thread, because importing the application must not delay polls.
         try:
             self._server = await asyncio.to_thread(_prepare, self._load, self._tls)
         except Exception:
-            log.exception("what was asked for cannot be loaded")
-            self._listener.close()  # nobody is to wait for it
+            log.exception("cannot start the server on %s", self._listener.getsockname())
+            self._listener.close()  # so that clients fail at once
             return
         await self._server.serve(sockets=[self._listener])
 
     async def close(self) -> None:
-        """Answer what is under way, and go."""
+        """Finish the requests in progress, and stop."""
         if self._task is None:
             asyncio.get_running_loop().remove_reader(self._listener)
         else:
             if self._server is not None:
                 self._server.should_exit = True
-                await self._hurry(self._server)
+                await self._finish_requests(self._server)
             else:
                 self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
         self._listener.close()
 
-    async def _hurry(self, server: "uvicorn.Server") -> None:
-        """Wait for answers under way, not for clients that keep connections and ask nothing."""
+    async def _finish_requests(self, server: "uvicorn.Server") -> None:
+        """Wait for requests in progress, but not for idle connections."""
         assert self._task is not None
-        await asyncio.wait([self._task], timeout=_CALM_SECONDS)
+        await asyncio.wait([self._task], timeout=_CHECK_SECONDS)
         while not self._task.done() and server.server_state.tasks:
-            await asyncio.wait([self._task], timeout=_CALM_SECONDS)
+            await asyncio.wait([self._task], timeout=_CHECK_SECONDS)
         server.force_exit = True
 
 
@@ -78,7 +81,7 @@ def _prepare(
     import uvicorn  # noqa: PLC0415  (see above)
 
     class Quiet(uvicorn.Server):
-        """Signals are the program's own business."""
+        """A server that leaves signals to the program."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -88,7 +91,7 @@ def _prepare(
         uvicorn.Config(
             load(),
             ssl_context_factory=(lambda *_: tls()) if tls else None,
-            proxy_headers=False,  # on by default, and a caller could forge its address
+            proxy_headers=False,  # the default would let a client forge its address
             server_header=False,
             access_log=False,
             log_config=None,

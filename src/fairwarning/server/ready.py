@@ -1,4 +1,4 @@
-"""Where a service is: it says so in its data folder while it is up, for the other commands."""
+"""`up.json` in the data folder: tells other commands where the running service listens."""
 
 import json
 from pathlib import Path
@@ -13,19 +13,19 @@ READY = "up.json"  # in the data folder while the service is up
 
 
 class ReadyLine(TypedDict):
-    """Where a service is: what `up --json` prints before the machines."""
+    """The addresses of a running service: what `up --json` prints before the machines."""
 
     metadata: str
     console: str
-    page: str  # the console's page, with the key to it
+    page: str  # URL of the console's page, with its access key
     arm: str
     subscription: str
-    token: str  # an operator's, for the console and the control plane
-    ca: str  # the file of the authority that vouches for the control plane
+    token: str  # an operator's token for the console and the control plane
+    ca: str  # path of the CA certificate of the control plane
 
 
 def _write(path: Path, text: str) -> None:
-    """All of it or nothing, and for the owner's eyes only."""
+    """Write a file atomically, readable only by its owner."""
     new = path.with_suffix(".new")
     new.touch(0o600)
     new.write_text(text, "utf-8")
@@ -33,14 +33,14 @@ def _write(path: Path, text: str) -> None:
 
 
 def write_ready(folder: Path, ready: ReadyLine) -> None:
-    """For the other commands, which look here for the service."""
+    """Write the addresses of the service to its data folder."""
     _write(folder / READY, json.dumps(ready))
 
 
 def read_ready(folder: Path) -> ReadyLine:
-    """Where the service of this folder is."""
+    """Read the addresses of the service that runs in this folder."""
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise Unavailable("NotUp", f"no service is up in {folder}; {START}") from error
+        raise Unavailable("NotUp", f"no service is running in {folder}; {START}") from error
     return ready

@@ -1,4 +1,4 @@
-"""A Unix socket for each machine (M22): to be mounted into a container, or given to a guest."""
+"""A Unix socket for each machine (M22), to mount into a container or a guest."""
 
 import asyncio
 import logging
@@ -15,57 +15,62 @@ log = logging.getLogger(__name__)
 
 
 class MachineSockets:
-    """A folder that always holds the sockets of the machines there are, by their names."""
+    """Keeps one socket per machine in a folder, named after the machine."""
 
     def __init__(self, folder: Path, server: MetadataServer, fleet: Fleet) -> None:
         self._folder = folder
         self._server = server
         self._fleet = fleet
-        self._doors: dict[str, tuple[str, Listener]] = {}  # by machine, with its scope
+        self._listeners: dict[str, tuple[str, Listener]] = {}  # scope and listener by machine
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open_all(self) -> None:
-        """For the machines that are there already."""
+        """Open the sockets of existing machines, and follow changes."""
         self._folder.mkdir(0o700, parents=True, exist_ok=True)
         last = 0
-        while places := await self._fleet.reader.list_machines(last, 1000):
-            for place in places:
-                await self._open(place.scope, place.machine.name)
-            last = places[-1].number
+        while locations := await self._fleet.reader.list_machines(last, 1000):
+            for location in locations:
+                await self._open(location.scope, location.machine.name)
+            last = locations[-1].number
         self._fleet.followers.append(self._follow)
 
     def _follow(self, scope: str, state: Scope | None) -> None:
-        """Machines may have come, or gone."""
-        now = state.machines if state else {}
-        for name, (where, _) in list(self._doors.items()):
-            if where == scope and name not in now:
+        """Open sockets for new machines of a scope, and close those of removed ones."""
+        machines = state.machines if state else {}
+        for name, (listener_scope, _) in list(self._listeners.items()):
+            if listener_scope == scope and name not in machines:
                 self._close(name)
-        for name in now:
-            if name not in self._doors:
+        for name in machines:
+            if name not in self._listeners:
                 task = asyncio.get_running_loop().create_task(self._open(scope, name))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
     async def _open(self, scope: str, machine: str) -> None:
-        if machine in self._doors or "/" in machine:
-            log.warning("no socket for %s/%s: its name is taken, or has a slash", scope, machine)
+        if machine in self._listeners or "/" in machine:
+            log.warning(
+                "no socket for machine %s/%s: its name contains a slash, or another machine has"
+                " the same name",
+                scope,
+                machine,
+            )
             return
         try:
-            listener = open_unix(self._folder / f"{machine}.sock")
+            listening = open_unix(self._folder / f"{machine}.sock")
         except FairwarningError as error:
-            log.warning("no socket for %s/%s: %s", scope, machine, error.message)
+            log.warning("no socket for machine %s/%s: %s", scope, machine, error.message)
             return
-        self._doors[machine] = (
+        self._listeners[machine] = (
             scope,
-            await self._server.listen(listener, for_machine(scope, machine)),
+            await self._server.listen(listening, for_machine(scope, machine)),
         )
 
     def _close(self, machine: str) -> None:
-        _, door = self._doors.pop(machine)
-        self._server.close(door)
+        _, listener = self._listeners.pop(machine)
+        self._server.close(listener)
         (self._folder / f"{machine}.sock").unlink(missing_ok=True)
 
     def close_all(self) -> None:
-        """Leave the folder as it was."""
-        for machine in list(self._doors):
+        """Close and remove all sockets."""
+        for machine in list(self._listeners):
             self._close(machine)

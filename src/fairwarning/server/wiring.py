@@ -1,4 +1,4 @@
-"""A whole service in this process: store, fleet, drivers, endpoints, consoles. `up` runs one."""
+"""The whole service in one process: store, fleet, driver, metadata endpoint, console and ARM."""
 
 import asyncio
 import logging
@@ -55,45 +55,45 @@ log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 
-_LINUX = sys.platform.startswith("linux")  # elsewhere there are no namespaces for `exec`
+_LINUX = sys.platform.startswith("linux")  # `exec` needs Linux namespaces
 _PAGE = 1000  # machines read at once
 _KEY_BYTES = 16
-_TOKEN_SECONDS = 30 * 24 * 3600  # of the token that a script is given at the start
+_TOKEN_SECONDS = 30 * 24 * 3600  # lifetime of the token in the ready line
 _DAY_SECONDS = 24 * 3600
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (no address to connect to)
+_WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (clients connect to loopback)
 
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """What to run, and where."""
+    """What to run, and on which addresses."""
 
     data: Path
     fleet: FleetFile
-    database: str = ""  # a PostgreSQL's URL; the folder is then for what is this host's alone
+    database: str = ""  # a postgresql:// URL; `data` then holds only files of this host
     memory: bool = False
     metadata: Address = ("127.0.0.1", 8169)
     console: Address = ("127.0.0.1", 8170)
     arm: Address = ("127.0.0.1", 8171)
     virtual: bool = False
-    sockets: Path | None = None  # a folder for a Unix socket a machine
-    key: str = ""  # to the page; one of several workers has it from the others
+    sockets: Path | None = None  # folder for one Unix socket per machine
+    key: str = ""  # access key of the page; all workers share one
     worker: bool = False  # whether other processes listen on the same ports
-    load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called with the first request
+    load_scenarios: Callable[[], "ScenarioRunner"] | None = None  # called on the first request
 
 
 class ServerProcess:
-    """The parts, wired; `running` starts them in order and stops them in the other."""
+    """The wired parts; `running` starts them in order and stops them in reverse order."""
 
     applied: ApplyResult
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
-        now = float(int(RealClock().now()))  # whole seconds, as NotBefore has them
+        now = float(int(RealClock().now()))  # whole seconds, like NotBefore
         self.clock: Clock = VirtualClock(now) if options.virtual else RealClock()
         self.driver = driver_for(options.fleet.driver, self.clock, options.data)
-        # A program belongs to the process that it is attached to: impacts must happen there.
+        # A program is attached to one process, so impacts on it must run in that process.
         self.programs = (
-            ProcessDriver(self.driver, self._find, self._open_door, options.data)
+            ProcessDriver(self.driver, self._find, self._open_listener, options.data)
             if _LINUX and not options.database
             else None
         )
@@ -104,7 +104,7 @@ class ServerProcess:
         self.server = MetadataServer(self.fleet, options.fleet.cloud, _settings(options))
         self._targets = AllowedTargets(options.fleet.console.webhook_hosts)
         self._webhooks: WebhookService | None = None
-        self._starting = asyncio.Lock()
+        self._webhooks_lock = asyncio.Lock()
         self._closing = ShutdownSignal(self.fleet)
         self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
         names = (options.arm[0], *options.fleet.control_plane.hosts)
@@ -112,7 +112,7 @@ class ServerProcess:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ServerProcess"]:
-        """Up inside, down after."""
+        """Run the service inside the context."""
         options = self.options
         async with AsyncExitStack() as stack:
             shared = options.worker
@@ -147,7 +147,7 @@ class ServerProcess:
             )
             for lazy in lazy_servers:
                 stack.push_async_callback(lazy.close)
-            # With other processes about, there may be one at any time.
+            # With a shared database, another process may create a webhook at any time.
             if options.database or await self.fleet.reader.resources(WEBHOOKS, WEBHOOKS, 1):
                 await self.webhooks()
             stack.push_async_callback(self._stop_webhooks)
@@ -157,8 +157,8 @@ class ServerProcess:
             yield self
 
     async def webhooks(self) -> "WebhookService":
-        """Loaded when there is one, or somebody asks for them."""
-        async with self._starting:
+        """Return the webhook service; start it on the first call."""
+        async with self._webhooks_lock:
             if self._webhooks is None:
                 from fairwarning.service.webhooks.webhooks import (  # noqa: PLC0415  (see above)
                     WebhookService,
@@ -179,7 +179,7 @@ class ServerProcess:
         return application(
             ConsoleParts(
                 fleet=self.fleet,
-                figures=self._figures,
+                metrics=self._figures,
                 tokens=self.tokens,
                 webhooks=self.webhooks,
                 closing=self._closing,
@@ -202,16 +202,16 @@ class ServerProcess:
             try:
                 await asyncio.to_thread(self.authority.renew)
             except Refused as refused:
-                log.error("the certificate could not be renewed: %s", refused)  # noqa: TRY400
+                log.error("cannot renew the certificate; retrying in a day: %s", refused)  # noqa: TRY400
 
     def _figures(self) -> list[Metric]:
-        sent = self._webhooks.metrics() if self._webhooks else []
-        return [*self.fleet.metrics(), *self.server.metrics(), *sent]
+        webhooks = self._webhooks.metrics() if self._webhooks else []
+        return [*self.fleet.metrics(), *self.server.metrics(), *webhooks]
 
-    # --- Where things are ---
+    # --- Addresses ---
 
     def ready(self) -> ReadyLine:
-        """What scripts need to know once it is up."""
+        """Return the addresses of the running service."""
         options = self.options
         return {
             "metadata": _url(options.metadata[0], self.metadata_port),
@@ -224,31 +224,31 @@ class ServerProcess:
         }
 
     async def machines(self) -> AsyncIterator[tuple[str, str]]:
-        """Every machine with the URL at which it asks."""
+        """Yield every machine with the URL of its metadata endpoint."""
         local = is_loopback(self.options.metadata[0])
-        async for place in self._places():
-            address = loopback_address(place.number) if local else self.options.metadata[0]
+        async for location in self._locations():
+            address = loopback_address(location.number) if local else self.options.metadata[0]
             if address:
-                yield place.machine.name, _url(address, self.metadata_port)
+                yield location.machine.name, _url(address, self.metadata_port)
 
-    async def _places(self) -> AsyncIterator[MachineLocation]:
+    async def _locations(self) -> AsyncIterator[MachineLocation]:
         last = 0
-        while places := await self.fleet.reader.list_machines(last, _PAGE):
-            for place in places:
-                yield place
-            last = places[-1].number
+        while locations := await self.fleet.reader.list_machines(last, _PAGE):
+            for location in locations:
+                yield location
+            last = locations[-1].number
 
-    # --- What the process driver needs ---
+    # --- Callbacks of the process driver ---
 
     async def _find(self, name: str) -> tuple[str, Machine]:
-        place = await find_machine(self.fleet, name)
-        return place.scope, place.machine
+        location = await find_machine(self.fleet, name)
+        return location.scope, location.machine
 
-    async def _open_door(
-        self, listener: socket.socket, scope: str, machine: str
+    async def _open_listener(
+        self, listening: socket.socket, scope: str, machine: str
     ) -> Callable[[], None]:
-        door = await self.server.listen(listener, for_machine(scope, machine))
-        return lambda: self.server.close(door)
+        listener = await self.server.listen(listening, for_machine(scope, machine))
+        return lambda: self.server.close(listener)
 
 
 def _store(options: ServerOptions) -> Store:
@@ -258,7 +258,7 @@ def _store(options: ServerOptions) -> Store:
         from fairwarning.server.database import store_at  # noqa: PLC0415  (an extra)
 
         return store_at(options.database, options.fleet.cluster)
-    from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not in memory: no SQLite)
+    from fairwarning.store.sqlite import SQLiteStore  # noqa: PLC0415  (not needed with --memory)
 
     return SQLiteStore(options.data / "fleet.db")
 
@@ -271,6 +271,6 @@ def _settings(options: ServerOptions) -> MetadataSettings:
 
 
 def _url(host: str, port: int, scheme: str = "http") -> str:
-    """Where to connect from this host, on which all addresses are ours too."""
-    host = _EVERYWHERE.get(host, host)
+    """Return the URL to connect to from this host; a wildcard address becomes loopback."""
+    host = _WILDCARDS.get(host, host)
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

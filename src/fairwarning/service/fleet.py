@@ -1,8 +1,8 @@
-"""The one way in: command -> decide -> commit -> publish -> carry out -> acknowledge.
+"""The entry point for commands: decide -> commit -> publish -> carry out -> acknowledge.
 
-One writer takes whatever waits, decides it in order, and commits it as one transaction: that is
-the lock on every scope and the group commit in one. Durable before visible, visible before impact,
-acknowledged only when durable.
+One writer task takes the queued commands, decides them in order and commits them as one
+transaction. This is the only lock, and it gives group commit. Durable before visible, visible
+before impact, acknowledged only when durable.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock, VirtualClock
 from fairwarning.service.committer import CACHED_ENTITIES, Committer, target
+from fairwarning.service.deliveries import DeliveryLog
 from fairwarning.service.documents import DocumentCache, PublishedScope
 from fairwarning.service.faults import FaultRules
 from fairwarning.service.following import ChangeFollower
-from fairwarning.service.history.deliveries import DeliveryLog
 from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
@@ -51,13 +51,13 @@ from fairwarning.store.store import Batch, Store
 
 log = logging.getLogger(__name__)
 
-BATCH_COMMANDS = 256  # decided and committed together at most
-RETRY_SECONDS = 1.0  # real seconds until what nobody waits for is tried again
+BATCH_COMMANDS = 256  # per transaction at most
+RETRY_SECONDS = 1.0  # of real time, until a command without a caller is retried
 _CONTENDED_SECONDS = 0.02
 
 
 class Fleet:
-    """A fleet of machines: submit commands, read documents; time and drivers do the rest."""
+    """A fleet of machines: takes commands, publishes documents, runs timers and impacts."""
 
     def __init__(
         self, store: Store, clock: Clock, driver: Driver, *, cached: int = CACHED_ENTITIES
@@ -73,13 +73,13 @@ class Fleet:
         self._advancing = asyncio.Lock()
         self.faults = FaultRules(clock.now, shared=bool(self._shared))
         self.followers: list[Callable[[str, Scope | None], None]] = [self.deliveries.follow]
-        """Called with each scope that has changed, once that is durable; None: it is gone.
+        """Called with each changed scope once the change is durable; None: it was removed.
 
-        Of those that other processes changed, with the ones that somebody reads here."""
+        Of scopes that another process changed, only those published here are passed."""
         self.watchers: list[Callable[[], None]] = []
-        """Called when any scope has changed, here or elsewhere."""
+        """Called after any scope has changed, in this or another process."""
         self.readers: list[Callable[[], None]] = []
-        """Called when the journal has new lines, or the clock was moved."""
+        """Called when the journal has new lines or the clock was changed."""
         self._decided = self._refused = 0
         self._impacts = ImpactDispatcher(driver, self.post)
         self._timers = Timers(clock, self._wake)
@@ -107,7 +107,7 @@ class Fleet:
     # --- Start and stop ---
 
     async def start(self) -> None:
-        """Open the store and take up whatever was under way: time, impacts, timers (E9)."""
+        """Open the store and resume clock, impacts and timers (E9)."""
         await self.open()
         self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
         if self.following:
@@ -115,7 +115,7 @@ class Fleet:
             await self.following.caught_up.wait()
 
     async def open(self) -> None:
-        """All of `start` but what runs on by itself."""
+        """`start` without its background tasks."""
         await self.store.open()
         failpoints.hit("start.opened")
         if self._shared:
@@ -124,11 +124,11 @@ class Fleet:
             self.clock.restore(kept)
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
-        await self._take_up_impacts()
+        await self._resume_impacts()
         self._timers.arm(await self.store.next_due())
         failpoints.hit("start.recovered")
 
-    async def _take_up_impacts(self) -> None:
+    async def _resume_impacts(self) -> None:
         last = ""
         while impacts := await self.store.unfinished_impacts(last, BATCH_COMMANDS):
             for impact in impacts:
@@ -136,7 +136,7 @@ class Fleet:
             last = impacts[-1].id
 
     async def stop(self) -> None:
-        """Finish what was accepted, write what was kept back, and let go of the store."""
+        """Finish accepted commands, write what is buffered, and close the store."""
         for poll in self.polls.unwritten():
             self.post(poll)
         self.deliveries.write()
@@ -151,47 +151,47 @@ class Fleet:
         await self.store.close()
 
     async def settled(self) -> None:
-        """Return once nothing waits to be decided and nothing is due."""
+        """Return once the queue is empty and nothing is due."""
         while not self._idle.is_set():
             await self._idle.wait()
 
     # --- Commands ---
 
     async def submit(self, command: Command) -> Operation | None:
-        """Decide a command; return once it is durable and visible, with its operation if any."""
+        """Decide a command; return its operation, if any, once it is durable and visible."""
         validate(command)
         self._committer.check_writing()
         if self._stopping:
             raise Unavailable("Stopping", "the service is stopping; try again when it is back")
         future: asyncio.Future[Operation | None] = asyncio.get_running_loop().create_future()
-        self.deliveries.write()  # who approves was told before
+        self.deliveries.write()  # journal deliveries before the approval that follows them
         self._queue.append(PendingCommand(command, future))
         self._wake()
         return await future
 
     def post(self, command: Command) -> None:
-        """Submit without waiting; tried again for as long as the store cannot take it."""
+        """Submit without waiting; retried while the store is unavailable."""
         if not self._stopping:
             self._queue.append(PendingCommand(command, None))
             self._wake()
 
     async def advance(self, seconds: float) -> None:
-        """Let virtual time pass, and everything that is due in it happen."""
+        """Advance virtual time and do everything that becomes due."""
         clock = self._virtual()
-        async with self._advancing:  # two who let time pass at once add up
-            self.polls.collect()  # by the time at which they were
+        async with self._advancing:  # concurrent calls add up
+            self.polls.collect()  # polls count at the time they were made
             self.deliveries.write()
             await clock.advance(seconds)
             await self._keep_time()
 
     async def run_clock(self, rate: float) -> None:
-        """Let virtual time run at a multiple of real time; 0 freezes it."""
+        """Run virtual time at a multiple of real time; 0 pauses it."""
         self._virtual().run(rate)
         await self._keep_time()
 
     async def _keep_time(self) -> None:
         await self.store.commit(Batch(self.clock.now(), notes=self._committer.notes()))
-        self._tell_readers()
+        self._notify_readers()
 
     def _rate(self) -> float:
         return self.clock.rate if isinstance(self.clock, VirtualClock) else 1.0
@@ -204,7 +204,7 @@ class Fleet:
     # --- Reads ---
 
     async def poll(self, scope: str) -> PublishedScope:
-        """What a machine of this scope sees now; the first time, that enables the feature (M14)."""
+        """The published document of a scope; the first poll enables Scheduled Events (M14)."""
         published = await self.documents.fetch(scope)
         if published.scope and published.scope.enabled:
             self.polls.record(published.scope, self.clock.now())
@@ -214,7 +214,7 @@ class Fleet:
         return published
 
     async def _ready(self, published: PublishedScope) -> None:
-        """Hold the answer until the feature is up (M14)."""
+        """Wait until Scheduled Events is ready (M14)."""
         ready = published.scope.ready_at if published.scope else 0.0
         if ready > self.clock.now():
             held = asyncio.Event()
@@ -225,7 +225,7 @@ class Fleet:
                 alarm.cancel()
 
     def metrics(self) -> list[Metric]:
-        """Figures about the commands so far."""
+        """Metrics about commands."""
         stale = self.documents.is_stale()
         return [
             counter("fairwarning_commands", "Commands decided.", self._decided),
@@ -246,59 +246,59 @@ class Fleet:
         while True:
             await self._awake.wait()
             self._awake.clear()
-            await self.work_off()
+            await self.process_queue()
             self._idle.set()
 
-    async def work_off(self) -> None:
-        """Round after round, until nothing waits and nothing is due."""
+    async def process_queue(self) -> None:
+        """Process batches until the queue is empty and nothing is due."""
         while self._queue or self._timers.due or (self.following and self.following.has_heartbeat):
             await self._catch_up()
             waiting = self._queue[:BATCH_COMMANDS]
             del self._queue[:BATCH_COMMANDS]
             try:
-                await self.carry(waiting)
+                await self.process_batch(waiting)
             except Exception as bug:
-                log.exception("a batch failed")
+                log.exception("batch failed")
                 self._stop_writing(InvariantViolated("Bug", f"a batch failed: {bug}"))
-                for one in waiting:
-                    one.error = self._committer.broken
-                    one.answer()
+                for pending in waiting:
+                    pending.error = self._committer.broken
+                    pending.answer()
 
     async def _catch_up(self) -> None:
-        """Take in what other processes did, and take over what they leave."""
-        beat = await self.following.catch_up(self._publish) if self.following else None
-        if beat is None or self.following is None:
+        """Apply changes of other processes, and take over their orphaned impacts."""
+        heartbeat = await self.following.catch_up(self._publish) if self.following else None
+        if heartbeat is None or self.following is None:
             return
-        if self.following.journal_grew(beat):
-            self._tell_watchers()
-            self._tell_readers()
+        if self.following.journal_grew(heartbeat):
+            self._notify_watchers()
+            self._notify_readers()
         if self._committer.broken:
             return
-        self._timers.arm(beat.due)
+        self._timers.arm(heartbeat.due)
         self.polls.write_idle(self.clock.now())
-        if beat.loose:
-            with suppress(Unavailable):  # the next beat says so again
-                await self._take_up_impacts()
+        if heartbeat.orphaned_impacts:
+            with suppress(Unavailable):  # the next heartbeat reports them again
+                await self._resume_impacts()
 
-    async def carry(self, waiting: Sequence[PendingCommand]) -> None:
-        """One round: everything that waits, and everything that is due, in one transaction."""
+    async def process_batch(self, waiting: Sequence[PendingCommand]) -> None:
+        """Process these commands and everything that is due, as one transaction."""
         failpoints.hit("batch.taken")
-        elapsed = await self._elapsed() if self._timers.due else []
-        waiting = [*waiting, *elapsed]
+        due = await self._take_due() if self._timers.due else []
+        waiting = [*waiting, *due]
         try:
             work = await self._committer.decide(waiting)
         except Conflict as conflict:
-            if len(waiting) > 1:  # one of them spoils it for all
-                for one in waiting:
-                    await self.carry([one])
+            if len(waiting) > 1:  # one command prevents the commit: process them singly
+                for pending in waiting:
+                    await self.process_batch([pending])
                 return
             work = CommandBatch()
             waiting[0].error = conflict if conflict.code != "Stale" else _contended(conflict)
-        for one in waiting:
-            if one.error:
-                self._refuse(one, one.error)
-        if elapsed and not work.changes:
-            self._check_time(elapsed, work)
+        for pending in waiting:
+            if pending.error:
+                self._refuse(pending, pending.error)
+        if due and not work.changes:
+            self._check_time(due, work)
         if self._shared:
             self._show_newer(work)
         if work.committed:
@@ -309,19 +309,21 @@ class Fleet:
 
     def _acknowledge(self, waiting: Sequence[PendingCommand]) -> None:
         failpoints.hit("ack.before")
-        for one in waiting:
-            one.answer()
-            if isinstance(one.command, ReportImpact) and not isinstance(one.error, Unavailable):
-                self._impacts.forget(one.command.impact)
+        for pending in waiting:
+            pending.answer()
+            if isinstance(pending.command, ReportImpact) and not isinstance(
+                pending.error, Unavailable
+            ):
+                self._impacts.forget(pending.command.impact)
             self._decided += 1
-            self._refused += one.error is not None
+            self._refused += pending.error is not None
         failpoints.hit("ack.after")
 
-    def _check_time(self, elapsed: Sequence[PendingCommand], work: CommandBatch) -> None:
-        """What is due must change; unless somebody else has seen to it meanwhile."""
-        if any(isinstance(one.error, Unavailable) for one in elapsed):
-            return  # a store that cannot be reached is no reason to think that time stands still
-        stuck = [one for one in elapsed if self._is_due(target(one.command), work)]
+    def _check_time(self, due: Sequence[PendingCommand], work: CommandBatch) -> None:
+        """A due entity must change, unless another process has changed it meanwhile."""
+        if any(isinstance(pending.error, Unavailable) for pending in due):
+            return  # the store is unavailable: nothing can be said about due entities
+        stuck = [pending for pending in due if self._is_due(target(pending.command), work)]
         if stuck:
             self._stop_writing(
                 InvariantViolated("Stuck", f"{stuck[0].command} is due but changes nothing")
@@ -332,11 +334,11 @@ class Fleet:
     def _is_due(self, ref: Ref, work: CommandBatch) -> bool:
         entity = work.loaded.get(ref)
         moment = cascade.due(entity) if entity else None
-        # What nobody else can have changed is what the store has said is due.
+        # Without other processes, what the store returned as due is still due.
         return not self._shared or (moment is not None and moment <= self.clock.now())
 
-    async def _elapsed(self) -> list[PendingCommand]:
-        """The commands that time itself gives."""
+    async def _take_due(self) -> list[PendingCommand]:
+        """Commands for the entities that are due."""
         self._timers.due = False
         try:
             refs = await self.store.due_entities(self.clock.now(), BATCH_COMMANDS)
@@ -345,36 +347,38 @@ class Fleet:
         except Unavailable:
             self.retry_later(self._timers.fire)
             return []
-        return [PendingCommand(command, None) for ref in refs for command in self._elapse(*ref)]
+        return [
+            PendingCommand(command, None) for ref in refs for command in self._due_commands(*ref)
+        ]
 
     def _arm(self, moment: float | None) -> None:
-        """Nothing was due for us. If it seems so all the same, somebody is about to write it."""
+        """Set the timer. A time in the past means that another process holds the entity."""
         if moment is not None and moment <= self.clock.now():
             asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.fire)
         else:
             self._timers.arm(moment)
 
-    def _elapse(self, kind: type[Entity], name: str) -> list[Command]:
+    def _due_commands(self, kind: type[Entity], name: str) -> list[Command]:
         if kind is Lane:
             return [RetryLane(lane=name)]
         last = self.polls.last(name)
         if not last:
             return [AdvanceTime(scope=name)]
-        # Whoever asked since that was last written keeps the feature on (M14).
+        # A poll that was not written yet keeps Scheduled Events enabled (M14).
         return [Poll(scope=name, at=last, actor="machine"), AdvanceTime(scope=name)]
 
-    # --- A round's end ---
+    # --- After the commit ---
 
     def _make_visible(self, work: CommandBatch) -> None:
         for name, scope in work.scopes():
             self._publish(name, scope)
-        self._tell_watchers()
+        self._notify_watchers()
         if work.lines:
-            self._tell_readers()
+            self._notify_readers()
         failpoints.hit("publish.after")
 
     def _show_newer(self, work: CommandBatch) -> None:
-        """What was decided on may be newer than what is shown: its news is still on the way."""
+        """Publish loaded scopes that other processes wrote and that are not published yet."""
         for (_, name), entity in work.loaded.items():
             published = self.documents.get(name) if isinstance(entity, Scope) else None
             if isinstance(entity, Scope) and published is not None and published.is_older(entity):
@@ -389,11 +393,11 @@ class Fleet:
         for follower in self.followers:
             follower(name, scope)
 
-    def _tell_watchers(self) -> None:
+    def _notify_watchers(self) -> None:
         for watcher in self.watchers:
             watcher()
 
-    def _tell_readers(self) -> None:
+    def _notify_readers(self) -> None:
         for reader in tuple(self.readers):
             reader()
 
@@ -403,21 +407,23 @@ class Fleet:
         for settled in work.settled:
             self._impacts.forget(settled)
 
-    def _refuse(self, one: PendingCommand, error: FairwarningError) -> None:
+    def _refuse(self, pending: PendingCommand, error: FairwarningError) -> None:
         if isinstance(error, InvariantViolated):
             self._stop_writing(error)
-        elif one.future is None and isinstance(error, Unavailable) and not self._committer.broken:
-            self.retry_later(lambda: self._again(one.command))
+        elif (
+            pending.future is None and isinstance(error, Unavailable) and not self._committer.broken
+        ):
+            self.retry_later(lambda: self._retry(pending.command))
 
-    def _again(self, command: Command) -> None:
+    def _retry(self, command: Command) -> None:
         if isinstance(command, AdvanceTime | RetryLane):
             self._timers.fire()
         else:
             self.post(command)
 
     def _stop_writing(self, error: InvariantViolated) -> None:
-        """IS4: an invariant failed. Nothing is written any more; reads go on."""
-        log.critical("writes stop: %s", error)
+        """Stop writing after a violated invariant; reads continue (IS4)."""
+        log.critical("writes stopped: %s", error)
         self._committer.broken = error
         self._timers.disarm()
         if self._shared:
@@ -425,8 +431,10 @@ class Fleet:
 
 
 def _contended(conflict: Conflict) -> Unavailable:
-    """Only other processes can have made it stale, each time it was decided anew."""
-    return Unavailable("Contended", f"too many want to change it at once; try again ({conflict})")
+    """The entity was changed by other processes at every attempt."""
+    return Unavailable(
+        "Contended", f"other processes keep changing the same entity; try again ({conflict})"
+    )
 
 
 def _in_real_time(callback: Callable[[], None]) -> None:

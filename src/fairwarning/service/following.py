@@ -77,7 +77,7 @@ class ChangeFollower:
             await self._read_changes(heartbeat.position, publish)
         except Unavailable:
             return None  # the next heartbeat covers these changes
-        self._documents.fresh_until = heartbeat.asked + self.staleness_seconds
+        self._documents.fresh_until = heartbeat.read_at + self.staleness_seconds
         self.caught_up.set()
         return heartbeat
 

@@ -1,6 +1,6 @@
-"""Entities as JSON that a person can read in the database's own shell.
+"""JSON encoding of entities, readable in the database's own shell.
 
-A field that is new in the code and has a default decodes from rows that were written before it.
+A new field with a default decodes from rows that were written before the field existed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ from fairwarning.core.record import changed
 KINDS: dict[str, type[Entity]] = {
     kind.__name__: kind for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource)
 }
-"""The kinds of entities by the name they are stored under."""
+"""Entity kinds by their stored name."""
 
 _encode = msgspec.json.Encoder().encode
 _entities = {name: msgspec.json.Decoder(kind) for name, kind in KINDS.items()}
@@ -39,25 +39,25 @@ _announcement = msgspec.json.Decoder(Announcement)
 
 _RULES = Rules()
 
-# A scope's machines are rows of their own.
+# A scope's machines are stored as separate rows.
 _SCOPE_FIELDS = tuple(field.name for field in fields(Scope) if field.name != "machines")
 _scope_values = attrgetter(*_SCOPE_FIELDS)
 
 
-def text(value: Entity | Machine | Impact) -> str:
-    """The value as JSON; a scope without its machines."""
+def encode(value: Entity | Machine | Impact) -> str:
+    """Return the value as JSON; a scope without its machines."""
     if isinstance(value, Scope):
         return _encode(dict(zip(_SCOPE_FIELDS, _scope_values(value), strict=True))).decode()
     return _encode(value).decode()
 
 
-def entity(kind: str, body: str) -> Entity:
-    """The entity again; a scope without its machines."""
+def decode_entity(kind: str, body: str) -> Entity:
+    """Return the entity; a scope without its machines."""
     return _entities[kind].decode(body)
 
 
-def whole(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
-    """The scope with its machines. What scopes mostly have alike they share."""
+def with_machines(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
+    """Return the scope with its machines. Empty and default members are shared between scopes."""
     return changed(
         scope,
         machines=machines,
@@ -67,18 +67,18 @@ def whole(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
     )
 
 
-def machines(bodies: Iterable[str]) -> dict[str, Machine]:
-    """The machines of a scope, in order."""
-    return {one.name: one for one in map(_machine.decode, bodies)}
+def decode_machines(bodies: Iterable[str]) -> dict[str, Machine]:
+    """Return the machines of a scope by name, in order."""
+    return {machine.name: machine for machine in map(_machine.decode, bodies)}
 
 
-def machine(body: str) -> Machine:
-    """The machine again."""
+def decode_machine(body: str) -> Machine:
+    """Return the machine."""
     return _machine.decode(body)
 
 
-def impact(body: str) -> Impact:
-    """The impact again."""
+def decode_impact(body: str) -> Impact:
+    """Return the impact."""
     return _impact.decode(body)
 
 

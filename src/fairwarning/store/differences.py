@@ -1,4 +1,4 @@
-"""What a batch does to the machines of a scope, which stores keep apart from the scope itself."""
+"""Differences in the machines of a scope, which stores keep in rows separate from the scope."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,30 +7,30 @@ from operator import is_
 from fairwarning.core.errors import Conflict
 from fairwarning.core.model import Entity, Machine, Ref, Scope
 
-_NONE: Mapping[str, Machine] = {}
+_NO_MACHINES: Mapping[str, Machine] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Machines of one scope: those that are gone, changed in their place, and new at the end."""
+    """Machines of one scope: removed, changed in place, and added at the end."""
 
     scope: str
-    gone: list[Machine]
+    removed: list[Machine]
     changed: list[tuple[Machine, Machine]]  # before, after
-    fresh: list[Machine]
+    added: list[Machine]
 
 
 def differences(ref: Ref, before: Entity | None, after: Entity | None) -> Differences | None:
-    """What became of a scope's machines; None when nothing did, which is what mostly happens.
+    """Compare the machines of a scope before and after; None, the usual case, when they are equal.
 
-    Values are compared by identity: a machine that is the same object is the same machine.
+    Machines are compared by identity, because an unchanged machine is the same object.
     """
-    old = before.machines if isinstance(before, Scope) else _NONE
-    new = after.machines if isinstance(after, Scope) else _NONE
+    old = before.machines if isinstance(before, Scope) else _NO_MACHINES
+    new = after.machines if isinstance(after, Scope) else _NO_MACHINES
     if old is new or (len(old) == len(new) and all(map(is_, old.values(), new.values()))):
         return None
     kept = [name for name in old if name in new]
-    if list(new)[: len(kept)] != kept:  # another order, which must survive: all of them anew
+    if list(new)[: len(kept)] != kept:  # the order changed and must be preserved: rewrite all
         return Differences(ref[1], list(old.values()), [], list(new.values()))
     return Differences(
         ref[1],
@@ -40,25 +40,25 @@ def differences(ref: Ref, before: Entity | None, after: Entity | None) -> Differ
     )
 
 
-def leaving(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
-    """Machines that are no more what they were, with their scopes."""
-    for move in moves:
-        yield from ((move.scope, machine) for machine in move.gone)
-        yield from ((move.scope, before) for before, _ in move.changed)
+def machines_before(diffs: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
+    """Yield removed and changed machines as they were, with their scopes."""
+    for diff in diffs:
+        yield from ((diff.scope, machine) for machine in diff.removed)
+        yield from ((diff.scope, before) for before, _ in diff.changed)
 
 
-def arriving(moves: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
-    """Machines as they are now, with their scopes."""
-    for move in moves:
-        yield from ((move.scope, after) for _, after in move.changed)
-        yield from ((move.scope, machine) for machine in move.fresh)
+def machines_after(diffs: Iterable[Differences]) -> Iterator[tuple[str, Machine]]:
+    """Yield changed and added machines as they are now, with their scopes."""
+    for diff in diffs:
+        yield from ((diff.scope, after) for _, after in diff.changed)
+        yield from ((diff.scope, machine) for machine in diff.added)
 
 
 def stale_version(ref: Ref) -> Conflict:
-    """Somebody else changed the entity (IK1)."""
-    return Conflict("Stale", f"{ref[0].__name__} {ref[1]!r} changed meanwhile; load it again")
+    """Return the error for an entity that another command changed (IK1)."""
+    return Conflict("Stale", f"{ref[0].__name__} {ref[1]!r} has changed; load it again and retry")
 
 
 def address_taken(address: str) -> Conflict:
-    """An address names one machine of the whole fleet (M22)."""
-    return Conflict("AddressTaken", f"another machine has address {address!r}; pick another")
+    """Return the error for an address in use; addresses are unique in a fleet (M22)."""
+    return Conflict("AddressTaken", f"another machine has address {address!r}; choose another")

@@ -1,4 +1,4 @@
-"""The database file and the ballast beside it: how they come to be, and whom they belong to."""
+"""The SQLite database file and the reserved-space file beside it: creation and permissions."""
 
 import os
 import sqlite3
@@ -11,11 +11,11 @@ from fairwarning.core.errors import Unavailable
 
 _OWNER_ONLY = 0o600
 _FOLDER_OWNER_ONLY = 0o700
-_STATEMENTS = 256  # prepared ones that are kept; more than there are
+_STATEMENTS = 256  # prepared statements to cache; more than there are
 
 
 class SqliteCursor(Protocol):
-    """What a statement yields."""
+    """The part of `sqlite3.Cursor` that the store uses."""
 
     def fetchone(self) -> Any: ...  # noqa: ANN401  (each query knows what it selects)
 
@@ -23,9 +23,9 @@ class SqliteCursor(Protocol):
 
 
 class SqliteConnection(Protocol):
-    """As much of `sqlite3.Connection` as we use, so that a test can put another library under it.
+    """The part of `sqlite3.Connection` that the store uses, so that tests can use another library.
 
-    Its errors are those of `sqlite3` too.
+    Implementations raise the exceptions of `sqlite3`.
     """
 
     @property
@@ -42,15 +42,15 @@ class SqliteConnection(Protocol):
 
 
 def connect(path: Path) -> SqliteConnection:
-    """A connection that begins no transactions of its own and waits for nobody."""
+    """Open a connection with explicit transactions that fails at once when the file is locked."""
     return sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=_STATEMENTS)
 
 
-def make(path: Path) -> None:
-    """Create what is missing of the file and its folder, for their owner only.
+def create(path: Path) -> None:
+    """Create the file and its folder if they are missing, accessible to their owner only.
 
-    A file that exists is not so much as opened: closing it would drop the locks that this process
-    may have on it (POSIX), and SQLite itself knows best what is a database.
+    Do not even open an existing file: closing it would release this process's POSIX locks on it.
+    SQLite decides whether it is a database.
     """
     if path.is_dir():
         raise Unavailable("NotAStore", f"{path} is a folder; name a file in it")
@@ -62,11 +62,11 @@ def make(path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
             _sync(path.parent)
     except OSError as error:
-        raise Unavailable("StoreFailed", f"cannot make {path}: {error.strerror}") from error
+        raise Unavailable("StoreFailed", f"cannot create {path}: {error.strerror}") from error
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the directory entries of a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -75,9 +75,9 @@ def _sync(folder: Path) -> None:
 
 
 class ReservedSpace:
-    """Space held in reserve, to be given up when the disk is full.
+    """A file that reserves disk space, deleted when the disk is full.
 
-    SQLite cannot free itself then: to shorten its log it must first write to its file.
+    Without it SQLite could not recover: to shorten its log it must first write to the database.
     """
 
     def __init__(self, path: Path, size: int) -> None:
@@ -85,7 +85,7 @@ class ReservedSpace:
         self._size = size
 
     def fill(self) -> bool:
-        """Take the space again; whether there was enough of it."""
+        """Reserve the space; return whether there was enough of it."""
         try:
             if self._path.exists() and self._path.stat().st_size == self._size:
                 return True
@@ -101,6 +101,6 @@ class ReservedSpace:
         return written == self._size
 
     def free(self) -> None:
-        """Give the space up."""
+        """Release the space."""
         with suppress(OSError):
             self._path.unlink()

@@ -1,6 +1,6 @@
-"""The store in memory: the twin that tests and the simulator use, and what `--memory` runs on.
+"""The store in memory, used by tests, the simulator and `--memory`.
 
-Entities are immutable, so references are kept and nothing is copied. No method ever suspends.
+Entities are immutable, so the store keeps references and copies nothing. No method ever suspends.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -16,50 +16,50 @@ from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store.differences import (
     Differences,
     address_taken,
-    arriving,
     differences,
-    leaving,
+    machines_after,
+    machines_before,
     stale_version,
 )
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
-_SLACK = 256  # dead entries allowed beyond as many as live ones, before a sweep
+_SLACK = 256  # stale entries allowed beyond the number of live ones before a rebuild
 
 
 class MemoryStore:
-    """Keeps a fleet as long as the object lives; `close` and `open` again is a restart."""
+    """Keeps a fleet as long as the object lives; `close` then `open` models a restart."""
 
     shared = None
 
     def __init__(self) -> None:
         self._open = False
         self._entities: dict[Ref, Entity] = {}
-        self._busy: set[str] = set()  # scopes that have events
-        self._sorted: dict[type[Entity], list[str]] = {}  # ids by kind, where asked for
-        self._agenda = _DueTimes()
-        self._places = _MachineIndex()
+        self._with_events: set[str] = set()  # ids of scopes that have events
+        self._sorted: dict[type[Entity], list[str]] = {}  # ids by kind, built on first use
+        self._due_times = _DueTimes()
+        self._index = _MachineIndex()
         self._feed = _ChangeFeed()
         self._journal = _Journal()
         self._impacts: dict[str, Impact] = {}
         self._notes: dict[str, str] = {}
 
     async def open(self) -> None:
-        """Nothing to make ready."""
+        """Open the store; there is nothing to prepare."""
         self._open = True
 
     async def close(self) -> None:
-        """Everything stays, for the next `open`."""
+        """Close the store; its content stays for the next `open`."""
         self._open = False
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
-        self._ready()
+        self._check_open()
         return {ref: self._entities.get(ref) for ref in refs}
 
     async def commit(self, batch: Batch) -> float | None:
-        self._ready()
-        moves = self._check(batch)
-        if moves:
-            self._places.apply(moves)
+        self._check_open()
+        diffs = self._check(batch)
+        if diffs:
+            self._index.apply(diffs)
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put(ref, after)
@@ -70,70 +70,70 @@ class MemoryStore:
         for name in batch.settled:
             self._impacts.pop(name, None)
         self._notes.update(batch.notes)
-        return self._agenda.first()
+        return self._due_times.first()
 
     def _check(self, batch: Batch) -> list[Differences]:
-        """Refuse the batch before anything of it is done, or say what it does to machines."""
-        moves = []
+        """Reject a conflicting batch before any of it is applied; return the machine changes."""
+        diffs = []
         for ref, (before, after) in batch.changes.items():
             stored = self._entities.get(ref)
             if stored is not before and (
                 stored is None or before is None or stored.version != before.version
             ):
                 raise stale_version(ref)
-            if ref[0] is Scope and (move := differences(ref, before, after)):
-                moves.append(move)
-        if moves:
-            self._places.check(moves)
-        return moves
+            if ref[0] is Scope and (diff := differences(ref, before, after)):
+                diffs.append(diff)
+        if diffs:
+            self._index.check(diffs)
+        return diffs
 
     def _put(self, ref: Ref, entity: Entity | None) -> None:
         if entity is None:
             del self._entities[ref]
-            self._agenda.put(ref, None)
+            self._due_times.put(ref, None)
             if names := self._sorted.get(ref[0]):
                 del names[bisect_left(names, ref[1])]
         else:
             if ref not in self._entities and (names := self._sorted.get(ref[0])) is not None:
                 insort(names, ref[1])
             self._entities[ref] = entity
-            self._agenda.put(ref, cascade.due(entity))
+            self._due_times.put(ref, cascade.due(entity))
         if ref[0] is Scope:
             self._feed.put(ref[1])
-            self._busy.discard(ref[1])
+            self._with_events.discard(ref[1])
             if isinstance(entity, Scope) and entity.events:
-                self._busy.add(ref[1])
+                self._with_events.add(ref[1])
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
-        self._ready()
-        return self._agenda.until(now, limit)
+        self._check_open()
+        return self._due_times.until(now, limit)
 
     async def next_due(self) -> float | None:
-        self._ready()
-        return self._agenda.first()
+        self._check_open()
+        return self._due_times.first()
 
     async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
     ) -> list[MachineLocation]:
-        self._ready()
+        self._check_open()
         if scope and not name and not address:
-            numbers = self._places.of_scope(self._entities.get((Scope, scope)))
+            numbers = self._index.of_scope(self._entities.get((Scope, scope)))
         else:
-            numbers = self._places.find(name, address, number)
-        return [self._place(one) for one in numbers]
+            numbers = self._index.find(name, address, number)
+        return [self._location(found) for found in numbers]
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
-        self._ready()
-        return [self._place(one) for one in self._places.past(after, limit)]
+        self._check_open()
+        return [self._location(number) for number in self._index.after(after, limit)]
 
-    def _place(self, number: int) -> MachineLocation:
-        scope, name = self._places.by_number[number]
+    def _location(self, number: int) -> MachineLocation:
+        scope, name = self._index.by_number[number]
         entity = self._entities[Scope, scope]
         assert isinstance(entity, Scope)
         return MachineLocation(number, scope, entity.machines[name])
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
-        self._ready()
+        self._check_open()
         if kind not in self._sorted:
             self._sorted[kind] = sorted(name for k, name in self._entities if k is kind)
         names = self._sorted[kind]
@@ -141,59 +141,59 @@ class MemoryStore:
         return names[first : first + limit]
 
     async def scopes_with_events(self, after: str, limit: int) -> list[str]:
-        self._ready()
-        return sorted(name for name in self._busy if name > after)[:limit]
+        self._check_open()
+        return sorted(name for name in self._with_events if name > after)[:limit]
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
-        self._ready()
+        self._check_open()
         later = (impact for impact in self._impacts.values() if impact.id > after)
         return sorted(later, key=attrgetter("id"))[:limit]
 
     async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
-        self._ready()
-        return self._feed.past(after, limit)
+        self._check_open()
+        return self._feed.after(after, limit)
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
     ) -> list[JournalEntry]:
-        self._ready()
-        return self._journal.past(after, limit, entity, event)
+        self._check_open()
+        return self._journal.after(after, limit, entity, event)
 
     async def operation_lines(
         self, operation: str, *, after: int, before: int, limit: int
     ) -> list[JournalEntry]:
-        self._ready()
+        self._check_open()
         return self._journal.between(operation, after, before, limit)
 
     async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[JournalEntry]:
-        self._ready()
+        self._check_open()
         return self._journal.newest(limit, before, entity)
 
-    async def drop_old_lines(self, before: float) -> int:  # noqa: ARG002  (its end is the store's own)
+    async def drop_old_lines(self, before: float) -> int:  # noqa: ARG002  (memory keeps all lines)
         return 0
 
     async def get_note(self, name: str) -> str | None:
-        self._ready()
+        self._check_open()
         return self._notes.get(name)
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        self._ready()
+        self._check_open()
         return self._notes.setdefault(name, value)
 
-    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
 
-    def _ready(self) -> None:
+    def _check_open(self) -> None:
         if not self._open:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
 
 
 class _DueTimes:
-    """Due times: a heap in which an entry that no longer holds stays until it comes up.
+    """Due times: a heap in which an outdated entry stays until it reaches the top.
 
-    What is due at the same time comes in order of creation, as in a database.
+    Entities due at the same time come in order of creation, as in the databases.
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ class _DueTimes:
             self._times[ref] = due
             heappush(self._heap, (due, number, ref))
             if len(self._heap) > 2 * len(self._times) + _SLACK:
-                self._heap = [(at, self._numbers[one], one) for one, at in self._times.items()]
+                self._heap = [(at, self._numbers[key], key) for key, at in self._times.items()]
                 heapify(self._heap)
 
     def first(self) -> float | None:
@@ -221,28 +221,28 @@ class _DueTimes:
         return None
 
     def until(self, now: float, limit: int) -> list[Ref]:
-        found: dict[Ref, float] = {}  # a time that came back may stand in the heap twice
-        while len(found) < limit and (due := self.first()) is not None and due <= now:
-            found[heappop(self._heap)[2]] = due
-        for ref, due in found.items():
+        due_refs: dict[Ref, float] = {}  # a time that was set twice may be in the heap twice
+        while len(due_refs) < limit and (due := self.first()) is not None and due <= now:
+            due_refs[heappop(self._heap)[2]] = due
+        for ref, due in due_refs.items():
             heappush(self._heap, (due, self._numbers[ref], ref))
-        return list(found)
+        return list(due_refs)
 
 
 class _MachineIndex:
-    """Where machines are, by number, by name and by address."""
+    """Machines by number, by name and by address."""
 
     def __init__(self) -> None:
-        self.by_number: dict[int, tuple[str, str]] = {}  # -> scope, name; in order of numbers
+        self.by_number: dict[int, tuple[str, str]] = {}  # -> scope, name; in order of number
         self._last = 0
         self._names: dict[str, dict[str, int]] = {}  # name -> scope -> number
         self._addresses: dict[str, int] = {}  # -> number
 
-    def check(self, moves: Sequence[Differences]) -> None:
-        """Refuse an address that another machine has, and keeps."""
-        freed = {machine.address for _, machine in leaving(moves)}
+    def check(self, diffs: Sequence[Differences]) -> None:
+        """Reject an address that another machine has and keeps."""
+        freed = {machine.address for _, machine in machines_before(diffs)}
         claimed: set[str] = set()
-        for _, machine in arriving(moves):
+        for _, machine in machines_after(diffs):
             address = machine.address
             if address and (
                 address in claimed or (address in self._addresses and address not in freed)
@@ -250,17 +250,17 @@ class _MachineIndex:
                 raise address_taken(address)
             claimed.add(address)
 
-    def apply(self, moves: Sequence[Differences]) -> None:
-        for _, machine in leaving(moves):
+    def apply(self, diffs: Sequence[Differences]) -> None:
+        for _, machine in machines_before(diffs):
             self._addresses.pop(machine.address, None)
-        for move in moves:
-            for machine in move.gone:
-                self._remove(move.scope, machine.name)
-            for machine in move.fresh:
+        for diff in diffs:
+            for machine in diff.removed:
+                self._remove(diff.scope, machine.name)
+            for machine in diff.added:
                 self._last += 1
-                self.by_number[self._last] = (move.scope, machine.name)
-                self._names.setdefault(machine.name, {})[move.scope] = self._last
-        for scope, machine in arriving(moves):
+                self.by_number[self._last] = (diff.scope, machine.name)
+                self._names.setdefault(machine.name, {})[diff.scope] = self._last
+        for scope, machine in machines_after(diffs):
             if machine.address:
                 self._addresses[machine.address] = self._names[machine.name][scope]
 
@@ -272,7 +272,7 @@ class _MachineIndex:
 
     def find(self, name: str, address: str, number: int) -> list[int]:
         if name:
-            return [found for _, found in sorted(self._names.get(name, {}).items())]
+            return [known for _, known in sorted(self._names.get(name, {}).items())]
         number = self._addresses.get(address, 0) if address else number
         return [number] if number in self.by_number else []
 
@@ -281,12 +281,12 @@ class _MachineIndex:
             return []
         return sorted(self._names[name][scope.id] for name in scope.machines)
 
-    def past(self, after: int, limit: int) -> list[int]:
+    def after(self, after: int, limit: int) -> list[int]:
         return list(islice((number for number in self.by_number if number > after), limit))
 
 
 class _ChangeFeed:
-    """Scopes in order of their newest change. An entry that a newer one replaced is passed over."""
+    """Scopes in order of their latest change. Readers skip an entry that a newer one replaced."""
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
@@ -305,49 +305,49 @@ class _ChangeFeed:
             self._scopes = [name for _, name in order]
 
     def end_batch(self) -> None:
-        """Every batch moves the position, as in a database."""
+        """Advance the position with every batch, as in the databases."""
         self._last = self._batch_began = max(self._last, self._batch_began + 1)
 
-    def past(self, after: int, limit: int) -> list[ScopeChange]:
-        found: list[ScopeChange] = []
+    def after(self, after: int, limit: int) -> list[ScopeChange]:
+        changes: list[ScopeChange] = []
         for at in range(bisect_right(self._positions, after), len(self._positions)):
-            if len(found) == limit:
+            if len(changes) == limit:
                 break
             position, scope = self._positions[at], self._scopes[at]
             if self._newest[scope] == position:
-                found.append(ScopeChange(position, scope))
-        return found
+                changes.append(ScopeChange(position, scope))
+        return changes
 
 
 class _Journal:
-    """Lines by number, which is their place. The index is made when somebody asks for it."""
+    """Lines by number, which is their position in the list. The index is built on first use."""
 
     def __init__(self) -> None:
         self.lines: list[JournalLine] = []
         self._indexed = 0
         self._numbers: dict[Ref | str, list[int]] = {}  # by entity, by event
 
-    def past(self, after: int, limit: int, entity: Ref | None, event: str) -> list[JournalEntry]:
+    def after(self, after: int, limit: int, entity: Ref | None, event: str) -> list[JournalEntry]:
         first = max(after, 0)
         if entity is None and not event:
             lines = self.lines[first : first + limit]
             return [JournalEntry(number, line) for number, line in enumerate(lines, first + 1)]
         self._index()
         numbers = self._numbers.get(event or entity or "", [])
-        found: list[JournalEntry] = []
+        entries: list[JournalEntry] = []
         for number in numbers[bisect_right(numbers, after) :]:
             line = self.lines[number - 1]
-            if len(found) < limit and entity in {None, line.entity}:
-                found.append(JournalEntry(number, line))
-        return found
+            if len(entries) < limit and entity in {None, line.entity}:
+                entries.append(JournalEntry(number, line))
+        return entries
 
     def between(self, operation: str, after: int, before: int, limit: int) -> list[JournalEntry]:
         first = max(after, 0)
         lines = enumerate(self.lines[first : max(before - 1, first)], first + 1)
-        found = (
+        entries = (
             JournalEntry(number, line) for number, line in lines if line.fact.operation == operation
         )
-        return list(islice(found, limit))
+        return list(islice(entries, limit))
 
     def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[JournalEntry]:
         if entity is None:
@@ -356,8 +356,8 @@ class _Journal:
         else:
             self._index()
             own = self._numbers.get(entity, [])
-            past = len(own) if before is None else bisect_left(own, before)
-            numbers = own[max(past - limit, 0) : past][::-1]
+            end = len(own) if before is None else bisect_left(own, before)
+            numbers = own[max(end - limit, 0) : end][::-1]
         return [JournalEntry(number, self.lines[number - 1]) for number in numbers]
 
     def _index(self) -> None:

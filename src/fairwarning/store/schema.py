@@ -1,4 +1,4 @@
-"""The steps of the SQLite schema, taken on a connection."""
+"""Migrations of the SQLite schema."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from fairwarning.store import scripts
 from fairwarning.store.files import SqliteConnection
 from fairwarning.store.scripts import Migration
 
-_KNOWN = """
+_MIGRATION_TABLE = """
 CREATE TABLE IF NOT EXISTS migration (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, at REAL NOT NULL
 )
@@ -17,46 +17,46 @@ CREATE TABLE IF NOT EXISTS migration (
 
 
 def queries() -> dict[str, str]:
-    """The statements by their names."""
+    """Return the statements by name."""
     return scripts.queries(__package__)
 
 
 def migrations() -> list[Migration]:
-    """All steps of the schema, in order."""
+    """Return all migrations, in order."""
     return scripts.migrations(__package__)
 
 
-def migrate(connection: SqliteConnection, steps: list[Migration]) -> None:
-    """Bring the database to the newest step, inside the caller's transaction.
+def migrate(connection: SqliteConnection, migrations: list[Migration]) -> None:
+    """Apply the missing migrations inside the caller's transaction.
 
-    Raises and changes nothing when the database is not ours, newer than this program, or was made
-    with other steps than these.
+    Raises and changes nothing when the database belongs to another program, is newer than this
+    version, or was created with different migrations.
     """
-    done = _done(connection)
-    # A file has one program at a time: each step needs itself.
-    scripts.check(((*step, step[0]) for step in done), steps)
-    for step in steps[len(done) :]:
-        for statement in _statements(step.text):
+    applied = _applied(connection)
+    # Only one process opens a file, so each migration requires its own version.
+    scripts.check(((*migration, migration[0]) for migration in applied), migrations)
+    for migration in migrations[len(applied) :]:
+        for statement in _statements(migration.text):
             connection.execute(statement)
         connection.execute(
             "INSERT INTO migration (number, name, checksum, at) VALUES (?, ?, ?, ?)",
-            (step.number, step.name, step.checksum, time()),
+            (migration.number, migration.name, migration.checksum, time()),
         )
 
 
-def _done(connection: SqliteConnection) -> list[tuple[int, str, str]]:
+def _applied(connection: SqliteConnection) -> list[tuple[int, str, str]]:
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     if tables and ("migration",) not in tables:
         raise Unavailable("NotAStore", "the database belongs to another program; use another file")
     if not tables:
-        connection.execute(_KNOWN)
+        connection.execute(_MIGRATION_TABLE)
     return connection.execute(
         "SELECT number, name, checksum FROM migration ORDER BY number"
     ).fetchall()
 
 
 def _statements(text: str) -> Iterator[str]:
-    """A script's statements one by one: Python's own way to run a script commits first."""
+    """Yield the statements of a script; `executescript` would commit the transaction first."""
     statement = ""
     for line in text.splitlines(keepends=True):
         statement += line

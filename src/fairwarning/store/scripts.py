@@ -1,4 +1,4 @@
-"""The .sql files of a store: statements by name, and the steps of its schema by number."""
+"""The .sql files of a store: statements by name, and migrations by number."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _NEEDS = re.compile(r"^-- needs: (\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A step of the schema. Once released its text never changes; a change is a new step."""
+    """A change of the schema. Its text never changes after release; add a migration instead."""
 
     number: int
     name: str
@@ -22,46 +22,46 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """Tells whether the text is the one that a database was made with."""
+        """Identifies the text that a database was created with."""
         return sha256(self.text.encode()).hexdigest()
 
     @property
     def needs(self) -> int:
-        """The oldest step that a program must know to run beside this one; mostly, this one."""
-        told = _NEEDS.search(self.text)
-        return int(told[1]) if told else self.number
+        """The oldest migration that a process must know to use this schema; by default, this."""
+        match = _NEEDS.search(self.text)
+        return int(match[1]) if match else self.number
 
 
 def queries(package: str) -> dict[str, str]:
-    """The statements of a package's sql/queries.sql by their names."""
+    """Return the statements of a package's sql/queries.sql by name."""
     _, *parts = _NAME.split((files(package) / "sql" / "queries.sql").read_text("utf-8"))
     return dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
 
 
 def migrations(package: str) -> list[Migration]:
-    """All steps of a package's schema, in order."""
+    """Return all migrations of a package, in order."""
     folder = files(package) / "sql"
-    found = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
-    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in found]
+    names = sorted(file.name for file in folder.iterdir() if file.name[:4].isdigit())
+    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
 
 
-def check(done: Iterable[tuple[int, str, str, int]], steps: Sequence[Migration]) -> None:
-    """Refuse a database that these steps were not made for.
+def check(applied: Iterable[tuple[int, str, str, int]], migrations: Sequence[Migration]) -> None:
+    """Reject a database that these migrations do not fit.
 
-    Of each step that it has: its number, name, checksum, and what a program must know.
+    `applied` holds number, name, checksum and required migration of each applied migration.
     """
-    known = {step.number: step for step in steps}
+    known = {migration.number: migration for migration in migrations}
     newest = max(known, default=0)
-    for number, name, checksum, needs in done:
+    for number, name, checksum, needs in applied:
         if number not in known and needs > newest:
             raise Unavailable(
                 "StoreNewer",
-                f"the database has step {name} of a newer version of Fairwarning; "
+                f"the database has migration {name} of a newer version of Fairwarning; "
                 "install that version, or use another database",
             )
         if number in known and known[number].checksum != checksum:
             raise InvariantViolated(
                 "StoreChanged",
-                f"the database was made with another text of step {name} than this version has; "
-                "install the version that made it",
+                f"migration {name} of the database differs from the one in this version; "
+                "install the version that created the database",
             )

@@ -1,7 +1,7 @@
-"""The embedded store: one SQLite file, one process, one connection on a thread of its own.
+"""The embedded store: one SQLite file, one process, one connection on a dedicated thread.
 
-One connection with exclusive locking keeps other processes out, and keeps the corruption bug of
-SQLite's write-ahead log (3.7.0 to 3.51.2; it takes two connections) out of reach.
+A single connection with exclusive locking keeps other processes out. It also avoids the corruption
+bug in SQLite's write-ahead log (3.7.0 to 3.51.2), which needs two connections.
 """
 
 import sqlite3
@@ -21,21 +21,21 @@ from fairwarning.store.worker import StoreThread
 P = ParamSpec("P")
 T = TypeVar("T")
 
-BALLAST_BYTES = 4 << 20  # more than the log, which is a batch or two beyond its checkpoint
+RESERVED_BYTES = 4 << 20  # more than the log, which exceeds a checkpoint by a batch or two
 
 _SETTINGS = (
     "PRAGMA locking_mode = EXCLUSIVE",
     "PRAGMA synchronous = FULL",  # durable when COMMIT returns
     "PRAGMA temp_store = MEMORY",
     "PRAGMA cache_size = -32768",  # KiB
-    "PRAGMA wal_autocheckpoint = 0",  # done by us, when the caller has its answer
+    "PRAGMA wal_autocheckpoint = 0",  # the store does it, after the caller has its result
 )
-_LOG_PAGES = 512  # in the log before it is shortened; estimated, as SQLite does not tell
-_BATCH_PAGES = 4  # that a batch writes beside a page for each row: indexes, the head
+_LOG_PAGES = 512  # log size that triggers a checkpoint; estimated, as SQLite does not report it
+_BATCH_PAGES = 4  # pages a batch writes beyond one per row: indexes and the head
 
 
 class SQLiteStore:
-    """Keeps a fleet in one file."""
+    """Keeps a fleet in one SQLite file."""
 
     shared = None
     sqlite_version = sqlite3.sqlite_version
@@ -44,22 +44,22 @@ class SQLiteStore:
         self,
         path: Path | str,
         *,
-        ballast_bytes: int = BALLAST_BYTES,
+        reserved_bytes: int = RESERVED_BYTES,
         connect: Callable[[Path], SqliteConnection] = files.connect,
         migrations: list[Migration] | None = None,
     ) -> None:
         self.path = Path(path)
         self._connect = connect
         self._migrations = schema.migrations() if migrations is None else migrations
-        self._ballast = ReservedSpace(
-            self.path.with_name(self.path.name + ".ballast"), ballast_bytes
+        self._reserved = ReservedSpace(
+            self.path.with_name(self.path.name + ".ballast"), reserved_bytes
         )
         self._worker: StoreThread | None = None
-        # What follows belongs to the thread.
+        # The members below belong to the thread.
         self._connection: SqliteConnection | None = None
         self._head: tables.Head = (0, 0, 0)
-        self._moved = 0  # of the connection's changes; the rest is in the log
-        self._full = False  # the ballast was given up, and could not be taken again yet
+        self._checkpointed = 0  # the connection's change count at the last checkpoint
+        self._full = False  # the reserved space was released and could not be taken back yet
 
     # --- The thread -------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ class SQLiteStore:
             return
         self._worker = StoreThread("store")
         try:
-            await self._worker.do(self._open)
+            await self._worker.run(self._open)
         except BaseException:
             await self.close()
             raise
@@ -76,7 +76,7 @@ class SQLiteStore:
     async def close(self) -> None:
         if self._worker is not None:
             worker, self._worker = self._worker, None
-            await worker.do(self._drop)
+            await worker.run(self._drop)
             await worker.stop()
 
     def _thread(self) -> StoreThread:
@@ -92,26 +92,26 @@ class SQLiteStore:
     ) -> T:
         def job() -> T:
             try:
-                return query(self._ready(), *args, **kwargs)
+                return query(self._connected(), *args, **kwargs)
             except sqlite3.Error as error:
-                raise self._failed(error) from error
+                raise self._translate_error(error) from error
 
-        return await self._thread().do(job)
+        return await self._thread().run(job)
 
     # --- The connection ---------------------------------------------------------------------------
 
     def _open(self) -> None:
-        files.make(self.path)
-        self._ready()
-        self._full = not self._ballast.fill()
+        files.create(self.path)
+        self._connected()
+        self._full = not self._reserved.fill()
 
-    def _ready(self) -> SqliteConnection:
-        """The connection; a new one if the last had to be dropped."""
+    def _connected(self) -> SqliteConnection:
+        """Return the connection; open a new one if the last was dropped."""
         if self._connection is None:
             try:
                 self._connection = self._new_connection()
             except sqlite3.Error as error:
-                raise self._failed(error) from error
+                raise self._translate_error(error) from error
         return self._connection
 
     def _new_connection(self) -> SqliteConnection:
@@ -125,7 +125,7 @@ class SQLiteStore:
         return connection
 
     def _prepare(self, connection: SqliteConnection) -> None:
-        """Take the lock, look whether the database is ours, and only then touch it."""
+        """Take the lock and verify that the database is ours before changing it."""
         for setting in _SETTINGS:
             connection.execute(setting)
         connection.execute("BEGIN EXCLUSIVE")
@@ -133,7 +133,7 @@ class SQLiteStore:
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
         self._head = tables.head(connection)
-        self._moved = 0
+        self._checkpointed = 0
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
@@ -141,8 +141,8 @@ class SQLiteStore:
             with suppress(sqlite3.Error):
                 connection.close()
 
-    def _failed(self, error: sqlite3.Error) -> FairwarningError:
-        """What went wrong, in words that help."""
+    def _translate_error(self, error: sqlite3.Error) -> FairwarningError:
+        """Return the error to raise for an SQLite error."""
         match _code(error):
             case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
                 return Unavailable(
@@ -160,31 +160,31 @@ class SQLiteStore:
         return Unavailable("StoreFailed", f"{self.path}: {error}; try again")
 
     def _no_space(self) -> Unavailable:
-        return Unavailable("StoreFull", f"no space left for {self.path}; free some, and it goes on")
+        return Unavailable("StoreFull", f"no space left for {self.path}; free some space to resume")
 
     # --- Writing ----------------------------------------------------------------------------------
 
     async def commit(self, batch: Batch) -> float | None:
-        return await self._thread().do(lambda: self._commit(batch), self._shorten_log)
+        return await self._thread().run(lambda: self._commit(batch), self._shorten_log)
 
     def _commit(self, batch: Batch) -> float | None:
-        self._ready()
-        if self._full and not self._ballast.fill():
+        self._connected()
+        if self._full and not self._reserved.fill():
             raise self._no_space()
         self._full = False
         try:
             rows = tables.SqliteRows(batch, self._head)
             return self._attempt(rows)
         except UnicodeEncodeError as error:
-            raise Conflict("BadText", "a text holds half a character; send it whole") from error
+            raise Conflict("BadText", "string contains an unpaired surrogate") from error
         except sqlite3.Error as error:
             if not _is_full(error):
-                return self._clear_up(rows, error)
-        return self._last_attempt(rows)
+                return self._resolve_failed_commit(rows, error)
+        return self._retry_on_full_disk(rows)
 
     def _attempt(self, rows: tables.SqliteRows) -> float | None:
-        """One transaction: all of the batch, or nothing of it and no transaction left open."""
-        connection = self._ready()
+        """Write the batch in one transaction; after an error no transaction is left open."""
+        connection = self._connected()
         try:
             connection.execute("BEGIN IMMEDIATE")
             due = tables.write(connection, rows)
@@ -199,12 +199,12 @@ class SQLiteStore:
         return due
 
     def _shorten_log(self) -> None:
-        """Move what is in the log to its place, while the next batch is being decided."""
+        """Checkpoint the log if it is long, while the next batch is being decided."""
         connection = self._connection
-        self._moved -= _BATCH_PAGES
-        if connection is not None and connection.total_changes - self._moved > _LOG_PAGES:
-            self._moved = connection.total_changes
-            with suppress(sqlite3.Error):  # the log stays; the next commit that minds will tell
+        self._checkpointed -= _BATCH_PAGES
+        if connection is not None and connection.total_changes - self._checkpointed > _LOG_PAGES:
+            self._checkpointed = connection.total_changes
+            with suppress(sqlite3.Error):  # the log stays; a commit reports the error if it matters
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _roll_back(self) -> None:
@@ -215,36 +215,36 @@ class SQLiteStore:
         except sqlite3.Error:
             self._drop()
 
-    def _last_attempt(self, rows: tables.SqliteRows) -> float | None:
-        """The disk is full: with the ballast given up, what is in flight can be finished."""
-        self._ballast.free()
+    def _retry_on_full_disk(self, rows: tables.SqliteRows) -> float | None:
+        """Retry on a full disk after releasing the reserved space, to finish the current batch."""
+        self._reserved.free()
         self._full = True
         with suppress(sqlite3.Error):
-            self._ready().execute("PRAGMA wal_checkpoint(PASSIVE)")
+            self._connected().execute("PRAGMA wal_checkpoint(PASSIVE)")
         try:
             return self._attempt(rows)
         except sqlite3.Error as error:
             if not _is_full(error):
-                return self._clear_up(rows, error)
-            # Where there is room for the ballast it is not space that is missing.
-            self._full = _code(error) == sqlite3.SQLITE_FULL or not self._ballast.fill()
-            raise (self._no_space() if self._full else self._failed(error)) from error
+                return self._resolve_failed_commit(rows, error)
+            # If there is room for the reserved space, the disk is not full.
+            self._full = _code(error) == sqlite3.SQLITE_FULL or not self._reserved.fill()
+            raise (self._no_space() if self._full else self._translate_error(error)) from error
 
-    def _clear_up(self, rows: tables.SqliteRows, error: sqlite3.Error) -> float | None:
-        """A commit failed in an unclear way: its last frame may be in the log, synced or not.
+    def _resolve_failed_commit(self, rows: tables.SqliteRows, error: sqlite3.Error) -> float | None:
+        """Find out whether a failed commit took effect: its last log frame may have been synced.
 
-        What a new connection finds is what counts, once it is in the database file itself. (Only
-        where that last step fails too, a batch may be there that is said to be refused.)
+        A new connection shows the outcome, and a checkpoint into the database file makes it final.
+        Only if that checkpoint fails too may a batch be stored although its caller got an error.
         """
         self._drop()
-        connection = self._ready()
+        connection = self._connected()
         if self._head != rows.head:
-            raise self._failed(error) from error
+            raise self._translate_error(error) from error
         try:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return tables.next_due(connection)
         except sqlite3.Error as again:
-            raise self._failed(again) from again
+            raise self._translate_error(again) from again
 
     # --- Reading ----------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class SQLiteStore:
         return await self._read(tables.load, list(refs))
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
-        return await self._read(tables.due, now, limit)
+        return await self._read(tables.due_entities, now, limit)
 
     async def next_due(self) -> float | None:
         return await self._read(tables.next_due)
@@ -260,22 +260,22 @@ class SQLiteStore:
     async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
     ) -> list[MachineLocation]:
-        return await self._read(tables.find, name, address, number, scope)
+        return await self._read(tables.find_machines, name, address, number, scope)
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
-        return await self._read(tables.places, after, limit)
+        return await self._read(tables.list_machines, after, limit)
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
-        return await self._read(tables.names, kind, after, limit)
+        return await self._read(tables.list_ids, kind, after, limit)
 
     async def scopes_with_events(self, after: str, limit: int) -> list[str]:
-        return await self._read(tables.busy, after, limit)
+        return await self._read(tables.scopes_with_events, after, limit)
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
-        return await self._read(tables.unfinished, after, limit)
+        return await self._read(tables.unfinished_impacts, after, limit)
 
     async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
-        return await self._read(tables.changed, after, limit)
+        return await self._read(tables.changes_since, after, limit)
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
@@ -285,39 +285,39 @@ class SQLiteStore:
     async def operation_lines(
         self, operation: str, *, after: int, before: int, limit: int
     ) -> list[JournalEntry]:
-        return await self._read(tables.lines_of_operation, operation, after, before, limit)
+        return await self._read(tables.operation_lines, operation, after, before, limit)
 
     async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[JournalEntry]:
-        return await self._read(tables.latest, limit, before, entity)
+        return await self._read(tables.latest_lines, limit, before, entity)
 
     async def drop_old_lines(self, before: float) -> int:
-        return await self._thread().do(lambda: self._forget(before), self._shorten_log)
+        return await self._thread().run(lambda: self._drop_old_lines(before), self._shorten_log)
 
-    def _forget(self, before: float) -> int:
+    def _drop_old_lines(self, before: float) -> int:
         try:
-            return tables.forget(self._ready(), before)
+            return tables.drop_old_lines(self._connected(), before)
         except sqlite3.Error as error:
             self._roll_back()
-            raise self._failed(error) from error
+            raise self._translate_error(error) from error
 
     async def get_note(self, name: str) -> str | None:
-        return await self._read(tables.note, name)
+        return await self._read(tables.get_note, name)
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        return await self._read(tables.keep_first, name, value)
+        return await self._read(tables.add_note_if_absent, name, value)
 
-    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (there is nobody else)
+    async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary code; what Python itself raises has none."""
+    """Return the primary error code; 0 for errors that Python itself raises."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _is_full(error: sqlite3.Error) -> bool:
-    """No space. A quota shows as a failed write."""
+    """Return whether the disk is full; an exceeded quota is reported as a failed write."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE}

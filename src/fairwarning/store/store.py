@@ -1,8 +1,8 @@
-"""What a store promises. Three keep it: memory, SQLite, PostgreSQL.
+"""The `Store` protocol. It has three implementations: memory, SQLite and PostgreSQL.
 
-A store keeps entities by kind and id, each with a version; the machines of a scope can be found by
-name and address; impacts under way; the journal; and which scopes changed, in order. One commit is
-one transaction: all of a batch or none of it, durable when `commit` returns.
+A store holds entities by kind and id, each with a version; an index of machines by name and
+address; unfinished impacts; the journal; and a feed of changed scopes. One commit is one
+transaction: it writes the whole batch or nothing, and the batch is durable when `commit` returns.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -15,21 +15,21 @@ from fairwarning.core.model import Entity, Impact, Machine, Ref
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What is committed together. `changes` maps each entity to its value before and after."""
+    """One unit of work. `changes` maps each entity to its value before and after."""
 
     at: float
     changes: Mapping[Ref, tuple[Entity | None, Entity | None]] = field(default_factory=dict)
     lines: Sequence[JournalLine] = ()
-    impacts: Sequence[Impact] = ()  # begun
-    settled: Sequence[str] = ()  # ids of impacts that are over
-    notes: Mapping[str, str] = field(default_factory=dict)  # small values kept beside, by name
+    impacts: Sequence[Impact] = ()  # started
+    settled: Sequence[str] = ()  # ids of finished impacts
+    notes: Mapping[str, str] = field(default_factory=dict)  # small named values outside entities
     read: Mapping[Ref, Entity | None] = field(default_factory=dict)
-    """What was decided on and stays as it is; a shared store makes sure that it has stayed so."""
+    """Entities read but not changed; a shared store rejects the batch if their versions differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineLocation:
-    """Where a machine is, and the number it was given when it came: its alone for ever."""
+    """A machine, its scope, and its number, which is assigned once and never reused."""
 
     number: int
     scope: str
@@ -38,7 +38,7 @@ class MachineLocation:
 
 @dataclass(frozen=True, slots=True)
 class ScopeChange:
-    """A scope's newest change. Positions only grow; a scope appears once, at its newest."""
+    """The latest change of a scope. Positions only increase; each scope appears once."""
 
     position: int
     scope: str
@@ -54,115 +54,117 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """How far a store is that several processes share."""
+    """The state of a shared store at one moment."""
 
-    asked: float  # when, by `time.monotonic`: nothing older than that was told
-    position: int  # the last of the change feed
-    line: int  # the last of the journal
-    due: float | None  # as `next_due`
-    loose: bool  # whether `unfinished` has something for us
+    read_at: float  # `time.monotonic` before the query: the state is at least this recent
+    position: int  # last position of the change feed
+    line: int  # last number of the journal
+    due: float | None  # as returned by `next_due`
+    orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
 
 
 class SharedStore(Protocol):
-    """What a store can do that several processes use at once."""
+    """Operations of a store that several processes use at once."""
 
     def heartbeats(self) -> AsyncIterator[Heartbeat]:
-        """Beats for ever: one at once when somebody commits, and one a second or so.
+        """Yield heartbeats without end: one after every commit, and about one per second.
 
-        Raises `Unavailable` when the store cannot be reached; then begin again.
+        Raises `Unavailable` when the store is unreachable; call it again to resume.
         """
 
     async def time(self) -> float:
-        """The store's clock: seconds since the epoch."""
+        """Return the store's clock: seconds since the epoch."""
 
     async def retire(self) -> None:
-        """Leave timers, impacts and duties to the others from now on."""
+        """Release timers, impacts and duties to other processes, and claim none from now on."""
 
 
 class Store(Protocol):
-    """Where a fleet is kept. Methods raise `Unavailable` when they cannot be served just now."""
+    """Storage of a fleet. Methods raise `Unavailable` when the store cannot serve them now."""
 
     @property
     def shared(self) -> SharedStore | None:
-        """Whether other processes may have the store open too: then what is loaded may be old."""
+        """Shared operations if other processes may use the store; loads may then be stale."""
 
     async def open(self) -> None:
-        """Make ready; raises `Unavailable` when another process has the data."""
+        """Open the store; raises `Unavailable` when another process holds the data."""
 
     async def close(self) -> None:
-        """Let go of everything; a closed store may be opened again."""
+        """Release all resources; a closed store can be opened again."""
 
     async def load(self, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
-        """These entities, whole; None for those that do not exist."""
+        """Return these entities complete; None for those that do not exist."""
 
     async def commit(self, batch: Batch) -> float | None:
-        """Make the batch durable, all or nothing; the earliest due time of all entities after it.
+        """Make the whole batch durable or none of it; return the earliest due time afterwards.
 
-        Raises `Conflict("Stale")` when an entity's stored version is not the one in `before`
-        (IK1), `Conflict("AddressTaken")` when a machine's address is another's; nothing is changed.
+        Raises `Conflict("Stale")` when an entity's stored version differs from the one in `before`
+        (IK1), and `Conflict("AddressTaken")` when another machine has a machine's address. Nothing
+        is changed then.
         """
 
     async def due_entities(self, now: float, limit: int) -> list[Ref]:
-        """Entities whose due time is `now` or earlier, the longest due first.
+        """Return entities whose due time is `now` or earlier, the longest overdue first.
 
-        A shared store gives each to one process only, until it is written or that process is gone.
+        A shared store gives each entity to one process only, until the entity is written or that
+        process ends.
         """
 
     async def next_due(self) -> float | None:
-        """The earliest due time of all entities, but for those that another process was given."""
+        """Return the earliest due time, ignoring entities that another process has claimed."""
 
     async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""
     ) -> list[MachineLocation]:
-        """Machines of this name (several scopes may have one), address, number or scope."""
+        """Return machines by name (several scopes may have it), address, number or scope."""
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
-        """Machines in order of their numbers, from the first past `after`."""
+        """Return machines in order of number, starting after `after`."""
 
     async def list_ids(self, kind: type[Entity], after: str, limit: int) -> list[str]:
-        """Ids of entities of a kind, in order, from the first past `after`."""
+        """Return ids of entities of a kind, in order, starting after `after`."""
 
     async def scopes_with_events(self, after: str, limit: int) -> list[str]:
-        """Ids of scopes that have events, in order, from the first past `after`."""
+        """Return ids of scopes that have events, in order, starting after `after`."""
 
     async def unfinished_impacts(self, after: str, limit: int) -> list[Impact]:
-        """Impacts begun and not settled, in order of id, from the first past `after`.
+        """Return impacts that started and are not settled, in order of id, starting after `after`.
 
-        A shared store gives those of this process, and from now on those that nobody has any more.
+        A shared store returns those of this process and claims those whose process has ended.
         """
 
     async def changes_since(self, after: int, limit: int) -> list[ScopeChange]:
-        """The change feed: scopes that changed past a position, in order."""
+        """Return scopes that changed after a position of the change feed, in order."""
 
     async def journal(
         self, *, after: int = 0, limit: int = 1000, entity: Ref | None = None, event: str = ""
     ) -> list[JournalEntry]:
-        """Journal lines in order, from the first past `after`; of one entity or event if given."""
+        """Return journal lines after `after`, in order; optionally of one entity or event."""
 
     async def operation_lines(
         self, operation: str, *, after: int, before: int, limit: int
     ) -> list[JournalEntry]:
-        """Journal lines of an operation between two numbers, in order."""
+        """Return journal lines of an operation between two numbers, in order."""
 
     async def latest_lines(
         self, limit: int, *, before: int | None = None, entity: Ref | None = None
     ) -> list[JournalEntry]:
-        """The newest lines, the newest first; of one entity if given.
+        """Return the newest lines, newest first; optionally of one entity.
 
-        From the first before a number, if given: with an entity, that of one of its lines.
+        With `before`, start below that number. With an entity too, it must be one of its lines.
         """
 
     async def drop_old_lines(self, before: float) -> int:
-        """Drop some of the journal's oldest lines, if they are older than that; how many.
+        """Drop some of the journal's oldest lines from before a time, and return how many.
 
-        Ask again until it is 0. A store may drop a part of the journal only when all of it is old.
+        Call it until it returns 0. A store may only drop a section once all of its lines are old.
         """
 
     async def get_note(self, name: str) -> str | None:
-        """A small value kept beside the fleet."""
+        """Return a small named value stored outside the entities."""
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
-        """The note of this name; this value if there was none yet."""
+        """Return the note of this name, after storing this value if there was none."""
 
     async def claim_duty(self, duty: str) -> bool:
-        """Whether it falls to this process; once it does, for as long as the process is alive."""
+        """Return whether this process has the duty; it then keeps it for as long as it runs."""

@@ -1,7 +1,7 @@
-"""Batches to rows and rows to values, on an SQLite connection. No transactions, no policy.
+"""Conversion between batches and rows on an SQLite connection. No transactions, no policy.
 
-Rows are written many at a time. Python's global lock is free while a statement runs: a few long
-steps let the event loop go on, where hundreds of short ones would keep taking the lock from it.
+A statement writes many rows at once. Python releases the global lock while a statement runs, so a
+few long statements let the event loop run, while hundreds of short ones would contend for the lock.
 """
 
 import re
@@ -19,8 +19,8 @@ from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import (
     Differences,
     address_taken,
-    arriving,
     differences,
+    machines_after,
     stale_version,
 )
 from fairwarning.store.files import SqliteConnection
@@ -28,43 +28,43 @@ from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeC
 
 Row = tuple[object, ...]
 Head = tuple[int, int, int]
-"""The last position of the change feed, the last numbers of the journal and of a machine."""
+"""The last position of the change feed, the last journal number and the last machine number."""
 
 _LAST_NUMBER = 2**63 - 1
-_NO_VERSION = -1  # of an entity that is not there
-_SIZES = (64, 16, 4, 1)  # rows a statement; few sizes, so that prepared statements are used again
+_NO_VERSION = -1  # of an entity that does not exist
+_SIZES = (64, 16, 4, 1)  # rows per statement; few sizes, so that prepared statements are reused
 _SQL = schema.queries()
 _ROW = re.compile(r"(?<=VALUES )\([^)]*\)")
 
 
-def _repeated(sql: str, times: int) -> str:
+def _repeat_row(sql: str, times: int) -> str:
     return _ROW.sub(lambda row: ", ".join([row[0]] * times), sql)
 
 
-_MANY = {(name, size): _repeated(sql, size) for name, sql in _SQL.items() for size in _SIZES}
+_MULTI_ROW = {(name, size): _repeat_row(sql, size) for name, sql in _SQL.items() for size in _SIZES}
 
 
 class SqliteRows:
-    """A batch as rows, encoded before its transaction begins."""
+    """A batch as rows, encoded before its transaction starts."""
 
     def __init__(self, batch: Batch, head: Head) -> None:
         self.batch = batch
         self._position, self._line, self._machine = head
         self.entities: list[Row] = []
-        self.moves: list[Differences] = []
+        self.diffs: list[Differences] = []
         self.machines: list[Row] = []
         self.first_lines: list[Row] = []
         self.lines: list[Row] = []
-        self._newest: dict[Ref, int] = {}  # lines, by the entity they are about
+        self._newest: dict[Ref, int] = {}  # number of the newest line, by entity
         self._events: dict[tuple[str, str, str], int] = {}
         for line in batch.lines:
             self._add_line(line)
         for ref, (before, after) in batch.changes.items():
             if before is not after:
                 self._put_entity(ref, before, after)
-        self.told = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
+        self.newest = [(kind.__name__, name, line) for (kind, name), line in self._newest.items()]
         self.events = [(*key, line) for key, line in self._events.items()]
-        self.impacts = [(impact.id, codec.text(impact)) for impact in batch.impacts]
+        self.impacts = [(impact.id, codec.encode(impact)) for impact in batch.impacts]
         self.head: Head = (max(self._position, head[0] + 1), self._line, self._machine)
 
     def _add_line(self, line: JournalLine) -> None:
@@ -88,27 +88,27 @@ class SqliteRows:
         position = None
         if ref[0] is Scope:
             self._position = position = self._position + 1
-            if move := differences(ref, before, after):
-                self.moves.append(move)
-                self._put_machines(move)
-        number, was = (None, _NO_VERSION) if before is None else (-1, before.version)
+            if diff := differences(ref, before, after):
+                self.diffs.append(diff)
+                self._put_machines(diff)
+        number, expected = (None, _NO_VERSION) if before is None else (-1, before.version)
         line = self._newest.pop(ref, 0)
         version, due, body = _NO_VERSION, None, None
         if after is not None:
-            version, due, body = after.version, cascade.due(after), codec.text(after)
+            version, due, body = after.version, cascade.due(after), codec.encode(after)
         self.entities.append(
-            (number, ref[0].__name__, ref[1], version, due, position, line, was, body)
+            (number, ref[0].__name__, ref[1], version, due, position, line, expected, body)
         )
 
-    def _put_machines(self, move: Differences) -> None:
-        for _, machine in move.changed:
+    def _put_machines(self, diff: Differences) -> None:
+        for _, machine in diff.changed:
             self.machines.append(
-                (None, move.scope, machine.name, machine.address, codec.text(machine))
+                (None, diff.scope, machine.name, machine.address, codec.encode(machine))
             )
-        for machine in move.fresh:
+        for machine in diff.added:
             self._machine += 1
             self.machines.append(
-                (self._machine, move.scope, machine.name, machine.address, codec.text(machine))
+                (self._machine, diff.scope, machine.name, machine.address, codec.encode(machine))
             )
 
 
@@ -116,44 +116,44 @@ class SqliteRows:
 
 
 class VersionConflict(Exception):
-    """The batch does not fit what is stored. After the rollback `explain` says why."""
+    """The batch conflicts with the stored rows. After the rollback `explain` finds the reason."""
 
 
 def write(connection: SqliteConnection, rows: SqliteRows) -> float | None:
-    """Write a batch and return the earliest due time. May raise `VersionConflict` halfway."""
+    """Write a batch; return the earliest due time. A `VersionConflict` leaves it half written."""
     try:
-        found = _many(connection, "put_entities", rows.entities)
-        if found < len(rows.entities) or connection.execute(_SQL["stray"]).fetchone():
+        written = _write_rows(connection, "put_entities", rows.entities)
+        if written < len(rows.entities) or connection.execute(_SQL["missing_entities"]).fetchone():
             raise VersionConflict
-        _move_machines(connection, rows)
-    except sqlite3.IntegrityError as error:  # an address of another machine, or two strays
+        _write_machines(connection, rows)
+    except sqlite3.IntegrityError as error:  # an address in use, or two missing entities
         raise VersionConflict from error
-    _many(connection, "tell_of_entities", rows.told)
-    _many(connection, "add_events", rows.events)
-    _many(connection, "add_first_lines", rows.first_lines)
-    _many(connection, "add_lines", rows.lines)
-    _many(connection, "put_impacts", rows.impacts)
-    _many(connection, "settle_impacts", [(name,) for name in rows.batch.settled])
-    _many(connection, "put_notes", list(rows.batch.notes.items()))
+    _write_rows(connection, "set_newest_lines", rows.newest)
+    _write_rows(connection, "add_events", rows.events)
+    _write_rows(connection, "add_first_lines", rows.first_lines)
+    _write_rows(connection, "add_lines", rows.lines)
+    _write_rows(connection, "put_impacts", rows.impacts)
+    _write_rows(connection, "settle_impacts", [(name,) for name in rows.batch.settled])
+    _write_rows(connection, "put_notes", list(rows.batch.notes.items()))
     connection.execute(_SQL["move_head"], rows.head)
     return next_due(connection)
 
 
-def _move_machines(connection: SqliteConnection, rows: SqliteRows) -> None:
-    gone = [(move.scope, machine.name) for move in rows.moves for machine in move.gone]
+def _write_machines(connection: SqliteConnection, rows: SqliteRows) -> None:
+    removed = [(diff.scope, machine.name) for diff in rows.diffs for machine in diff.removed]
     freed = [
-        (move.scope, before.name)
-        for move in rows.moves
-        for before, after in move.changed
+        (diff.scope, before.name)
+        for diff in rows.diffs
+        for before, after in diff.changed
         if before.address != after.address
     ]
-    _many(connection, "remove_machines", gone)
-    _many(connection, "free_addresses", freed)
-    _many(connection, "put_machines", rows.machines)
+    _write_rows(connection, "remove_machines", removed)
+    _write_rows(connection, "free_addresses", freed)
+    _write_rows(connection, "put_machines", rows.machines)
 
 
-def _many(connection: SqliteConnection, name: str, rows: Sequence[Row]) -> int:
-    """Run a writing statement over all rows; how many it changed."""
+def _write_rows(connection: SqliteConnection, name: str, rows: Sequence[Row]) -> int:
+    """Run a statement over all rows; return how many rows it changed."""
     if not rows:
         return 0
     changes = connection.total_changes
@@ -161,21 +161,25 @@ def _many(connection: SqliteConnection, name: str, rows: Sequence[Row]) -> int:
     for size in _SIZES:
         while len(rows) - at >= size:
             values = tuple(chain.from_iterable(rows[at : at + size]))
-            connection.execute(_MANY[name, size], values)
+            connection.execute(_MULTI_ROW[name, size], values)
             at += size
     return connection.total_changes - changes
 
 
 def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
-    """Why a batch did not fit."""
+    """Return the reason why a batch conflicts."""
     for ref, (before, _) in rows.batch.changes.items():
         row = connection.execute(_SQL["version"], (ref[0].__name__, ref[1])).fetchone()
         if (row[0] if row else None) != (before.version if before else None):
             return stale_version(ref)
-    claims = [(scope, one.name, one.address) for scope, one in arriving(rows.moves) if one.address]
+    claims = [
+        (scope, machine.name, machine.address)
+        for scope, machine in machines_after(rows.diffs)
+        if machine.address
+    ]
     for scope, name, address in claims:
-        for place in find(connection, "", address, 0):
-            if (place.scope, place.machine.name) != (scope, name):
+        for location in find_machines(connection, "", address, 0):
+            if (location.scope, location.machine.name) != (scope, name):
                 return address_taken(address)
     return address_taken(claims[-1][2])  # by a machine of the same batch
 
@@ -184,88 +188,91 @@ def explain(connection: SqliteConnection, rows: SqliteRows) -> Conflict:
 
 
 def head(connection: SqliteConnection) -> Head:
-    """How far the database is."""
+    """Return the last position and numbers that the database has used."""
     return cast("Head", connection.execute(_SQL["head"]).fetchone())
 
 
 def load(connection: SqliteConnection, refs: Iterable[Ref]) -> dict[Ref, Entity | None]:
-    """Entities, whole."""
+    """Return these entities complete; None for those that do not exist."""
     return {ref: _load(connection, ref) for ref in refs}
 
 
 def _load(connection: SqliteConnection, ref: Ref) -> Entity | None:
     kind, name = ref[0].__name__, ref[1]
-    row = connection.execute(_SQL["entity"], (kind, name)).fetchone()
+    row = connection.execute(_SQL["entity_body"], (kind, name)).fetchone()
     if row is None:
         return None
-    entity = codec.entity(kind, row[0])
+    entity = codec.decode_entity(kind, row[0])
     if not isinstance(entity, Scope):
         return entity
-    bodies = connection.execute(_SQL["machines"], (name,)).fetchall()
-    return codec.whole(entity, codec.machines(body for (body,) in bodies))
+    bodies = connection.execute(_SQL["machine_bodies"], (name,)).fetchall()
+    return codec.with_machines(entity, codec.decode_machines(body for (body,) in bodies))
 
 
-def due(connection: SqliteConnection, now: float, limit: int) -> list[Ref]:
-    """Entities that are due, the longest due first."""
-    rows = connection.execute(_SQL["due"], (now, limit)).fetchall()
+def due_entities(connection: SqliteConnection, now: float, limit: int) -> list[Ref]:
+    """Return entities that are due, the longest overdue first."""
+    rows = connection.execute(_SQL["due_entities"], (now, limit)).fetchall()
     return [(KINDS[kind], name) for kind, name in rows]
 
 
 def next_due(connection: SqliteConnection) -> float | None:
-    """The earliest due time."""
+    """Return the earliest due time."""
     return cast("float | None", connection.execute(_SQL["next_due"]).fetchone()[0])
 
 
-def find(
+def find_machines(
     connection: SqliteConnection, name: str, address: str, number: int, scope: str = ""
 ) -> list[MachineLocation]:
-    """Machines by name, else by address, else by scope, else by number."""
+    """Return machines by name, else by address, else by scope, else by number."""
     if name:
-        return _places(connection, "machines_named", name)
+        return _locations(connection, "machines_by_name", name)
     if address:
-        return _places(connection, "machines_at", address)
+        return _locations(connection, "machines_by_address", address)
     if scope:
-        return _places(connection, "machines_of", scope)
-    return _places(connection, "machine_numbered", number)
+        return _locations(connection, "machines_by_scope", scope)
+    return _locations(connection, "machine_by_number", number)
 
 
-def places(connection: SqliteConnection, after: int, limit: int) -> list[MachineLocation]:
-    """Machines in order of their numbers."""
-    return _places(connection, "places", after, limit)
+def list_machines(connection: SqliteConnection, after: int, limit: int) -> list[MachineLocation]:
+    """Return machines in order of number."""
+    return _locations(connection, "list_machines", after, limit)
 
 
-def _places(connection: SqliteConnection, query: str, *values: object) -> list[MachineLocation]:
+def _locations(connection: SqliteConnection, query: str, *values: object) -> list[MachineLocation]:
     rows = connection.execute(_SQL[query], values).fetchall()
-    return [MachineLocation(number, scope, codec.machine(body)) for number, scope, body in rows]
+    return [
+        MachineLocation(number, scope, codec.decode_machine(body)) for number, scope, body in rows
+    ]
 
 
-def names(connection: SqliteConnection, kind: type[Entity], after: str, limit: int) -> list[str]:
-    """Ids of a kind, in order."""
-    rows = connection.execute(_SQL["names"], (kind.__name__, after, limit)).fetchall()
+def list_ids(connection: SqliteConnection, kind: type[Entity], after: str, limit: int) -> list[str]:
+    """Return ids of a kind, in order."""
+    rows = connection.execute(_SQL["list_ids"], (kind.__name__, after, limit)).fetchall()
     return [name for (name,) in rows]
 
 
-def busy(connection: SqliteConnection, after: str, limit: int) -> list[str]:
-    """Ids of scopes that have events, in order."""
-    return [name for (name,) in connection.execute(_SQL["busy"], (after, limit)).fetchall()]
+def scopes_with_events(connection: SqliteConnection, after: str, limit: int) -> list[str]:
+    """Return ids of scopes that have events, in order."""
+    rows = connection.execute(_SQL["scopes_with_events"], (after, limit)).fetchall()
+    return [name for (name,) in rows]
 
 
-def unfinished(connection: SqliteConnection, after: str, limit: int) -> list[Impact]:
-    """Impacts begun and not settled."""
-    rows = connection.execute(_SQL["impacts"], (after, limit)).fetchall()
-    return [codec.impact(body) for (body,) in rows]
+def unfinished_impacts(connection: SqliteConnection, after: str, limit: int) -> list[Impact]:
+    """Return impacts that started and are not settled."""
+    rows = connection.execute(_SQL["unfinished_impacts"], (after, limit)).fetchall()
+    return [codec.decode_impact(body) for (body,) in rows]
 
 
-def changed(connection: SqliteConnection, after: int, limit: int) -> list[ScopeChange]:
-    """The change feed."""
-    rows = connection.execute(_SQL["changed"], (after, limit)).fetchall()
+def changes_since(connection: SqliteConnection, after: int, limit: int) -> list[ScopeChange]:
+    """Return scopes that changed after a position of the change feed."""
+    rows = connection.execute(_SQL["changes_since"], (after, limit)).fetchall()
     return [ScopeChange(position, scope) for position, scope in rows]
 
 
 def journal(
     connection: SqliteConnection, after: int, limit: int, entity: Ref | None, event: str
 ) -> list[JournalEntry]:
-    """Lines in order. Those of an entity cost a step for each newer one of it."""
+    """Return lines in order. For an entity, the cost grows with the number of its newer lines."""
     values: dict[str, object] = {"after": max(after, 0), "limit": limit, "event": event}
     if entity is not None:
         query = "lines_of_entity"
@@ -275,21 +282,21 @@ def journal(
     return [_entry(*row) for row in connection.execute(_SQL[query], values).fetchall()]
 
 
-def lines_of_operation(
+def operation_lines(
     connection: SqliteConnection, operation: str, after: int, before: int, limit: int
 ) -> list[JournalEntry]:
-    """Lines of an operation between two numbers. Costs a step for each line between them."""
+    """Return lines of an operation between two numbers. Reads every line between them."""
     values = {"operation": operation, "after": after, "before": before, "limit": limit}
     rows = connection.execute(_SQL["lines_of_operation"], values).fetchall()
     return [_entry(*row) for row in rows]
 
 
-def latest(
+def latest_lines(
     connection: SqliteConnection, limit: int, before: int | None, entity: Ref | None
 ) -> list[JournalEntry]:
-    """The newest lines, the newest first."""
-    past = _LAST_NUMBER if before is None else before
-    values: dict[str, object] = {"limit": limit, "before": past}
+    """Return the newest lines, newest first."""
+    upper = _LAST_NUMBER if before is None else before
+    values: dict[str, object] = {"limit": limit, "before": upper}
     query = "latest"
     if entity is not None:
         query = "latest_of_entity"
@@ -301,25 +308,25 @@ def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str)
     return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), codec.fact(*fact)))
 
 
-def forget(connection: SqliteConnection, before: float) -> int:
-    """Drop the oldest lines, few enough to keep nobody waiting. Chains of lines end there then."""
-    oldest = connection.execute(_SQL["oldest"]).fetchall()
-    old = [number for number, at in oldest if at < before]
+def drop_old_lines(connection: SqliteConnection, before: float) -> int:
+    """Drop some of the oldest lines in a short transaction. The chains of lines then end there."""
+    oldest_lines = connection.execute(_SQL["oldest_lines"]).fetchall()
+    old = [number for number, at in oldest_lines if at < before]
     if old:
         connection.execute("BEGIN")
-        connection.execute(_SQL["forget_events"], (old[-1], old[-1]))
-        connection.execute(_SQL["forget_lines"], (old[-1],))
+        connection.execute(_SQL["delete_old_events"], (old[-1], old[-1]))
+        connection.execute(_SQL["delete_old_lines"], (old[-1],))
         connection.execute("COMMIT")
     return len(old)
 
 
-def note(connection: SqliteConnection, name: str) -> str | None:
-    """A small value."""
-    row = connection.execute(_SQL["note"], (name,)).fetchone()
+def get_note(connection: SqliteConnection, name: str) -> str | None:
+    """Return a note, or None."""
+    row = connection.execute(_SQL["get_note"], (name,)).fetchone()
     return row[0] if row else None
 
 
-def keep_first(connection: SqliteConnection, name: str, value: str) -> str:
-    """The note, made if it is not there."""
-    connection.execute(_SQL["keep_first"], (name, value))
-    return cast("str", connection.execute(_SQL["note"], (name,)).fetchone()[0])
+def add_note_if_absent(connection: SqliteConnection, name: str, value: str) -> str:
+    """Return the note of this name, after storing this value if there was none."""
+    connection.execute(_SQL["add_note_if_absent"], (name, value))
+    return cast("str", connection.execute(_SQL["get_note"], (name,)).fetchone()[0])

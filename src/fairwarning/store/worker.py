@@ -1,4 +1,4 @@
-"""A thread that does one job after the other for an event loop."""
+"""A thread that runs jobs of an event loop one after another."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,46 +13,46 @@ Job = tuple["asyncio.Future[Any]", Callable[[], Any], Callable[[], None] | None]
 
 
 class StoreThread:
-    """What `ThreadPoolExecutor(1)` is, at half the price a job, and able to clean up afterwards."""
+    """A single-thread executor: half the cost of `ThreadPoolExecutor(1)`, with follow-up work."""
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    async def do(self, job: Callable[[], T], afterwards: Callable[[], None] | None = None) -> T:
-        """Do it on the thread; then, when the caller has its answer, what is to be done afterwards.
+    async def run(self, job: Callable[[], T], afterwards: Callable[[], None] | None = None) -> T:
+        """Run a job on the thread and return its result; then run `afterwards`, if given.
 
-        A caller that is cancelled does not stop a job: it runs to its end, so that a transaction is
-        never left half done.
+        `afterwards` runs once the caller has its result. Cancelling the caller does not stop a job:
+        the job runs to its end, so that no transaction is left unfinished.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put((future, job, afterwards))
         return await future
 
     async def stop(self) -> None:
-        """Do what was asked for so far, then end."""
-        await self.do(lambda: self._jobs.put(None))
+        """Finish the jobs queued so far, then end the thread."""
+        await self.run(lambda: self._jobs.put(None))
         self._thread.join()
 
     def _work(self) -> None:
         while (task := self._jobs.get()) is not None:
-            _answer(*task[:2])
+            _run_job(*task[:2])
             if task[2] is not None:
                 task[2]()
-            del task  # keep nothing alive while waiting
+            del task  # hold no reference to the job while waiting
 
 
-def _answer(future: "asyncio.Future[T]", job: Callable[[], T]) -> None:
-    tell: Callable[[], None]
+def _run_job(future: "asyncio.Future[T]", job: Callable[[], T]) -> None:
+    resolve: Callable[[], None]
     try:
-        tell = partial(future.set_result, job())
-    except BaseException as error:  # noqa: BLE001  (whatever it is, it is the caller's)
-        tell = partial(future.set_exception, error)
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        future.get_loop().call_soon_threadsafe(_unless_cancelled, future, tell)
+        resolve = partial(future.set_result, job())
+    except BaseException as error:  # noqa: BLE001  (every exception is the caller's to handle)
+        resolve = partial(future.set_exception, error)
+    with suppress(RuntimeError):  # the loop is closed: nothing awaits the future
+        future.get_loop().call_soon_threadsafe(_unless_cancelled, future, resolve)
 
 
-def _unless_cancelled(future: "asyncio.Future[T]", tell: Callable[[], None]) -> None:
+def _unless_cancelled(future: "asyncio.Future[T]", resolve: Callable[[], None]) -> None:
     if not future.cancelled():
-        tell()
+        resolve()

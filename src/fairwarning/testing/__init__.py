@@ -1,1 +1,1 @@
-"""A cloud in a test's own process, with virtual time: see `pytest_plugin` (O9)."""
+"""A cloud in the process of a test, with a virtual clock (O9); see `pytest_plugin`."""

@@ -1,4 +1,4 @@
-"""A cloud in this process, for tests: machines that are told what is coming, and time to move.
+"""A cloud in this process, for tests: machines with scheduled events, and a virtual clock.
 
 with Cloud() as cloud:
     web = cloud.machine("web")
@@ -36,33 +36,33 @@ from fairwarning.testing.handles import (
     impact,
     with_notice,
 )
-from fairwarning.testing.service import ServiceThread, addresses
+from fairwarning.testing.service import ServiceThread, has_loopback_addresses
 
 __all__ = ["Cloud", "MachineHandle", "OperationHandle", "RolloutHandle", "ScaleSetHandle"]
 
 Target = MachineHandle | ScaleSetHandle | Iterable[MachineHandle]
 
-_LOOK_SECONDS = 0.005  # between two looks at a condition
+_CHECK_SECONDS = 0.005  # between two checks of a condition
 
 
 class Cloud:
-    """A cloud of its own, up from the beginning; `close` it, or use it in a `with`.
+    """A running cloud; `close` it, or use it in a `with` statement.
 
-    Time stands still unless it is moved. Any thread may call.
+    Its clock stands still until it is advanced. The methods are thread-safe.
     """
 
     def __init__(
         self, fleet: str = "", *, start: datetime | None = None, sockets: bool | None = None
     ) -> None:
-        """Begin with the machines of a fleet file's text, at a moment (now, if none is given).
+        """Start with the machines of a fleet file text, at the time `start` (default: now).
 
-        `sockets`: whether machines ask at Unix sockets; by default only where there is no
-        address for each of them.
+        `sockets`: whether machines use Unix sockets; by default only if they cannot have loopback
+        addresses of their own.
         """
         file = fleet_file.read(fleet) if fleet else FleetFile()
-        began = int(start.timestamp() if start else time.time())  # as whole as NotBefore
-        use_sockets = not addresses() if sockets is None else sockets
-        self._service = ServiceThread(file, float(began), sockets=use_sockets)
+        start_seconds = int(start.timestamp() if start else time.time())  # like NotBefore
+        use_sockets = not has_loopback_addresses() if sockets is None else sockets
+        self._service = ServiceThread(file, float(start_seconds), sockets=use_sockets)
         self._service.open()
         try:
             self._create(file.commands)
@@ -82,25 +82,27 @@ class Cloud:
         self.close()
 
     def close(self) -> None:
-        """End it, and leave nothing behind."""
+        """Stop the cloud and remove its files."""
         self._service.close()
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the cloud is running."""
         return self._service.is_open
 
-    # --- What there is ---
+    # --- Machines and scale sets ---
 
-    def machine(self, name: str, *, enabled: bool = True, **settings: Any) -> MachineHandle:  # noqa: ANN401  (as the fleet file has them)
-        """A machine by itself, set up as a `[[machine]]` of the fleet file.
+    def machine(self, name: str, *, enabled: bool = True, **settings: Any) -> MachineHandle:  # noqa: ANN401  (keys of the fleet file)
+        """Create a standalone machine, with the settings of a `[[machine]]` in the fleet file.
 
-        If `enabled`, it has asked for its events once, so that it gets notice.
+        If `enabled`, the machine has polled once, so it gets notice.
         """
         if "count" in settings:
-            raise Refused("BadSetting", "machine() makes one; machines() makes several, in a set")
-        (made,) = self._make("machine", {"name": name, **settings}, enabled=enabled)
-        return made
+            raise Refused(
+                "BadSetting", "machine() creates one machine; use machines() to create several"
+            )
+        (machine,) = self._make("machine", {"name": name, **settings}, enabled=enabled)
+        return machine
 
     def machines(
         self,
@@ -108,9 +110,9 @@ class Cloud:
         count: int,
         *,
         enabled: bool = True,
-        **settings: Any,  # noqa: ANN401  (as the fleet file has them)
+        **settings: Any,  # noqa: ANN401  (keys of the fleet file)
     ) -> list[MachineHandle]:
-        """An availability set of machines `{name}_0`, `{name}_1` and so on."""
+        """Create an availability set of the machines `{name}_0`, `{name}_1` and so on."""
         own = with_notice({key: value for key, value in settings.items() if key in MACHINE})
         rest = {key: value for key, value in settings.items() if key not in MACHINE}
         members = [{"name": f"{name}_{n}", **own} for n in range(count)]
@@ -123,27 +125,33 @@ class Cloud:
         capacity: int,
         *,
         enabled: bool = True,
-        **settings: Any,  # noqa: ANN401  (as the fleet file has them)
+        **settings: Any,  # noqa: ANN401  (keys of the fleet file)
     ) -> ScaleSetHandle:
-        """A scale set, set up as a `[[scale_set]]`; `terminate_notice` may be in seconds."""
+        """Create a scale set, with the settings of a `[[scale_set]]` in the fleet file.
+
+        `terminate_notice` may be in seconds.
+        """
         self._make("scale_set", {"name": name, "capacity": capacity, **settings}, enabled=enabled)
         return ScaleSetHandle(self._service, name)
 
     def load(self, fleet: str, *, enabled: bool = True) -> list[MachineHandle]:
-        """All that a fleet file's text says; its machines, in order."""
+        """Create everything in a fleet file text; return its machines in order."""
         file = fleet_file.read(fleet)
         if file.cloud != CloudSettings() or file.endpoint != MetadataSettings():
-            text = "[cloud] and [metadata] hold from the beginning: give them to the fixture's mark"
+            text = (
+                "[cloud] and [metadata] cannot change in a running cloud; set them with the mark"
+                " of the fixture, or pass them to Cloud()"
+            )
             raise Refused("BadFleetFile", text)
         return self._create(file.commands, enabled=enabled)
 
     def find(self, name: str) -> MachineHandle:
-        """The machine of this name (`web_3`, or `web/0/web_3` where several have it)."""
-        place = self._service.run(find_machine(self._service.fleet, name))
-        return MachineHandle(self._service, place)
+        """Return the machine with this name (`web_3`; if ambiguous, `web/0/web_3`)."""
+        location = self._service.run(find_machine(self._service.fleet, name))
+        return MachineHandle(self._service, location)
 
     def find_set(self, name: str) -> ScaleSetHandle:
-        """The scale set of this name."""
+        """Return the scale set with this name."""
         if self._service.run(self._service.fleet.reader.read(SetState, name)) is None:
             raise NotFound("UnknownSet", f"there is no scale set {name!r}")
         return ScaleSetHandle(self._service, name)
@@ -153,22 +161,20 @@ class Cloud:
         text = "\n".join([f"[[{kind}]]", *lines])
         return self._create(fleet_file.read(text, "settings").commands, enabled=enabled)
 
-    def _create(self, wanted: Iterable[Create], *, enabled: bool = True) -> list[MachineHandle]:
-        places = self._service.create(wanted, enabled=enabled)
-        return [MachineHandle(self._service, place) for place in places]
+    def _create(self, creates: Iterable[Create], *, enabled: bool = True) -> list[MachineHandle]:
+        locations = self._service.create(creates, enabled=enabled)
+        return [MachineHandle(self._service, location) for location in locations]
 
-    # --- Being inside ---
+    # --- Environment ---
 
     @contextmanager
     def inside(self, machine: MachineHandle) -> Iterator[MachineHandle]:
-        """Let this process be the machine: clients that ask the environment find its endpoint."""
+        """Set the environment of this process so that clients use the machine's endpoint."""
         before = dict(os.environ)
-        inside = machine.env
-        changed = {
-            key for key in before.keys() | inside.keys() if before.get(key) != inside.get(key)
-        }
+        env = machine.env
+        changed = {key for key in before.keys() | env.keys() if before.get(key) != env.get(key)}
         try:
-            _set_environment({key: inside.get(key) for key in changed})
+            _set_environment({key: env.get(key) for key in changed})
             yield machine
         finally:
             _set_environment({key: before.get(key) for key in changed})
@@ -183,27 +189,27 @@ class Cloud:
     def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Let time pass, and everything that is due in it happen."""
+        """Advance the clock; everything that falls due in that time happens."""
         total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         self._service.run(self._service.fleet.advance(total))
 
     def run(self, rate: float) -> None:
-        """Let time run by itself, so many times as fast as real time; 0 makes it stand still."""
+        """Run the clock at `rate` times real time; 0 stops it."""
         self._service.run(self._service.fleet.run_clock(rate))
 
     def settle(self) -> None:
-        """Let time pass until nothing is planned or under way any more."""
+        """Advance the clock until no event, impact or rollout is left."""
         self._service.run(self._service.settle())
 
     def until(self, condition: Callable[[], object], seconds: float = 10.0) -> None:
-        """Return once it holds: for handlers with a thread of their own. The seconds are real."""
-        ends = time.monotonic() + seconds
+        """Wait, in real time, until a condition holds; for handlers that run in a thread."""
+        deadline = time.monotonic() + seconds
         while not condition():
-            if time.monotonic() > ends:
-                raise TimeoutError(f"it did not come to hold within {seconds:g} seconds")
-            time.sleep(_LOOK_SECONDS)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the condition did not hold within {seconds:g} seconds")
+            time.sleep(_CHECK_SECONDS)
 
-    # --- What the platform does ---
+    # --- Actions of the platform ---
 
     def rollout(
         self,
@@ -213,43 +219,44 @@ class Cloud:
         batch: int = limits.ROLLOUT_BATCH,
         by_host: bool = False,
     ) -> RolloutHandle:
-        """Work through all machines of these machines' sets, an update domain after the other.
+        """Start a rollout over the scopes of the targets, one update domain after the other.
 
-        Without any, through the whole cloud.
+        Without targets, it covers every scope.
         """
-        name, lasts = self._service.name(), limits.UNKNOWN_DURATION if seconds is None else seconds
+        name = self._service.new_id()
+        duration = limits.UNKNOWN_DURATION if seconds is None else seconds
         command = commands.StartRollout(
             rollout=name,
             scopes=self._scopes(targets),
             kind=impact(kind),
             by_host=by_host,
             batch=batch,
-            duration_seconds=lasts,
+            duration_seconds=duration,
         )
         self._service.submit(command)
         return RolloutHandle(self._service, name)
 
     def _scopes(self, targets: Iterable[Target]) -> tuple[str, ...]:
-        found: dict[str, None] = {}
+        scopes: dict[str, None] = {}
         for target in targets:
             if isinstance(target, ScaleSetHandle):
-                found |= dict.fromkeys(target.state.groups)
+                scopes |= dict.fromkeys(target.state.groups)
             elif isinstance(target, MachineHandle):
-                found[target.scope] = None
+                scopes[target.scope] = None
             else:
-                found |= dict.fromkeys(self._scopes(target))
+                scopes |= dict.fromkeys(self._scopes(target))
         if not targets:
-            found = {scope.id: None for scope in self._service.run(self._service.scopes())}
-        return tuple(found)
+            scopes = {scope.id: None for scope in self._service.run(self._service.scopes())}
+        return tuple(scopes)
 
     def cancel(self, event: Event | str) -> None:
-        """This will not happen after all."""
-        wanted = event.id if isinstance(event, Event) else event
+        """Cancel a scheduled event."""
+        event_id = event.id if isinstance(event, Event) else event
         for scope in self._service.run(self._service.scopes()):
-            if wanted in scope.events:
-                self._service.submit(commands.Cancel(scope=scope.id, event=wanted))
+            if event_id in scope.events:
+                self._service.submit(commands.Cancel(scope=scope.id, event=event_id))
                 return
-        raise NotFound("UnknownEvent", f"there is no event {wanted!r}, or it is over")
+        raise NotFound("UnknownEvent", f"there is no event {event_id!r}, or it is over")
 
     def fault(
         self,
@@ -261,42 +268,44 @@ class Cloud:
         seconds: float = 0.0,
         delay_seconds: float = 1.0,
     ) -> None:
-        """Let the endpoint misbehave for a machine, a scope or all, a number of times or a while.
+        """Inject a fault into the endpoint, for a machine, a scope or all machines.
+
+        `count` limits the requests, `seconds` the duration; by default the fault has no limit.
 
         Kinds: `delay`, `empty`, `control`, `truncated`, `404`, `410`, `429`, `500`, `reset`.
         """
         fault = FaultRule(
-            kind=_fault(kind),
+            kind=_fault_kind(kind),
             scope=machine.scope if machine else scope,
             machine=machine.name if machine else "",
             count=count,
             seconds=seconds,
             delay_seconds=delay_seconds,
         )
-        self._service.run(self._put(fault))
+        self._service.run(self._set_fault(fault))
 
     def clear_faults(self) -> None:
-        """All is well again."""
-        self._service.run(self._put(None))
+        """Remove all faults."""
+        self._service.run(self._set_fault(None))
 
-    async def _put(self, fault: FaultRule | None) -> None:
+    async def _set_fault(self, fault: FaultRule | None) -> None:
         faults = self._service.fleet.faults
         if fault:
             faults.put(fault)
         else:
             faults.clear()
 
-    # --- What happened ---
+    # --- Journal ---
 
     def journal(self) -> str:
-        """Who was told what and when, who approved, and what was done: a line for each."""
-        return "\n".join(map(_told, self._service.run(self._service.journal())))
+        """Return the journal: deliveries, approvals and impacts, one per line."""
+        return "\n".join(map(_format, self._service.run(self._service.journal())))
 
 
-def _fault(kind: str) -> FaultKind:
-    for one in FaultKind:
-        if kind == one.value:
-            return one
+def _fault_kind(kind: str) -> FaultKind:
+    for fault_kind in FaultKind:
+        if kind == fault_kind.value:
+            return fault_kind
     raise Refused("BadFault", f"kind must be one of {', '.join(FaultKind)}, not {kind!r}")
 
 
@@ -309,25 +318,23 @@ def _set_environment(values: Mapping[str, str | None]) -> None:
 
 
 def toml(value: object) -> str:
-    """A setting as the fleet file has it."""
+    """Format a setting as TOML."""
     if isinstance(value, Mapping):
-        inside = (f"{json.dumps(str(key))} = {toml(one)}" for key, one in value.items())
-        return f"{{ {', '.join(inside)} }}"
+        pairs = (f"{json.dumps(str(key))} = {toml(item)}" for key, item in value.items())
+        return f"{{ {', '.join(pairs)} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, str | int | float):
         return json.dumps(value, ensure_ascii=False)
-    raise Refused("BadSetting", f"a setting is text, a number, a list or a table, not {value!r}")
+    raise Refused(
+        "BadSetting", f"a setting must be a string, a number, a list or a table, not {value!r}"
+    )
 
 
-def _told(entry: JournalEntry) -> str:
+def _format(entry: JournalEntry) -> str:
     line, fact = entry.line, entry.line.fact
-    about = [
-        ", ".join(fact.machines),
-        detail_text(fact),
-        fact.event and f"event {fact.event[:8]}",
-        fact.operation,
-    ]
-    shown = ", ".join(part for part in about if part)
+    event = fact.event and f"event {fact.event[:8]}"
+    details = [", ".join(fact.machines), detail_text(fact), event, fact.operation]
+    joined = ", ".join(detail for detail in details if detail)
     text = f"{iso(int(line.at))} {line.entity[1]}: {fact.type}"
-    return f"{text} ({shown}) by {line.actor}" if shown else f"{text} by {line.actor}"
+    return f"{text} ({joined}) by {line.actor}" if joined else f"{text} by {line.actor}"

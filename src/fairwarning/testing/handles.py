@@ -1,4 +1,4 @@
-"""What a test holds of its cloud: machines, scale sets, operations, rollouts. Plain calls."""
+"""Handles for tests: machines, scale sets, operations and rollouts of a cloud."""
 
 import json
 import os
@@ -24,12 +24,12 @@ from fairwarning.testing.service import ServiceThread, ask
 
 NEWEST = "2020-07-01"
 _DAY_SECONDS = 24 * 3600
-_PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")  # none leads to a machine
+_PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")  # a proxy cannot reach a machine
 _MODEL = MODEL | {"rules": ENTRY["rules"]}
 
 
 def with_notice(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, a terminate notice in seconds written as the fleet file has it."""
+    """Convert a `terminate_notice` in seconds to the format of the fleet file."""
     seconds = settings.get("terminate_notice")
     if type(seconds) is not int:
         return dict(settings)
@@ -39,16 +39,16 @@ def with_notice(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def impact(kind: str) -> ImpactKind:
-    """What maintenance does, by its word."""
+    """Return the impact of maintenance, by its name."""
     known = (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY)
-    for one in known:
-        if kind == one.value:
-            return one
+    for impact_kind in known:
+        if kind == impact_kind.value:
+            return impact_kind
     raise Refused("BadKind", f"kind must be one of {', '.join(known)}, not {kind!r}")
 
 
 class OperationHandle:
-    """What was asked for, from acceptance to its end."""
+    """An operation."""
 
     def __init__(self, service: ServiceThread, name: str) -> None:
         self._service = service
@@ -59,9 +59,9 @@ class OperationHandle:
 
     @property
     def _state(self) -> OperationState:
-        found = self._service.run(self._service.fleet.reader.read(OperationState, self.id))
-        assert found is not None
-        return found
+        state = self._service.run(self._service.fleet.reader.read(OperationState, self.id))
+        assert state is not None
+        return state
 
     @property
     def status(self) -> str:
@@ -70,37 +70,37 @@ class OperationHandle:
 
     @property
     def error(self) -> str:
-        """Why it failed."""
+        """The reason of a failure."""
         return self._state.error
 
     @property
     def events(self) -> list[Event]:
-        """What it announced and is not over yet."""
+        """The active events of the operation."""
         return self._service.run(self._events())
 
     async def _events(self) -> list[Event]:
-        found: list[Event] = []
+        events: list[Event] = []
         for scope in await self._service.scopes():
             own = {event.id for event in scope.events.values() if event.operation == self.id}
-            found += [e for e in await self._service.announced(scope.id) if e.id in own]
-        return found
+            events += [e for e in await self._service.active_events(scope.id) if e.id in own]
+        return events
 
     @property
     def event(self) -> Event | None:
-        """The first of them; None if there was no notice, and once it is over."""
+        """The first active event; None if there was no notice or the event is over."""
         return next(iter(self.events), None)
 
 
 class MachineHandle:
-    """One machine: what it sees, what happens to it."""
+    """A machine."""
 
-    def __init__(self, service: ServiceThread, place: MachineLocation) -> None:
+    def __init__(self, service: ServiceThread, location: MachineLocation) -> None:
         self._service = service
-        self._place = place
-        self.name = place.machine.name
-        self.scope = place.scope
-        self.url = service.url(place)
-        """Where this machine, and no other, asks; for any client."""
+        self._location = location
+        self.name = location.machine.name
+        self.scope = location.scope
+        self.url = service.url(location)
+        """The metadata endpoint of this machine, for any client."""
 
     def __repr__(self) -> str:
         return f"<machine {self.name} at {self.url}>"
@@ -111,26 +111,26 @@ class MachineHandle:
     def __hash__(self) -> int:
         return hash(self.url)
 
-    # --- From inside ---
+    # --- Inside the machine ---
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a program that is to run inside this machine."""
-        kept = {key: value for key, value in os.environ.items() if key not in _PROXIES}
-        return kept | {VARIABLE: self.url}
+        """The environment for a program that runs as this machine."""
+        inherited = {key: value for key, value in os.environ.items() if key not in _PROXIES}
+        return inherited | {VARIABLE: self.url}
 
     def document(self, version: str = NEWEST) -> dict[str, Any]:
-        """What the machine reads just now, over HTTP; as any poll does, it enables the feature."""
-        read: dict[str, Any] = json.loads(self._ask("GET", version))
-        return read
+        """Poll over HTTP and return the document; like any poll, it enables the feature."""
+        document: dict[str, Any] = json.loads(self._ask("GET", version))
+        return document
 
     def approve(self, *events: Event | str) -> None:
-        """Approve as a client inside would; without a name, all that is scheduled for it."""
-        named = events or tuple(event for event in self.events if not event.started)
-        if not named:
-            raise Refused("NothingToApprove", f"nothing is scheduled for {self.name!r}")
-        ids = [event.id if isinstance(event, Event) else event for event in named]
-        body = {"StartRequests": [{"EventId": one} for one in ids]}
+        """Approve events as this machine; without arguments, all its scheduled events."""
+        chosen = events or tuple(event for event in self.events if not event.started)
+        if not chosen:
+            raise Refused("NothingToApprove", f"machine {self.name!r} has no scheduled event")
+        ids = [event.id if isinstance(event, Event) else event for event in chosen]
+        body = {"StartRequests": [{"EventId": id_} for id_ in ids]}
         self._ask("POST", NEWEST, json.dumps(body).encode())
         self._service.run(self._service.fleet.settled())
 
@@ -139,21 +139,21 @@ class MachineHandle:
         status, answer = ask(self.url, method, path, body)
         if status == HTTPStatus.OK:
             return answer
-        said = f"{self.name!r} was answered {status}: {answer.decode(errors='replace')}"
-        passes = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {410, 429}
-        raise (Unavailable if passes else Refused)("Answered", said)
+        text = f"{self.name!r} was answered {status}: {answer.decode(errors='replace')}"
+        retryable = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {410, 429}
+        raise (Unavailable if retryable else Refused)("Answered", text)
 
-    # --- From outside ---
+    # --- Outside the machine ---
 
     @property
     def events(self) -> list[Event]:
-        """What is announced for this machine. To look here is no poll, and meets no fault."""
-        announced = self._service.run(self._service.announced(self.scope))
-        return [event for event in announced if event.concerns(self.name)]
+        """The active events of this machine. Reading them is not a poll and meets no fault."""
+        events = self._service.run(self._service.active_events(self.scope))
+        return [event for event in events if event.concerns(self.name)]
 
     @property
     def history(self) -> list[str]:
-        """What has happened to it, from the moment each began: `["freeze", "reboot"]`."""
+        """The impacts that have started on it: `["freeze", "reboot"]`."""
         lines = [entry.line for entry in self._service.run(self._service.journal())]
         return [
             str(line.fact.detail)
@@ -166,7 +166,7 @@ class MachineHandle:
     @property
     def exists(self) -> bool:
         """Whether it has not been deleted."""
-        return self._found() is not None
+        return self._find() is not None
 
     @property
     def power(self) -> str:
@@ -175,86 +175,86 @@ class MachineHandle:
 
     @property
     def state(self) -> MachineState:
-        """All that the service knows of it: domains, host name, priority, tags and so on."""
-        found = self._found()
-        if found is None:
-            raise NotFound("UnknownMachine", f"the machine {self.name!r} is gone")
-        return found.machine
+        """The state of the machine: domains, host name, priority, tags and so on."""
+        location = self._find()
+        if location is None:
+            raise NotFound("UnknownMachine", f"machine {self.name!r} has been deleted")
+        return location.machine
 
-    def _found(self) -> MachineLocation | None:
+    def _find(self) -> MachineLocation | None:
         fleet = self._service.fleet
-        found = self._service.run(fleet.reader.find_machines(number=self._place.number))
-        return found[0] if found else None
+        locations = self._service.run(fleet.reader.find_machines(number=self._location.number))
+        return locations[0] if locations else None
 
-    # --- What happens to it ---
+    # --- Actions ---
 
     def restart(self) -> OperationHandle:
-        """The user restarts it: Reboot, 15 minutes' notice."""
+        """Restart it as a user: Reboot, 15 minutes' notice."""
         return self._operate(commands.Restart)
 
     def redeploy(self) -> OperationHandle:
-        """The user moves it to another host: Redeploy, 10 minutes' notice."""
+        """Move it to another host as a user: Redeploy, 10 minutes' notice."""
         return self._operate(commands.Redeploy)
 
     def freeze(self, seconds: int | None = None) -> OperationHandle:
-        """The platform freezes it for some seconds: Freeze, 15 minutes' notice."""
+        """Freeze it for some seconds as the platform: Freeze, 15 minutes' notice."""
         return self.maintain("freeze", seconds)
 
     def maintain(
         self, kind: str = "freeze", seconds: int | None = None, *, migration: bool = False
     ) -> OperationHandle:
-        """The platform works on its host: `freeze`, `reboot` or `redeploy`."""
-        lasts = limits.UNKNOWN_DURATION if seconds is None else seconds
+        """Perform maintenance on its host as the platform: `freeze`, `reboot` or `redeploy`."""
+        duration = limits.UNKNOWN_DURATION if seconds is None else seconds
         return self._operate(
-            commands.Maintain, kind=impact(kind), duration_seconds=lasts, migration=migration
+            commands.Maintain, kind=impact(kind), duration_seconds=duration, migration=migration
         )
 
     def evict(self) -> OperationHandle:
-        """The platform takes it back, if it is Spot: Preempt, 30 seconds' notice."""
+        """Evict it as the platform, if it is a Spot machine: Preempt, 30 seconds' notice."""
         return self._operate(commands.Evict)
 
     def recommend(self) -> OperationHandle:
-        """The platform advises to leave it, if it is Spot; nothing follows."""
+        """Recommend as the platform to replace it, if it is a Spot machine; it keeps running."""
         return self._operate(commands.Recommend)
 
     def fail(self) -> OperationHandle:
-        """Its hardware fails: Redeploy, started at once."""
+        """Fail its hardware: Redeploy, started immediately."""
         return self._operate(commands.Fail)
 
     def degrade(self, days: float | None = None) -> OperationHandle:
-        """Its hardware is going to fail, so many days from now: Redeploy."""
+        """Report degraded hardware that will fail in `days`: Redeploy."""
         at = None if days is None else int(self._service.clock.now() + days * _DAY_SECONDS)
         return self._operate(commands.Degrade, not_before=at)
 
     def delete(self) -> OperationHandle:
-        """The user deletes it: Terminate, where it has a terminate notice."""
+        """Delete it as a user: Terminate, if it has a termination notice."""
         return self._operate(commands.Delete)
 
     def stop(self) -> OperationHandle:
-        """The user powers it off, without notice."""
+        """Stop it as a user, without notice."""
         return self._operate(commands.Stop)
 
     def deallocate(self) -> OperationHandle:
-        """The user gives its hardware back, without notice."""
+        """Stop it and release its host as a user, without notice."""
         return self._operate(commands.Deallocate)
 
     def start(self) -> OperationHandle:
-        """The user powers it on."""
+        """Start it as a user."""
         return self._operate(commands.Start)
 
     def reimage(self) -> OperationHandle:
-        """The user puts its image back, without notice."""
+        """Reimage it as a user, without notice."""
         return self._operate(commands.Reimage)
 
-    def _operate(self, action: type[Operate], **how: Any) -> OperationHandle:  # noqa: ANN401  (fields)
-        state, name = self.state, self._service.name()
+    def _operate(self, action: type[Operate], **fields: Any) -> OperationHandle:  # noqa: ANN401  (fields of the command)
+        state, name = self.state, self._service.new_id()
         scope = self._service.run(self._service.fleet.reader.read(Scope, self.scope))
         if scope and scope.owner and action in commands.OF_A_SET:
             command: commands.Command = commands.OperateInstances(
                 set=scope.owner, operation=name, action=action, instances=(state.instance,)
             )
         else:
-            command = action(scope=self.scope, operation=name, machines=(self.name,), **how)
+            command = action(scope=self.scope, operation=name, machines=(self.name,), **fields)
         self._service.submit(command)
         return OperationHandle(self._service, name)
 
@@ -271,53 +271,53 @@ class ScaleSetHandle:
 
     @property
     def state(self) -> SetState:
-        """All that the service knows of it: its model, its placement groups and so on."""
-        found = self._found()
-        if found is None:
+        """The state of the scale set: its model, its placement groups and so on."""
+        state = self._find()
+        if state is None:
             raise NotFound("UnknownSet", f"there is no scale set {self.name!r}")
-        return found
+        return state
 
-    def _found(self) -> SetState | None:
+    def _find(self) -> SetState | None:
         return self._service.run(self._service.fleet.reader.read(SetState, self.name))
 
     @property
     def exists(self) -> bool:
         """Whether it has not been deleted."""
-        return self._found() is not None
+        return self._find() is not None
 
     @property
     def machines(self) -> list[MachineHandle]:
         """Its instances, in order of their ids."""
-        places = self._service.run(self._service.machines_of(self.state.groups))
-        places.sort(key=lambda place: place.machine.instance)
-        return [MachineHandle(self._service, place) for place in places]
+        locations = self._service.run(self._service.machines_of(self.state.groups))
+        locations.sort(key=lambda location: location.machine.instance)
+        return [MachineHandle(self._service, location) for location in locations]
 
     def scale(self, capacity: int) -> OperationHandle:
-        """So many instances from now on; those that leave get their notice."""
+        """Set the number of instances; deleted instances get their notice."""
         return self._submit(commands.Scale, capacity=capacity)
 
     def delete(self, *instances: MachineHandle | int) -> OperationHandle:
-        """Delete these, by id or as machines; without any, the whole set. Each gets its notice."""
+        """Delete instances, or without arguments the whole set. Each instance gets its notice."""
         if not instances:
             return self._submit(commands.DeleteSet)
         ids = self._ids(instances)
         return self._submit(commands.OperateInstances, action=commands.Delete, instances=ids)
 
-    def update(self, **settings: Any) -> None:  # noqa: ANN401  (as the fleet file has them)
+    def update(self, **settings: Any) -> None:  # noqa: ANN401  (keys of the fleet file)
         """Change the model: `terminate_notice`, `size`, `tags`, `upgrade`, `scale_in`, `rules`."""
-        given = table(with_notice(settings), _MODEL)
-        notice = given.pop("terminate_notice", 0 if "terminate_notice" in settings else None)
-        if "rules" in given:
-            given["rules"] = Rules(**given["rules"])
-        self._service.submit(commands.UpdateSet(set=self.name, terminate_seconds=notice, **given))
+        values = table(with_notice(settings), _MODEL)
+        notice = values.pop("terminate_notice", 0 if "terminate_notice" in settings else None)
+        if "rules" in values:
+            values["rules"] = Rules(**values["rules"])
+        self._service.submit(commands.UpdateSet(set=self.name, terminate_seconds=notice, **values))
 
     def upgrade(self, *instances: MachineHandle | int) -> None:
-        """Bring these to the present model; without any, all."""
+        """Apply the current model to instances; without arguments, to all."""
         ids = self._ids(instances) if instances else None
         self._service.submit(commands.UpgradeInstances(set=self.name, instances=ids))
 
     def protect(self, *instances: MachineHandle | int, protected: bool = True) -> None:
-        """Keep these from being chosen when the set shrinks, or no longer."""
+        """Protect instances from scale-in, or end the protection."""
         self._service.submit(
             commands.ProtectInstances(
                 set=self.name, instances=self._ids(instances), protected=protected
@@ -326,18 +326,19 @@ class ScaleSetHandle:
 
     def _ids(self, instances: tuple[MachineHandle | int, ...]) -> tuple[int, ...]:
         return tuple(
-            one.state.instance if isinstance(one, MachineHandle) else one for one in instances
+            instance.state.instance if isinstance(instance, MachineHandle) else instance
+            for instance in instances
         )
 
-    def _submit(self, kind: type[commands.SetOperation], **how: Any) -> OperationHandle:  # noqa: ANN401  (fields)
-        name = self._service.name()
-        self._service.submit(kind(set=self.name, operation=name, **how))
+    def _submit(self, kind: type[commands.SetOperation], **fields: Any) -> OperationHandle:  # noqa: ANN401  (fields of the command)
+        name = self._service.new_id()
+        self._service.submit(kind(set=self.name, operation=name, **fields))
         self._service.run(self._service.enable_set(self.name))
         return OperationHandle(self._service, name)
 
 
 class RolloutHandle:
-    """A host rollout, and how far it is."""
+    """A host rollout."""
 
     def __init__(self, service: ServiceThread, name: str) -> None:
         self._service = service
@@ -350,9 +351,9 @@ class RolloutHandle:
     @property
     def state(self) -> RolloutState:
         """Its progress: `machines`, `done`, `failed`, `skipped`."""
-        found = self._service.run(self._service.fleet.reader.read(RolloutState, self.id))
-        assert found is not None
-        return found
+        state = self._service.run(self._service.fleet.reader.read(RolloutState, self.id))
+        assert state is not None
+        return state
 
     @property
     def status(self) -> str:
@@ -361,17 +362,17 @@ class RolloutHandle:
 
     @property
     def done(self) -> int:
-        """How many machines it has been through."""
+        """The number of machines that are done."""
         return self.state.done
 
     def pause(self) -> None:
-        """Begin nothing new; what was announced goes on."""
+        """Pause it; events that are already scheduled still happen."""
         self._service.submit(commands.PauseRollout(rollout=self.id))
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume it."""
         self._service.submit(commands.ResumeRollout(rollout=self.id))
 
     def abort(self) -> None:
-        """End it: what it scheduled is cancelled, what has started runs out."""
+        """Abort it: scheduled events are cancelled, started events run to their end."""
         self._service.submit(commands.AbortRollout(rollout=self.id))

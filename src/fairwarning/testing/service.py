@@ -1,6 +1,6 @@
-"""A whole service on a thread of its own, in virtual time: memory store, simulated machines.
+"""The service in a thread, with a virtual clock, a memory store and simulated machines.
 
-What a test holds of it is in `handles`; here is how it runs, and how it is asked.
+Tests use it through `handles`; this module runs it and sends requests to it.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import JournalEntry, MachineLocation
 
-LONGEST_SECONDS = 60.0  # real ones; nothing takes as long, so a hang is told as such
-_FULLEST = "2024-07-09"  # the api-version that shows every type of event
+LONGEST_SECONDS = 60.0  # real time; a call that takes longer hangs
+_ALL_TYPES_VERSION = "2024-07-09"  # the api-version that has every type of event
 _PAGE = 1000  # entities read at once
 
 T = TypeVar("T")
 
 
 class ServiceThread:
-    """Runs from `open` to `close`. Any thread may call it; what it does is done on its own."""
+    """Runs from `open` to `close`. Thread-safe: the work is done on its own thread."""
 
     fleet: Fleet
     port = 0
@@ -50,38 +50,38 @@ class ServiceThread:
     def __init__(self, file: FleetFile, start: float, *, sockets: bool) -> None:
         self.file = file
         self.clock = VirtualClock(start)
-        self.silent: set[str] = set()  # scale sets whose instances are not to have asked yet
+        self.silent: set[str] = set()  # scale sets whose instances have not polled
         self._sockets = sockets
-        self._doors: dict[int, str] = {}  # Unix sockets by the number of their machine
-        self._ends: list[float] = []  # when impacts will have been carried out
+        self._socket_paths: dict[int, str] = {}  # by the number of the machine
+        self._impact_ends: list[float] = []  # a heap of times
         self._numbers = count(1)
-        self._token = secrets.token_hex(3)  # as in life, no two clouds have an event in common
+        self._token = secrets.token_hex(3)  # so that no two clouds share an event id
         self._folder: Path | None = None
 
-    # --- Life ---
+    # --- Start and stop ---
 
     def open(self) -> None:
-        """Return once it is up."""
+        """Start the thread; return once the service is up."""
         up: Future[None] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live(up)), name="fairwarning", daemon=True
+            target=lambda: asyncio.run(self._run(up)), name="fairwarning", daemon=True
         )
         self._thread.start()
         up.result(LONGEST_SECONDS)
 
-    async def _live(self, up: "Future[None]") -> None:
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
+    async def _run(self, up: "Future[None]") -> None:
+        self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
             try:
                 await self._start(stack)
-            except BaseException as error:  # noqa: BLE001  (it is raised where it is waited for)
+            except BaseException as error:  # noqa: BLE001  (raised in `open`)
                 up.set_exception(error)
                 return
             up.set_result(None)
-            await self._ending.wait()
+            await self._closing.wait()
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        self.fleet = Fleet(MemoryStore(), self.clock, SimulatedDriver(self._later))
+        self.fleet = Fleet(MemoryStore(), self.clock, SimulatedDriver(self._call_later))
         await self.fleet.start()
         stack.push_async_callback(self.fleet.stop)
         self._server = MetadataServer(self.fleet, self.file.cloud, self.file.endpoint)
@@ -92,44 +92,44 @@ class ServiceThread:
             await self._server.listen(listener, by_local_address)
 
     def close(self) -> None:
-        """Return once nothing of it is left."""
+        """Stop the service; return once it has stopped and its files are removed."""
         if not self.is_open:
             return
-        self._loop.call_soon_threadsafe(self._ending.set)
+        self._loop.call_soon_threadsafe(self._closing.set)
         self._thread.join(LONGEST_SECONDS)
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def is_open(self) -> bool:
-        """Whether it runs."""
-        return self._thread.is_alive() and not self._ending.is_set()
+        """Whether the service runs."""
+        return self._thread.is_alive() and not self._closing.is_set()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it on the service's own thread."""
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the thread of the service and return its result."""
         if not self.is_open:
-            work.close()
-            raise _over()
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            coroutine.close()
+            raise _closed()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(LONGEST_SECONDS)
         except TimeoutError:
             future.cancel()
-            text = f"the cloud did not get done within {LONGEST_SECONDS:g} seconds of real time"
+            text = f"the cloud did not finish within {LONGEST_SECONDS:g} seconds of real time"
             raise Unavailable("Stuck", text) from None
-        except CancelledError:  # it ended while another thread asked
-            raise _over() from None
+        except CancelledError:  # the cloud closed during the call
+            raise _closed() from None
         except FairwarningError as error:
-            raise error.with_traceback(None) from None  # where it was decided is no help in a test
+            raise error.with_traceback(None) from None  # the service's frames do not help a test
 
     # --- Commands and time ---
 
-    def name(self) -> str:
-        """A name for an operation or a rollout."""
+    def new_id(self) -> str:
+        """Return a new id for an operation or a rollout."""
         return f"op-{self._token}-{next(self._numbers)}"
 
     def submit(self, command: Command) -> Operation | None:
-        """Have it decided, and whatever follows from it at once."""
+        """Submit a command, and wait for its immediate effects."""
         return self.run(self._submit(command))
 
     async def _submit(self, command: Command) -> Operation | None:
@@ -138,11 +138,14 @@ class ServiceThread:
         return operation
 
     def create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
-        """Create these; their machines, in order. If `enabled`, each scope has asked once."""
+        """Create scopes and sets; return their machines in order.
+
+        If `enabled`, each scope has polled once.
+        """
         return self.run(self._create(commands, enabled=enabled))
 
     async def _create(self, commands: Iterable[Create], *, enabled: bool) -> list[MachineLocation]:
-        made: list[MachineLocation] = []
+        locations: list[MachineLocation] = []
         for command in commands:
             await self.fleet.submit(command)
             if isinstance(command, CreateScope):
@@ -152,12 +155,12 @@ class ServiceThread:
                 scopes = await self._groups(command.set)
             if enabled:
                 await self._enable(scopes)
-            made += await self.machines_of(scopes)
-        return made
+            locations += await self.machines_of(scopes)
+        return locations
 
-    async def _groups(self, scale_set: str) -> tuple[str, ...]:
-        found = await self.fleet.reader.read(ScaleSet, scale_set)
-        return found.groups if found else ()
+    async def _groups(self, name: str) -> tuple[str, ...]:
+        scale_set = await self.fleet.reader.read(ScaleSet, name)
+        return scale_set.groups if scale_set else ()
 
     async def _enable(self, scopes: Iterable[str]) -> None:
         for name in scopes:
@@ -166,25 +169,25 @@ class ServiceThread:
                 await self.fleet.submit(Poll(scope=name, actor="machine"))
 
     async def enable_set(self, scale_set: str) -> None:
-        """Also the placement groups that it gained have asked, unless it is to be silent."""
+        """Enable the new placement groups of a set, unless the set is silent."""
         if scale_set not in self.silent:
             await self._enable(await self._groups(scale_set))
 
-    def _later(self, seconds: float, call: Any) -> None:  # noqa: ANN401  (as the driver has it)
-        moment = self.clock.now() + seconds
-        heappush(self._ends, moment)
-        self.clock.call_at(moment, call)
+    def _call_later(self, seconds: float, call: Any) -> None:  # noqa: ANN401  (type of the driver)
+        at = self.clock.now() + seconds
+        heappush(self._impact_ends, at)
+        self.clock.call_at(at, call)
 
     async def settle(self) -> None:
-        """Let time pass until nothing is planned or under way."""
+        """Advance the clock until no event, impact or rollout is left."""
         await self.fleet.settled()
         while await self._busy():
             now = self.clock.now()
-            while self._ends and self._ends[0] <= now:
-                heappop(self._ends)
+            while self._impact_ends and self._impact_ends[0] <= now:
+                heappop(self._impact_ends)
             due = await self.fleet.store.next_due()
-            moments = [moment for moment in (*self._ends[:1], due) if moment is not None]
-            await self.fleet.advance(max(min(moments, default=now) - now, 1.0))
+            times = [at for at in (*self._impact_ends[:1], due) if at is not None]
+            await self.fleet.advance(max(min(times, default=now) - now, 1.0))
 
     async def _busy(self) -> bool:
         if any(scope.events or scope.impacts for scope in await self.scopes()):
@@ -195,63 +198,66 @@ class ServiceThread:
                 return True
         return False
 
-    # --- What there is ---
+    # --- State ---
 
     async def scopes(self) -> list[Scope]:
-        """Every scope."""
-        found: list[Scope] = []
+        """Return every scope."""
+        scopes: list[Scope] = []
         last = ""
         while names := await self.fleet.store.list_ids(Scope, last, _PAGE):
-            read = [await self.fleet.reader.read(Scope, name) for name in names]
-            found += [scope for scope in read if scope]
+            page = [await self.fleet.reader.read(Scope, name) for name in names]
+            scopes += [scope for scope in page if scope]
             last = names[-1]
-        return found
+        return scopes
 
     async def machines_of(self, scopes: Iterable[str]) -> list[MachineLocation]:
-        """The machines of these, in order."""
-        found: list[MachineLocation] = []
+        """Return the machines of scopes, in order."""
+        machines: list[MachineLocation] = []
         for name in scopes:
             scope = await self.fleet.reader.read(Scope, name)
             for machine in scope.machines if scope else ():
-                places = await self.fleet.reader.find_machines(name=machine)
-                found += [place for place in places if place.scope == name]
-        return found
+                locations = await self.fleet.reader.find_machines(name=machine)
+                machines += [location for location in locations if location.scope == name]
+        return machines
 
-    async def announced(self, scope: str) -> list[guest.Event]:
-        """The events of a scope, as its machines would read them; nobody has asked thereby."""
-        found = await self.fleet.reader.read(Scope, scope)
-        return list(guest.read(document(found, _FULLEST)).events) if found else []
+    async def active_events(self, name: str) -> list[guest.Event]:
+        """Return the events in the document of a scope, without a poll."""
+        scope = await self.fleet.reader.read(Scope, name)
+        return list(guest.read(document(scope, _ALL_TYPES_VERSION)).events) if scope else []
 
     async def journal(self) -> list[JournalEntry]:
-        """All of it."""
-        found: list[JournalEntry] = []
-        while lines := await self.fleet.store.journal(after=len(found), limit=_PAGE):
-            found += lines
-        return found
+        """Return the whole journal."""
+        entries: list[JournalEntry] = []
+        while page := await self.fleet.store.journal(after=len(entries), limit=_PAGE):
+            entries += page
+        return entries
 
-    # --- Machines' own way in ---
+    # --- Metadata endpoints ---
 
-    def url(self, place: MachineLocation) -> str:
-        """Where this machine asks: an address of its own, or a Unix socket."""
+    def url(self, location: MachineLocation) -> str:
+        """Return the endpoint of a machine: a loopback address of its own, or a Unix socket."""
         if not self._sockets:
-            return f"http://{loopback_address(place.number)}:{self.port}"
-        return f"unix:{self._doors.get(place.number) or self.run(self._open_door(place))}"
+            return f"http://{loopback_address(location.number)}:{self.port}"
+        path = self._socket_paths.get(location.number) or self.run(self._open_socket(location))
+        return f"unix:{path}"
 
-    async def _open_door(self, place: MachineLocation) -> str:
+    async def _open_socket(self, location: MachineLocation) -> str:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="fw-"))  # short: a path has 100 characters
-        path = self._folder / f"{place.number}.sock"
-        await self._server.listen(open_unix(path), for_machine(place.scope, place.machine.name))
-        self._doors[place.number] = str(path)
+            # Short, because a socket path has at most about 100 characters.
+            self._folder = Path(tempfile.mkdtemp(prefix="fw-"))
+        path = self._folder / f"{location.number}.sock"
+        machine = for_machine(location.scope, location.machine.name)
+        await self._server.listen(open_unix(path), machine)
+        self._socket_paths[location.number] = str(path)
         return str(path)
 
 
-def _over() -> Refused:
-    return Refused("CloudOver", "this cloud is over: it ends with the test it was made for")
+def _closed() -> Refused:
+    return Refused("CloudOver", "this cloud is closed; it closes at the end of its test")
 
 
-def addresses() -> bool:
-    """Whether each machine can have an address of its own; macOS has only 127.0.0.1."""
+def has_loopback_addresses() -> bool:
+    """Return whether each machine can have a loopback address; macOS has only 127.0.0.1."""
     with socket.socket() as probe:
         try:
             probe.bind((loopback_address(1), 0))
@@ -261,14 +267,17 @@ def addresses() -> bool:
 
 
 def ask(url: str, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    """One request of a machine, and its answer."""
+    """Send a request as a machine; return status and body."""
     connection = _connection(url)
     try:
         connection.request(method, path, body, {"Metadata": "true"})
         response = connection.getresponse()
         return response.status, response.read()
     except TimeoutError:
-        text = f"no answer within {LONGEST_SECONDS:g} seconds: does it wait for time to pass?"
+        text = (
+            f"no answer within {LONGEST_SECONDS:g} seconds; the request may be waiting for the"
+            " virtual clock"
+        )
         raise Unavailable("NoAnswer", text) from None
     except (OSError, http.client.HTTPException) as error:
         raise Unavailable("NoAnswer", f"no answer: {error!r}") from error

@@ -1,4 +1,4 @@
-"""The power failing through many days: `python -m tests.crash.power DAYS [FIRST]`."""
+"""Simulates power loss in many workloads: `python -m tests.crash.power COUNT [FIRST_SEED]`."""
 
 import sys
 
@@ -7,11 +7,11 @@ from tests.crash.power.images import check_all
 from tests.crash.power.workload import SHORT_LOG
 
 
-def main(days: int, first: int) -> None:
-    """Say how many images there were, day by day; a failure names its seed."""
+def main(count: int, first: int) -> None:
+    """Print the number of crash images after each workload; a failure names its seed."""
     sqlite._LOG_PAGES = SHORT_LOG
     images = 0
-    for seed in range(first, first + days):
+    for seed in range(first, first + count):
         sys.stdout.write(f"seed {seed}: ")
         sys.stdout.flush()
         images += check_all(seed=seed, batches=12)["images"]

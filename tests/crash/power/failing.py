@@ -1,4 +1,4 @@
-"""Files whose n-th use fails, as a disk or a full filesystem would have it."""
+"""Files whose n-th use fails, like those of a broken disk or a full filesystem."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,24 +15,24 @@ _CODES = {
 
 
 @dataclass
-class Trouble:
-    """Which uses of the files fail: `lasts` of them, from the n-th on; none if n is 0."""
+class Failure:
+    """Which uses of the files fail: `count` of them, from the n-th on; none if n is 0."""
 
     kind: str = "EIO"
     nth: int = 0
-    lasts: int = 1
+    count: int = 1
     used: int = 0
     off: bool = False
 
-    def strikes(self, what: str) -> bool:
-        """Count a use, and say whether it is to fail."""
+    def should_fail(self, what: str) -> bool:
+        """Count a use, and return whether it must fail."""
         if self.off or (self.kind != "EIO" and what != "write"):
-            return False  # space is a matter of writing
+            return False  # only writes need space
         self.used += 1
-        return 0 < self.nth <= self.used < self.nth + self.lasts
+        return 0 < self.nth <= self.used < self.nth + self.count
 
     def error(self, what: str) -> Exception:
-        """What SQLite is told."""
+        """Return the error for SQLite."""
         full = self.kind != "EIO"
         error: Any = (apsw.FullError if full else apsw.IOError)("planned")
         error.extendedresult = apsw.SQLITE_FULL if full else _CODES[what]
@@ -40,35 +40,35 @@ class Trouble:
 
 
 class FailingVFS(apsw.VFS):
-    """The usual files, in trouble."""
+    """The default VFS, with failures."""
 
-    def __init__(self, name: str, trouble: Trouble) -> None:
+    def __init__(self, name: str, failure: Failure) -> None:
         super().__init__(name, "unix")
         self.name = name
-        self._trouble = trouble
+        self._failure = failure
 
     def xOpen(self, name: Any, flags: list[int]) -> "FailingFile":  # noqa: ANN401, N802
-        return FailingFile(self._trouble, name, flags)
+        return FailingFile(self._failure, name, flags)
 
 
 class FailingFile(apsw.VFSFile):
-    def __init__(self, trouble: Trouble, name: Any, flags: list[int]) -> None:  # noqa: ANN401
+    def __init__(self, failure: Failure, name: Any, flags: list[int]) -> None:  # noqa: ANN401
         super().__init__("unix", name, flags)
-        self._trouble = trouble
+        self._failure = failure
 
     def _use(self, what: str) -> None:
-        if self._trouble.strikes(what):
-            raise self._trouble.error(what)
+        if self._failure.should_fail(what):
+            raise self._failure.error(what)
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
         self._use("read")
         return super().xRead(amount, offset)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        if self._trouble.strikes("write"):
-            if self._trouble.kind == "short write":
+        if self._failure.should_fail("write"):
+            if self._failure.kind == "short write":
                 super().xWrite(data[: len(data) // 2], offset)
-            raise self._trouble.error("write")
+            raise self._failure.error("write")
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802

@@ -1,4 +1,4 @@
-"""Lives a day, then looks at everything a loss of power could have left of it."""
+"""Runs a workload, then checks every state of the files that a power loss could have left."""
 
 import asyncio
 import shutil
@@ -6,20 +6,20 @@ from pathlib import Path
 
 from fairwarning.store.store import Store
 from tests.crash.power.recording import Image, RecordingVFS, Step, crash_images
-from tests.crash.power.workload import Day, State, differs, number_of, scratch, small_store
+from tests.crash.power.workload import State, Workload, differs, number_of, scratch, small_store
 
 
-async def lived(folder: Path, seed: int, batches: int) -> tuple[list[Step], list[State]]:
-    """A day on a recording disk: what happened to the files, and the state after each batch."""
+async def record(folder: Path, seed: int, batches: int) -> tuple[list[Step], list[State]]:
+    """Run a workload on a recording VFS; return its file steps and the state after each batch."""
     vfs = RecordingVFS(f"recording-{seed}")
     store = small_store(folder / "fleet.db", vfs.name)
-    day = Day(seed)
-    states = [day.state()]
+    workload = Workload(seed)
+    states = [workload.state()]
     await store.open()
     for number in range(batches):
-        await store.commit(day.batch(3))
+        await store.commit(workload.batch(3))
         vfs.steps.append(Step("acknowledge"))
-        states.append(day.state())
+        states.append(workload.state())
         if number == batches // 2:
             await store.close()
             await store.open()
@@ -28,8 +28,8 @@ async def lived(folder: Path, seed: int, batches: int) -> tuple[list[Step], list
     return vfs.steps, states
 
 
-def lay_out(image: Image, folder: Path) -> Path:
-    """The files as they are found when the power is back."""
+def write_image(image: Image, folder: Path) -> Path:
+    """Write the files as they are after a power loss; return the path of the database."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, content in image.items():
@@ -38,7 +38,7 @@ def lay_out(image: Image, folder: Path) -> Path:
 
 
 async def check(path: Path, acknowledged: int, states: list[State]) -> None:
-    """Open what is left, with the real store, and compare."""
+    """Open an image with the real store, and compare."""
     store = small_store(path)
     await store.open()
     try:
@@ -48,22 +48,22 @@ async def check(path: Path, acknowledged: int, states: list[State]) -> None:
 
 
 async def compare(store: Store, acknowledged: int, states: list[State]) -> None:
-    """Every acknowledged batch whole, perhaps the one after it, and nothing in between."""
-    found = await number_of(store)
-    assert acknowledged <= found <= acknowledged + 1
-    state, before = states[found], states[acknowledged]
-    later = set(states[min(found + 1, len(states) - 1)].entities) - set(state.entities)
+    """Expect every acknowledged batch, perhaps the next one completely, and nothing else."""
+    number = await number_of(store)
+    assert acknowledged <= number <= acknowledged + 1
+    state, before = states[number], states[acknowledged]
+    later = set(states[min(number + 1, len(states) - 1)].entities) - set(state.entities)
     assert await differs(store, state, later) == ""
     for ref in before.entities.keys() & state.entities.keys():  # ID2; 0 is off
         assert state.incarnation(ref) >= before.incarnation(ref) or not state.incarnation(ref)
 
 
 def all_images(folder: Path, *, seed: int, batches: int) -> str:
-    """Live a day, then check whatever a loss of power could have left of it; says how many."""
-    steps, states = asyncio.run(lived(folder, seed, batches))
+    """Run a workload, check every image that a power loss could have left, and describe it."""
+    steps, states = asyncio.run(record(folder, seed, batches))
     images = 0
     for acknowledged, image in crash_images(steps, "fleet.db"):
-        asyncio.run(check(lay_out(image, folder / "image"), acknowledged, states))
+        asyncio.run(check(write_image(image, folder / "image"), acknowledged, states))
         images += 1
     writes = sum(step.what == "write" for step in steps)
     syncs = sum(step.what == "sync" for step in steps)
@@ -71,13 +71,13 @@ def all_images(folder: Path, *, seed: int, batches: int) -> str:
 
 
 def check_all(*, seed: int, batches: int) -> dict[str, int]:
-    """Check every image of a day; how many there were."""
+    """Check every image of a workload; return how many there were."""
     with scratch() as name:
         folder = Path(name)
-        steps, states = asyncio.run(lived(folder, seed, batches))
+        steps, states = asyncio.run(record(folder, seed, batches))
         images = 0
         for acknowledged, image in crash_images(steps, "fleet.db"):
-            asyncio.run(check(lay_out(image, folder / "image"), acknowledged, states))
+            asyncio.run(check(write_image(image, folder / "image"), acknowledged, states))
             images += 1
     counts = {what: sum(step.what == what for step in steps) for what in ("write", "sync")}
     return {"images": images, **counts}

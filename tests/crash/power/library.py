@@ -1,4 +1,4 @@
-"""SQLite through apsw, whose files a test can watch and break, with the face of `sqlite3`."""
+"""SQLite through apsw, whose files a test can watch and break, with the interface of `sqlite3`."""
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +9,10 @@ import apsw
 
 
 class Adapter:
-    """An apsw connection as a store uses one; its errors are those of `sqlite3`."""
+    """An apsw connection as a store uses it; it raises the errors of `sqlite3`."""
 
     def __init__(self, path: Path, vfs: str) -> None:
-        self._inner = _translated(apsw.Connection, str(path), vfs=vfs)
+        self._inner = _translate_errors(apsw.Connection, str(path), vfs=vfs)
 
     @property
     def total_changes(self) -> int:
@@ -25,10 +25,10 @@ class Adapter:
     def execute(
         self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
     ) -> "AdaptedCursor":
-        return AdaptedCursor(_translated(self._inner.execute, sql, parameters))
+        return AdaptedCursor(_translate_errors(self._inner.execute, sql, parameters))
 
     def close(self) -> None:
-        _translated(self._inner.close)
+        _translate_errors(self._inner.close)
 
 
 class AdaptedCursor:
@@ -36,13 +36,13 @@ class AdaptedCursor:
         self._inner = inner
 
     def fetchone(self) -> Any:  # noqa: ANN401
-        return _translated(self._inner.fetchone)
+        return _translate_errors(self._inner.fetchone)
 
     def fetchall(self) -> list[Any]:
-        return list(_translated(self._inner.fetchall))
+        return list(_translate_errors(self._inner.fetchall))
 
 
-def _translated(call: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+def _translate_errors(call: Callable[..., Any], *args: object, **kwargs: object) -> Any:  # noqa: ANN401
     try:
         return call(*args, **kwargs)
     except apsw.Error as error:
@@ -51,6 +51,6 @@ def _translated(call: Callable[..., Any], *args: object, **kwargs: object) -> An
             if isinstance(error, apsw.ConstraintError)
             else sqlite3.OperationalError
         )
-        same = kind(str(error))
-        same.sqlite_errorcode = getattr(error, "extendedresult", 0)
-        raise same from error
+        translated = kind(str(error))
+        translated.sqlite_errorcode = getattr(error, "extendedresult", 0)
+        raise translated from error

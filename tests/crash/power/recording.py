@@ -1,7 +1,7 @@
-"""Writes down what SQLite does to its files, and what a loss of power could leave of it.
+"""Records what SQLite does to its files, and derives the states that a power loss could leave.
 
-The disk is as bad as it may be: what was not synced may be there or not, a file at a time; the last
-write may be torn at a sector's end; a file that was made or removed may not have been.
+The simulated disk is the worst allowed: unsynced data of each file may be there or not; the last
+write may be torn at a sector boundary; a created or removed file may be missing or present.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Image = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happened to a file, or an acknowledgement of the batch before it."""
+    """A change of a file, or the acknowledgement of the batch before it."""
 
     what: str  # open, write, truncate, sync, delete, acknowledge
     name: str = ""
@@ -27,7 +27,7 @@ class Step:
 
 
 class RecordingVFS(apsw.VFS):
-    """The usual files, with a record of every change of them."""
+    """The default VFS, which records every change of its files."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, "unix")
@@ -65,26 +65,28 @@ class RecordingFile(apsw.VFSFile):
 
 @dataclass
 class Disk:
-    """Files as the program sees them, and as they are for certain."""
+    """Files as the program sees them, and as they are durable."""
 
     seen: dict[str, bytearray] = field(default_factory=dict)
-    certain: dict[str, bytes] = field(default_factory=dict)
-    fresh: set[str] = field(default_factory=set)  # logs that were not synced since they were opened
-    before: bytes = b""  # the file last written to, as it was before that
+    durable: dict[str, bytes] = field(default_factory=dict)
+    unsynced_logs: set[str] = field(default_factory=set)  # not synced since they were opened
+    before: bytes = b""  # the file last written to, as it was before that write
 
-    def take(self, step: Step) -> None:
-        """Let it happen."""
+    def apply(self, step: Step) -> None:
+        """Apply a step."""
         if step.what == "write":
             self.before = bytes(self.seen.get(step.name, b""))
             _put(self.seen.setdefault(step.name, bytearray()), step.offset, step.data)
         elif step.what == "truncate":
             del self.seen[step.name][step.offset :]
         elif step.what == "open" and step.offset:
-            self.fresh.add(step.name)
+            self.unsynced_logs.add(step.name)
         elif step.what == "sync":
-            self.certain[step.name] = bytes(self.seen.setdefault(step.name, bytearray()))
-            if step.name in self.fresh:  # SQLite syncs the folder too, at a log's first sync
-                self.fresh.remove(step.name)
+            self.durable[step.name] = bytes(self.seen.setdefault(step.name, bytearray()))
+            if (
+                step.name in self.unsynced_logs
+            ):  # SQLite also syncs the folder at a log's first sync
+                self.unsynced_logs.remove(step.name)
                 self._sync_folder()
         elif step.what == "delete":
             self.seen.pop(step.name, None)
@@ -92,16 +94,16 @@ class Disk:
                 self._sync_folder()
 
     def _sync_folder(self) -> None:
-        """What is gone is gone for certain."""
-        self.certain = {name: self.certain[name] for name in self.certain if name in self.seen}
+        """Make removals durable."""
+        self.durable = {name: self.durable[name] for name in self.durable if name in self.seen}
 
     def images(self, step: Step, main: str) -> Iterator[Image]:
-        """What may be found when the power fails just after this step."""
+        """Yield the files that may be found after a power loss right after this step."""
         seen = {name: bytes(content) for name, content in self.seen.items()}
         yield seen
-        yield dict(self.certain)
-        yield _mixed(seen, self.certain, main)
-        yield _mixed(self.certain, seen, main)
+        yield dict(self.durable)
+        yield _mixed(seen, self.durable, main)
+        yield _mixed(self.durable, seen, main)
         if step.what == "write" and len(step.data) > SECTOR:
             torn = bytearray(self.before)
             _put(torn, step.offset, step.data[:SECTOR])
@@ -120,15 +122,15 @@ def _put(content: bytearray, offset: int, data: bytes) -> None:
 
 
 def crash_images(steps: list[Step], main: str) -> Iterator[tuple[int, Image]]:
-    """Every image after every step, each once, with how many batches were acknowledged by then."""
-    disk = Disk(certain={main: b""}, seen={main: bytearray()})
+    """Yield every distinct image after every step, with the number of acknowledged batches."""
+    disk = Disk(durable={main: b""}, seen={main: bytearray()})
     acknowledged = 0
     known: set[tuple[int, int]] = set()
     for step in steps:
         if step.what == "acknowledge":
             acknowledged += 1
             continue
-        disk.take(step)
+        disk.apply(step)
         for image in disk.images(step, main):
             key = (acknowledged, hash(tuple(sorted(image.items()))))
             if key not in known:

@@ -14,7 +14,7 @@ from tests.crash.power.workload import SHORT_LOG
 def test_power_fails_at_every_write_and_sync(
     batches: int, images: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """IL9, ID2: whatever is left opens, is sound, and holds every batch that was acknowledged."""
+    """IL9, ID2: every image opens, is consistent, and has every acknowledged batch."""
     monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     counts = check_all(seed=1, batches=batches)
     print(counts)
@@ -22,10 +22,10 @@ def test_power_fails_at_every_write_and_sync(
 
 
 @pytest.mark.parametrize("setting", ["PRAGMA synchronous = NORMAL", "PRAGMA synchronous = OFF"])
-def test_a_store_that_does_not_sync_is_found_out(
+def test_a_store_that_does_not_sync_is_detected(
     monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    """The images are worth something: where syncs are left out, a batch is missing in one."""
+    """Shows that the images are meaningful: without syncs, a batch is missing in one."""
     monkeypatch.setattr(sqlite, "_LOG_PAGES", SHORT_LOG)
     monkeypatch.setattr(sqlite, "_SETTINGS", (*sqlite._SETTINGS, setting))
     with pytest.raises((AssertionError, InvariantViolated)):

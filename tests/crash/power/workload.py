@@ -1,4 +1,4 @@
-"""A fleet's day, batch by batch, and what must be found of it afterwards."""
+"""A random workload of batches, and the expected state after each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from fairwarning.store.files import SqliteConnection
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.crash.power.library import Adapter
-from tests.store.author import Author
+from tests.store.author import BatchGenerator
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything a store should hold after a batch."""
+    """The expected content of a store after a batch."""
 
     number: int
     entities: dict[Ref, Entity]
@@ -26,34 +26,36 @@ class State:
     impacts: dict[str, Impact]
 
     def incarnation(self, ref: Ref) -> int:
-        """Of a scope; 0 for what is none."""
+        """Return the incarnation of a scope; 0 if it does not exist."""
         scope = self.entities.get(ref)
         return scope.incarnation if isinstance(scope, Scope) else 0
 
 
-class Day:
-    """Batches as chance has them, each with a note of its number."""
+class Workload:
+    """Random batches, each with a note of its number."""
 
     def __init__(self, seed: int) -> None:
-        self._author = Author(seed)
+        self._generator = BatchGenerator(seed)
         self.number = 0
 
     def batch(self, size: int) -> Batch:
-        """The next one."""
+        """Return the next batch."""
         self.number += 1
-        author = self._author
-        author.now += 60.0
-        commands = [author.random_command() for _ in range(size)]
-        return author.batch(commands, batch=str(self.number))
+        generator = self._generator
+        generator.now += 60.0
+        commands = [generator.random_command() for _ in range(size)]
+        return generator.batch(commands, batch=str(self.number))
 
     def state(self) -> State:
-        """What should be there now."""
-        author = self._author
-        return State(self.number, dict(author.entities), list(author.lines), dict(author.impacts))
+        """Return the expected state."""
+        generator = self._generator
+        return State(
+            self.number, dict(generator.entities), list(generator.lines), dict(generator.impacts)
+        )
 
     def saved(self) -> Callable[[], None]:
-        """Call what this returns to undo the batches since: they never were."""
-        restore, number = self._author.saved(), self.number
+        """Return a function that undoes the batches from now on."""
+        restore, number = self._generator.saved(), self.number
 
         def undo() -> None:
             restore()
@@ -63,44 +65,45 @@ class Day:
 
 
 async def number_of(store: Store) -> int:
-    """Which batch was the last."""
+    """Return the number of the last batch."""
     return int(await store.get_note("batch") or 0)
 
 
-async def differs(store: Store, state: State, others: set[Ref]) -> str:
-    """What in the store is not as in the state; nothing if all is. `others` must not be there."""
-    loaded = await store.load([*state.entities, *others])
+async def differs(store: Store, state: State, absent: set[Ref]) -> str:
+    """Return what differs from the state, or nothing. Entities in `absent` must not exist."""
+    loaded = await store.load([*state.entities, *absent])
     wrong = [ref for ref, entity in loaded.items() if entity != state.entities.get(ref)]
     if wrong:
         return f"entities {wrong}"
     if [entry.line for entry in await store.journal(limit=100_000)] != state.lines:
         return "journal"
-    if {one.id: one for one in await store.unfinished_impacts("", 100_000)} != state.impacts:
+    impacts = await store.unfinished_impacts("", 100_000)
+    if {impact.id: impact for impact in impacts} != state.impacts:
         return "impacts"
     times = [due for entity in state.entities.values() if (due := cascade.due(entity)) is not None]
     if await store.next_due() != min(times, default=None):
         return "due times"
-    return "" if await store._read(_sound) else "integrity"  # type: ignore[attr-defined]
+    return "" if await store._read(_is_sound) else "integrity"  # type: ignore[attr-defined]
 
 
-def _sound(connection: SqliteConnection) -> bool:
+def _is_sound(connection: SqliteConnection) -> bool:
     return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def small_store(path: Path, vfs: str = "") -> SQLiteStore:
-    """A store with next to no ballast, on apsw's SQLite and a VFS if one is named."""
+    """Return a store with almost no reserved space, on apsw with a VFS if one is given."""
     if not vfs:
-        return SQLiteStore(path, ballast_bytes=1)
-    return SQLiteStore(path, ballast_bytes=1, connect=lambda path: Adapter(path, vfs))
+        return SQLiteStore(path, reserved_bytes=1)
+    return SQLiteStore(path, reserved_bytes=1, connect=lambda path: Adapter(path, vfs))
 
 
 def scratch() -> "TemporaryDirectory[str]":
-    """A folder in memory, if there is one: how durable thousands of trials are is no matter."""
+    """Return a temporary folder in memory if possible, as durability does not matter here."""
     memory = Path("/dev/shm")
     return TemporaryDirectory(dir=memory if memory.is_dir() else None)
 
 
 SHORT_LOG = 40
-"""Pages, instead of the usual hundreds: so that a short day sees many checkpoints."""
+"""Pages, instead of hundreds, so that a short workload has many checkpoints."""
 
 assert sqlite._LOG_PAGES > SHORT_LOG

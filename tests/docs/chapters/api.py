@@ -1,4 +1,4 @@
-"""The operator API, from docs/openapi.json."""
+"""The operator API reference, from docs/openapi.json."""
 
 import json
 from collections.abc import Iterator
@@ -14,99 +14,102 @@ _SHAPES = "#/components/schemas/"
 
 
 def document() -> Shape:
-    """All of it."""
-    read: Shape = json.loads(SOURCE.read_text("utf-8"))
-    return read
+    """Return the OpenAPI document."""
+    openapi: Shape = json.loads(SOURCE.read_text("utf-8"))
+    return openapi
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     whole = document()
     return page(
-        "The operator API",
-        "What Azure has no API for, and what the command line and the page are made of: JSON over "
-        "HTTP on the console's address (`--console`, 127.0.0.1:8170). A running service gives out "
-        "its own description at `GET /api/openapi.json`; [the same file](../openapi.json) is kept "
-        "here.",
-        "Every request carries `Authorization: Bearer TOKEN`. `fairwarning token NAME --role "
-        "operator` makes one that may do everything, `--role reader` one that may only GET. A "
-        "POST may carry an `Idempotency-Key`: the same key again has no further effect and gets "
-        "the same answer. Lists take `limit` (1 to 1000) and `after`; the answer's `next` is what "
-        "to give as `after`, and null at the end. Times are ISO 8601 in UTC.",
-        "What is refused has a status of 400 and above and an [Error](#error) that says what is "
-        "allowed.",
+        "Operator API",
+        "The operator API is JSON over HTTP on the console's address (`--console`, "
+        "127.0.0.1:8170). The command line and the web console use it too. A running service "
+        "serves its OpenAPI document at `GET /api/openapi.json`; this is "
+        "[a copy](../openapi.json).",
+        "Every request needs the header `Authorization: Bearer TOKEN`. `fairwarning token NAME "
+        "--role operator` creates a token with full access, `--role reader` one for GET requests "
+        "only. A POST may have an `Idempotency-Key`: a repeated request with the same key has no "
+        "further effect and gets the same response. Lists take `limit` (1 to 1000) and `after`; "
+        "pass the response's `next` as `after` to get the next page. `next` is null on the last "
+        "page. Times are ISO 8601 in UTC.",
+        "An error has a status of 400 or above and an [ErrorResponse](#errorresponse) body that "
+        "says what is allowed.",
         "## Requests",
         *(part for path, methods in whole["paths"].items() for part in _path(path, methods)),
-        "## Shapes",
+        "## Schemas",
         *(
             part
-            for name, one in whole["components"]["schemas"].items()
-            for part in _shape(name, one)
+            for name, schema in whole["components"]["schemas"].items()
+            for part in _shape(name, schema)
         ),
     )
 
 
 def _path(path: str, methods: Shape) -> Iterator[str]:
-    for method, told in methods.items():
+    for method, operation in methods.items():
         yield f"### {method.upper()} {path}"
-        yield str(told["summary"])
-        rows = [_parameter(one) for one in told.get("parameters", ()) if one["in"] != "header"]
+        yield str(operation["summary"])
+        parameters = operation.get("parameters", ())
+        rows = [_parameter(entry) for entry in parameters if entry["in"] != "header"]
         if rows:
-            yield table(["parameter", "in", "may be", ""], rows)
-        if body := told.get("requestBody"):
-            needed = "" if body.get("required", False) else ", if any"
-            yield f"Body{needed}: {_content(body)}"
-        for status, answer in told["responses"].items():
+            yield table(["parameter", "in", "type", ""], rows)
+        if body := operation.get("requestBody"):
+            optional = "" if body.get("required", False) else " (optional)"
+            yield f"Body{optional}: {_content(body)}"
+        for status, response in operation["responses"].items():
             if status != "default":
-                yield f"Answer: {status}" + _with(answer)
+                yield f"Response: {status}" + _body_of(response)
 
 
-def _with(answer: Shape) -> str:
-    return f", {_content(answer)}" if answer.get("content") else ", nothing"
+def _body_of(response: Shape) -> str:
+    return f", {_content(response)}" if response.get("content") else ", no body"
 
 
 def _content(part: Shape) -> str:
-    kind, told = next(iter(part["content"].items()))
-    shape = _kind(told.get("schema", {}))
+    kind, media_type = next(iter(part["content"].items()))
+    shape = _kind(media_type.get("schema", {}))
     return shape if kind == "application/json" else f"`{kind}`"
 
 
-def _parameter(one: Shape) -> list[str]:
-    name = f"`{one['name']}`" + (", needed" if one.get("required") and one["in"] != "path" else "")
-    return [name, one["in"], _kind(one["schema"]), one.get("description", "")]
+def _parameter(entry: Shape) -> list[str]:
+    required = ", required" if entry.get("required") and entry["in"] != "path" else ""
+    name = f"`{entry['name']}`{required}"
+    return [name, entry["in"], _kind(entry["schema"]), entry.get("description", "")]
 
 
-def _shape(name: str, one: Shape) -> Iterator[str]:
+def _shape(name: str, schema: Shape) -> Iterator[str]:
     yield f"### {name}"
-    if one.get("description"):
-        yield str(one["description"])
-    needed = one.get("required", ())
+    if schema.get("description"):
+        yield str(schema["description"])
+    required = schema.get("required", ())
     rows = [
         [
-            f"`{key}`" + ("" if key in needed else ", if any"),
-            _kind(told),
-            told.get("description", ""),
+            f"`{key}`" + ("" if key in required else ", optional"),
+            _kind(member),
+            member.get("description", ""),
         ]
-        for key, told in one.get("properties", {}).items()
+        for key, member in schema.get("properties", {}).items()
     ]
     if rows:
-        yield table(["field", "is", ""], rows)
+        yield table(["member", "type", ""], rows)
 
 
 def _kind(schema: Shape) -> str:
-    """What a value may be, in words."""
+    """Return the type of a value, in words."""
     if "$ref" in schema:
         name = schema["$ref"].removeprefix(_SHAPES)
         return f"[{name}](#{name.lower()})"
     if "anyOf" in schema:
-        return " or ".join(_kind(one) for one in schema["anyOf"])
+        return " or ".join(_kind(choice) for choice in schema["anyOf"])
     if "enum" in schema:
         return "one of " + code(*schema["enum"])
     kind = schema.get("type", "anything")
     if kind == "array":
         return f"list of {_kind(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return f"names, each with {_kind(schema['additionalProperties'])}"
+        return f"object with values of type {_kind(schema['additionalProperties'])}"
     return {"null": "null", "object": "object"}.get(kind, f"{kind}{_bounds(schema)}")
 
 

@@ -1,4 +1,4 @@
-"""The command line, from the program's own help."""
+"""The command-line reference, from the program's own help."""
 
 import os
 from collections.abc import Iterator
@@ -7,21 +7,21 @@ from unittest import mock
 
 import click
 
-from fairwarning.cli import agent, nouns
+from fairwarning.cli import agent
+from fairwarning.cli.commands import COMMANDS, SUMMARIES
 from tests.docs.chapters.page import page, table
 
 WIDTH = 80
-NOUNS = tuple(nouns.ABOUT)
 
 
 def tree() -> dict[str, click.Command]:
-    """Every command by what is typed for it, a group before its verbs; `agent` is not click's."""
-    found: dict[str, click.Command] = {}
-    for noun in NOUNS:
+    """Return every click command by its words, a group before its verbs; without `agent`."""
+    commands: dict[str, click.Command] = {}
+    for noun in SUMMARIES:
         if noun != "agent":
             command: click.Command = import_module(f"fairwarning.cli.{noun}").command
-            found |= dict(_walk(noun, command))
-    return found
+            commands |= dict(_walk(noun, command))
+    return commands
 
 
 def _walk(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -32,21 +32,21 @@ def _walk(words: str, command: click.Command) -> Iterator[tuple[str, click.Comma
 
 
 def agent_help() -> dict[str, str]:
-    """The same of `agent`, which a bare install has."""
+    """Return the help of `agent` and its verbs; it uses argparse, so that a bare install has it."""
     with mock.patch.dict(os.environ, {"COLUMNS": str(WIDTH + 2)}):
         parser = agent._parser()
-        (verbs,) = [one for one in parser._actions if hasattr(one, "choices") and one.choices]
+        (verbs,) = [action for action in parser._actions if getattr(action, "choices", None)]
         texts = {"agent": parser.format_help()}
-        for verb, own in dict(verbs.choices or {}).items():
-            texts[f"agent {verb}"] = own.format_help()
+        for verb, subparser in dict(verbs.choices or {}).items():
+            texts[f"agent {verb}"] = subparser.format_help()
         return texts
 
 
 def helps() -> dict[str, str]:
-    """What `--help` says, by command, in the order of the program."""
+    """Return the output of `--help` by command, in the order of the program."""
     commands, agents = tree(), agent_help()
     texts: dict[str, str] = {}
-    for noun in NOUNS:
+    for noun in SUMMARIES:
         texts |= agents if noun == "agent" else {}
         for words, command in commands.items():
             if words.split()[0] == noun:
@@ -57,20 +57,20 @@ def helps() -> dict[str, str]:
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     return page(
-        "The command line",
-        "What `--help` says of every command. Each needs the service that `fairwarning up` runs, "
-        "but for `scenario`, `certify`, `agent` and `completion`. They find it by the folder of "
-        "its data, `.fairwarning` below where you are, or `--data`. What their exit codes mean is "
-        "[on a page of its own](exit-codes.md).",
-        table(["", "what it is for"], _overview()),
+        "Command-line reference",
+        "The output of `--help` for every command. All commands except `scenario`, `certify`, "
+        "`agent` and `completion` need a running service (`fairwarning up`). They find it through "
+        "its data directory: `.fairwarning` in the current directory, or `--data`. "
+        "See also [exit codes](exit-codes.md).",
+        table(["command", "purpose"], _overview()),
         *(part for words, text in helps().items() for part in _section(words, text)),
     )
 
 
 def _overview() -> Iterator[list[str]]:
-    for group in nouns.NOUNS.values():
+    for group in COMMANDS.values():
         yield from ([f"[`{noun}`](#{noun})", about] for noun, about in group.items())
 
 

@@ -1,4 +1,4 @@
-"""The rows of the contract and where they are proved, from the tests' markers."""
+"""The rows of the contract and the tests of each, from the tests' markers."""
 
 import ast
 from collections import defaultdict
@@ -11,29 +11,29 @@ from tests.docs.pages import ROOT
 
 
 def proofs() -> dict[str, list[str]]:
-    """For each row the files with a test that names it."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    """Return, for each row, the files with a test that names it."""
+    files: defaultdict[str, set[str]] = defaultdict(set)
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for row in _rows(path):
-            found[row].add(path.relative_to(ROOT).as_posix())
-    return {row: sorted(files) for row, files in found.items()}
+            files[row].add(path.relative_to(ROOT).as_posix())
+    return {row: sorted(names) for row, names in files.items()}
 
 
 def _rows(path: Path) -> Iterator[str]:
-    """What stands in `pytest.mark.spec(...)`, on a test or on a whole file."""
+    """Yield the arguments of `pytest.mark.spec(...)`, on a test or on a whole file."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec":
-            yield from (str(one.value) for one in node.args if isinstance(one, ast.Constant))
+            yield from (str(row.value) for row in node.args if isinstance(row, ast.Constant))
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     known = proofs()
     return page(
-        "The contract",
-        "Every promise has an id, and tests that name it. `make conformance` prints each of these "
-        'tests by name; `make conformance ARGS="--require E1-E11"` fails if one of these rows has '
-        "none.",
+        "Contract",
+        "Every guarantee has an id and tests that name it. `make conformance` lists these tests; "
+        '`make conformance ARGS="--require E1-E11"` fails if one of these rows has no test. '
+        "[Invariants](invariants.md) lists the internal properties behind them.",
         *(
             part
             for chapter, rows in chapters().items()
@@ -44,7 +44,7 @@ def write() -> str:
 
 def _table(rows: dict[str, str], known: dict[str, list[str]]) -> str:
     lines = [
-        [row, promise, "<br>".join(f"`{one}`" for one in known.get(row, ())) or "no test yet"]
+        [row, promise, "<br>".join(f"`{file}`" for file in known.get(row, ())) or "no test yet"]
         for row, promise in rows.items()
     ]
-    return table(["row", "what is promised", "proved in"], lines)
+    return table(["id", "guarantee", "tests"], lines)

@@ -1,4 +1,4 @@
-"""Types of event, their notice and where they come from, from the rules themselves."""
+"""Event types, their notice and the operations that cause them, from the rules themselves."""
 
 from fairwarning.core.document import VERSIONS
 from fairwarning.core.limits import (
@@ -12,50 +12,50 @@ from fairwarning.machines.simulated import DURATIONS_SECONDS
 from tests.docs.chapters.page import code, page, seconds, table
 
 _MEANINGS = {
-    EventType.FREEZE: "stands still for some seconds; memory and open files stay",
+    EventType.FREEZE: "pauses for some seconds; memory and open files are kept",
     EventType.REBOOT: "restarts; memory is lost",
     EventType.REDEPLOY: "moves to another host; memory and the temporary disk are lost",
-    EventType.PREEMPT: "a Spot machine, is taken back",
+    EventType.PREEMPT: "is evicted (Spot machines)",
     EventType.TERMINATE: "is deleted",
-    EventType.SPOT_REBALANCE: "a Spot machine, is advised to leave; nothing happens to it",
+    EventType.SPOT_REBALANCE: "should be replaced (Spot machines); nothing happens to it",
 }
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     return page(
         "Events and notice",
-        "What a machine can be told, how long before, and who causes it. "
-        "[The life of an event](../life-of-an-event.md) explains the words.",
+        "Event types, their notice, and the operations that cause them. "
+        "[Event lifecycle](../event-lifecycle.md) explains the terms.",
         "## Types",
-        "Notice is the time from an event's creation to its NotBefore, unless a "
-        "[setting](settings.md#rules) changes it. A version of the document that is older than a "
-        "type does not show it.",
+        "Notice is the time from an event's creation to its NotBefore. The table shows the "
+        "defaults; [settings](settings.md#rules) change them. An api-version that is older than a "
+        "type does not list events of that type.",
         table(
             ["`EventType`", "the machine", "notice", "setting", "from api-version"],
             [_type(kind) for kind in EventType],
         ),
-        "## Where they come from",
-        "An operation that announces nothing happens at once, and so does every operation in a "
-        "scope that nobody polls. The last column is how long it takes on a simulated machine; "
-        "one that runs with [`fairwarning exec`](../exec.md) takes as long as it takes.",
+        "## Operations",
+        "An operation without an event is carried out at once, and so is every operation in a "
+        "scope that no machine polls. *Simulated duration* is the duration of the impact on a "
+        "simulated machine; with [`fairwarning exec`](../exec.md) it is the real duration.",
         table(
             [
                 "operation",
                 "`EventType`",
                 "`EventSource`",
                 "notice",
-                "then, simulated",
+                "simulated duration",
                 "`Description`",
             ],
             [
-                _origin(command.__name__, kind, one)
-                for (command, kind), one in OPERATION_RULES.items()
+                _origin(command.__name__, kind, rule)
+                for (command, kind), rule in OPERATION_RULES.items()
             ],
         ),
-        "`migrate` is a freeze of 5 seconds with a description of its own. A Spot machine gets no "
-        "Terminate.",
-        "## What each api-version shows",
+        "`migrate` is a freeze of 5 seconds with its own description. Spot machines get no "
+        "Terminate event.",
+        "## Types and members by api-version",
         table(
             [
                 "api-version",
@@ -67,7 +67,7 @@ def write() -> str:
             ],
             [_version(version) for version in VERSIONS],
         ),
-        "2024-07-09 is there only with `preview = true` in [`[metadata]`](settings.md#metadata).",
+        "2024-07-09 needs `preview = true` in [`[metadata]`](settings.md#metadata).",
     )
 
 
@@ -93,11 +93,11 @@ def _notice(command: str, origin: OperationRule) -> str:
     if origin.event is None:
         return "none"
     if origin.sudden:
-        return "none: it has started"
+        return "none: already started"
     if command == "Degrade":
         return f"up to {seconds(DEGRADE_MAX_SECONDS)}"
     if origin.event is EventType.TERMINATE:
-        return "as its model says, or none"
+        return "as set in its model, or none"
     return seconds(getattr(Rules(), _NOTICES[origin.event]))
 
 

@@ -1,4 +1,4 @@
-"""Exit codes and metrics, from the program and from a service that was made for it."""
+"""Exit codes and metrics, from the program and from a service created for this page."""
 
 import re
 import tempfile
@@ -18,59 +18,59 @@ _USAGE = 2
 
 
 def exit_codes() -> str:
-    """The page of what scripts are told."""
+    """Return the page of exit codes."""
     rows = [
-        ["0", "done"],
-        [str(options.FAILED), "failed: the service is not up, or what was waited for went wrong"],
-        [str(_USAGE), "wrong usage: a word, an option or a file that is not what it must be"],
+        ["0", "success"],
+        [str(options.FAILED), "failure: the service is not running, or the operation failed"],
+        [str(_USAGE), "wrong usage: an invalid argument, option or file"],
         [
             str(options.NOT_FOUND),
-            "there is no machine, set, event, operation or rollout of that name",
+            "not found: no machine, set, event, operation or rollout has this name",
         ],
         [str(options.REFUSED), "refused by the service; the error says what is allowed"],
     ]
     own = [
-        [f"`fairwarning {words}`", re.sub(r"\s+", " ", found[0]).strip()]
+        [f"`fairwarning {words}`", re.sub(r"\s+", " ", match[0]).strip()]
         for words, text in helps().items()
-        if (found := re.search(r"(The exit code|Exit codes|exit with)[^.]*\.", text))
+        if (match := re.search(r"(Exits with|Exit codes)[^.]*\.", text))
         and "--wait" not in text
         and "COMMAND [ARGS]" not in text
     ]
     return page(
         "Exit codes",
-        "They are the same for every command, so that a script can tell what to do next. An error "
-        "is one sentence on stderr.",
-        table(["code", "means"], rows),
-        "With `--wait` a command ends when what it asked for is over, and with 1 if that failed.",
-        "## Commands with codes of their own",
-        table(["command", "what its help says"], own),
+        "Exit codes are the same for all commands. An error is one sentence on stderr.",
+        table(["code", "meaning"], rows),
+        "With `--wait` a command exits when its operation has ended, with 1 if it failed.",
+        "## Commands with other exit codes",
+        table(["command", "exit codes"], own),
     )
 
 
 def metrics() -> str:
-    """The page of what Prometheus reads."""
+    """Return the page of metrics."""
     with tempfile.TemporaryDirectory() as folder:
         local = ServerProcess(ServerOptions(data=Path(folder), fleet=FleetFile(), memory=True))
         figures = [*local._figures(), *WebhookService(local.fleet, AllowedTargets()).metrics()]
     return page(
         "Metrics",
-        "What `/metrics` on the console's address (`--console`, 127.0.0.1:8170) gives Prometheus. "
-        "No token is needed. [Run it as a service](../service.md) says which of them to watch.",
-        table(["metric", "kind", "label", "what it counts"], [_row(one) for one in figures]),
-        "The process's own are there too: `process_cpu_seconds_total`, "
+        "The service serves these metrics for Prometheus at `/metrics` on the console's address "
+        "(`--console`, 127.0.0.1:8170). They need no token. "
+        "[Run in production](../production.md#alerts) says which of them to alert on.",
+        table(["metric", "type", "label", "meaning"], [_row(metric) for metric in figures]),
+        "The standard process metrics are included too: `process_cpu_seconds_total`, "
         "`process_resident_memory_bytes`, `process_open_fds` and so on.",
-        "## The agent's",
-        "With `listen` in [its configuration](../agent.md#health), at `/metrics`:",
+        "## Metrics of the agent",
+        "With `listen` in [its configuration](../agent.md#health-and-metrics), at `/metrics`:",
         table(["metric"], [[f"`fairwarning_agent_{name}`"] for name in _agent()]),
     )
 
 
-def _row(one: Metric) -> list[str]:
-    name = one.name if one.gauge else one.name.removesuffix("_total") + "_total"
-    kind = "gauge" if one.gauge else "counter"
-    return [f"`{name}`", kind, f"`{one.label}`" if one.label else "", one.help]
+def _row(metric: Metric) -> list[str]:
+    name = metric.name if metric.gauge else metric.name.removesuffix("_total") + "_total"
+    kind = "gauge" if metric.gauge else "counter"
+    return [f"`{name}`", kind, f"`{metric.label}`" if metric.label else "", metric.help]
 
 
 def _agent() -> list[str]:
-    """What the agent counts, and what it measures."""
-    return sorted({*agent.FIGURES, "seconds_since_reading"})
+    """Return the names of the agent's counters and gauges."""
+    return sorted({*agent.METRICS, "seconds_since_reading"})

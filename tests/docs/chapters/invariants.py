@@ -27,7 +27,7 @@ def uses() -> dict[str, list[str]]:
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     used = uses()
     chapters = (
         part

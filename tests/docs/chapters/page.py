@@ -1,4 +1,4 @@
-"""What every generated page is made of."""
+"""Building blocks of the generated pages."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,14 +6,14 @@ NOTE = "<!-- Written by `python -m tests.docs.reference --write`; do not edit by
 
 
 def page(title: str, *parts: str) -> str:
-    """A page of these paragraphs."""
+    """Return a page with these paragraphs."""
     return "\n\n".join([f"# {title}", NOTE, *parts]) + "\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; a bar in a cell would end it."""
+    """Return a table; a bar in a cell is escaped."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_cell(one) for one in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
 
 def _cell(text: str) -> str:
@@ -21,12 +21,12 @@ def _cell(text: str) -> str:
 
 
 def code(*words: object) -> str:
-    """Each as code, with commas between them."""
+    """Return the words as code, separated by commas."""
     return ", ".join(f"`{word}`" for word in words)
 
 
 def seconds(number: float) -> str:
-    """As people say it."""
+    """Return a duration in the largest unit that divides it."""
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if number >= size and number % size == 0:
             count = int(number // size)

@@ -1,4 +1,4 @@
-"""What may be set, from the readers of the fleet file and of the agent's configuration."""
+"""Settings and limits, from the parsers of the fleet file and of the agent's configuration."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,15 +16,18 @@ from fairwarning.service.config import values
 from fairwarning.service.config.settings import (
     ArmSettings,
     CloudSettings,
+    ClusterSettings,
     ConsoleSettings,
+    DriverSettings,
+    JournalSettings,
     MetadataSettings,
 )
 from tests.docs.chapters.page import page, seconds, table
 from tests.docs.pages import ROOT
 
-# No key takes the first two, and few the third; what a reader says then is what it takes.
+# No key accepts the first two, and few the third; the error then lists the allowed values.
 _WRONG = (-1, object(), "A")
-_OTHER = {  # where a reader takes more than it says
+_OTHER = {  # where a parser accepts more than its error lists
     "machines": "a whole number from 1 to 200, or an array of names and of tables with a machine's "
     "keys",
     "rules": "a table with keys of [`[rules]`](#rules)",
@@ -32,19 +35,19 @@ _OTHER = {  # where a reader takes more than it says
     "event, and `default`",
     "[group]": "a table with one key of [`[group]`](#group)",
     "[[hook]]": "tables, each with the keys of [`[[hook]]`](#hook)",
-    "on": "types of event: an array",
-    "command": "an array: a program and its words",
-    "state": "the path of a folder",
-    "folder": "the path of a folder",
+    "on": "an array of event types",
+    "command": "an array: a program and its arguments",
+    "state": "the path of a directory",
+    "folder": "the path of a directory",
 }
-_LEFT_OUT = {  # where what is taken then is not a constant
+_LEFT_OUT = {  # where the default is not a constant
     "requests_per_second": "0 in a local run, 5 in a host run",
-    "hosts": "none but the usual ones",
+    "hosts": "the standard names only",
     "host_name": "its `name`",
     "prefix": "its `name`",
     "host": "a host of its own",
     "rules": "those of `[rules]`",
-    "count": "one machine, called `name`",
+    "count": "a single machine called `name`",
     "terminate_notice": "no notice",
     "update_domains": str(limits.UPDATE_DOMAINS),
     "fault_domains": str(limits.FAULT_DOMAINS),
@@ -52,10 +55,10 @@ _LEFT_OUT = {  # where what is taken then is not a constant
 _OF_ENTRY = {"group": "that of `[cloud]`", "size": "that of `[cloud]`"}
 _OF_AGENT = {
     "endpoint": "`FAIRWARNING_ENDPOINT`, else 169.254.169.254",
-    "name": "it asks the endpoint",
-    "state": "a folder of the system's",
+    "name": "read from the endpoint",
+    "state": "a system directory",
     "approve": "`when done`",
-    "listen": "nobody can ask",
+    "listen": "no listener",
     "on": "all",
     "source": "both",
 }
@@ -65,19 +68,19 @@ Read = Callable[[object], object]
 
 
 def write() -> str:
-    """The page."""
+    """Return the page."""
     return page(
         "Settings and limits",
-        "Every key of the two files that people write, with what it may hold. The readers "
-        "themselves say it, so it is what they take. What each key is for stands in [the fleet "
-        "file](../fleet-file.md) and in [the agent](../agent.md).",
-        "## The fleet file",
+        "Every key of the two configuration files, with its allowed values and its default, as the "
+        "parsers report them. For the meaning of each key see [the fleet file](../fleet-file.md) "
+        "and [the agent](../agent.md).",
+        "## Fleet file",
         *_fleet(),
-        "## The agent's configuration",
+        "## Agent configuration",
         *_agent(),
-        "## Limits that are no settings",
-        "From `core/limits.py`, where each has its reason. Some are the bounds and defaults of the "
-        "settings above.",
+        "## Limits",
+        "These are constants in `src/fairwarning/core/limits.py`, which gives the reasons. Some "
+        "are bounds and defaults of the settings above.",
         table(["limit", "value", ""], _limits()),
     )
 
@@ -89,6 +92,9 @@ def _fleet() -> Iterator[str]:
         ("[metadata]", values.ENDPOINT, _defaults(MetadataSettings)),
         ("[arm]", values.CONTROL_PLANE, _defaults(ArmSettings)),
         ("[console]", values.CONSOLE, _defaults(ConsoleSettings)),
+        ("[driver]", values.DRIVER, _defaults(DriverSettings)),
+        ("[cluster]", values.CLUSTER, _defaults(ClusterSettings)),
+        ("[journal]", values.JOURNAL, _defaults(JournalSettings)),
         ("[rules]", values._RULES, _defaults(Rules)),
         ("[[machine]]", {**values.ENTRY, **values.MACHINE, **values.COUNT}, own),
         ("[[availability_set]]", _entry(values.DOMAINS, machines=values.members), own),
@@ -108,7 +114,7 @@ def _fleet() -> Iterator[str]:
             for key, read in keys.items()
         ]
         yield f"### `{heading}`"
-        yield table(["key", "may be", "if left out"], rows)
+        yield table(["key", "allowed values", "default"], rows)
 
 
 def _entry(more: Mapping[str, Read], **own: Read) -> dict[str, Read]:
@@ -134,7 +140,7 @@ def _agent() -> Iterator[str]:
                 ]
             )
         yield f"### {heading}"
-        yield table(["key", "may be", "if left out"], rows)
+        yield table(["key", "allowed values", "default"], rows)
 
 
 def _read_at(read: config.Read, value: object) -> object:
@@ -142,11 +148,11 @@ def _read_at(read: config.Read, value: object) -> object:
 
 
 def _defaults(kind: type) -> dict[str, object]:
-    return {one.name: one.default for one in fields(kind)}
+    return {field.name: field.default for field in fields(kind)}
 
 
 def _allowed(key: str, read: Read) -> str:
-    """What the reader says that a value must be; what stands there in quotes is code."""
+    """Return the allowed values that the parser's error names, with quoted values as code."""
     if key in _OTHER:
         return _OTHER[key]
     said = [text for wrong in _WRONG if (text := _refusal(read, wrong))]
@@ -167,18 +173,18 @@ def _left_out(
     key: str, needed: set[str], known: Mapping[str, str], defaults: Mapping[str, object]
 ) -> str:
     if key in needed:
-        return "*needed*"
+        return "*required*"
     return known.get(key) or _value(defaults.get(key))
 
 
-def _value(one: object) -> str:
-    if one is None or one is MISSING or one in ("", (), frozenset()):
+def _value(default: object) -> str:
+    if default is None or default is MISSING or default in ("", (), frozenset()):
         return "none"
-    if isinstance(one, bool):
-        return str(one).lower()
-    if isinstance(one, timedelta):
-        return f"{one.total_seconds():g}"
-    return f"`{one}`" if isinstance(one, str | StrEnum) else str(one)
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, timedelta):
+        return f"{default.total_seconds():g}"
+    return f"`{default}`" if isinstance(default, str | StrEnum) else str(default)
 
 
 def _limits() -> Iterator[list[str]]:

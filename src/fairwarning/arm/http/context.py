@@ -1,4 +1,4 @@
-"""What every handler of the control plane works with: the fleet, and its resources."""
+"""What every handler of the control plane uses: the fleet, its resources and the settings."""
 
 import base64
 import binascii
@@ -16,14 +16,14 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.resources import GROUP, Resource
 from fairwarning.service.tokens import Tokens
 
-PAGE = 200  # resources listed at once
+PAGE = 200  # resources on a page of a listing
 Page = tuple[Sequence[Resource], str]
-"""Some resources, and the token that the next page begins with (none: there is no next)."""
+"""Resources, and the $skiptoken of the next page ("" on the last page)."""
 
 
 @dataclass(frozen=True)
 class ArmContext:
-    """The control plane of one service."""
+    """The fleet, settings and tokens of one service, and lookups of its resources."""
 
     fleet: Fleet
     cloud: CloudSettings
@@ -33,104 +33,105 @@ class ArmContext:
     # --- Resources ---
 
     async def find(self, kind: str, group: str, name: str) -> Resource | None:
-        """A resource, if there is one of this name."""
+        """Return a resource, or None if it does not exist."""
         return await self.fleet.reader.read(Resource, resources.resource_id(kind, group, name))
 
     async def get(self, kind: str, group: str, name: str) -> Resource:
-        """A resource that has to be there."""
+        """Return a resource; raise if it does not exist."""
         resource = await self.find(kind, group, name)
         if resource is None:
             await self.group(group)
-            raise errors.missing(kind, name, group)
+            raise errors.resource_not_found(kind, name, group)
         return resource
 
     async def group(self, name: str) -> Resource:
-        """A resource group that has to be there."""
+        """Return a resource group; raise if it does not exist."""
         group = await self.find(GROUP, "", name)
         if group is None:
-            raise errors.group_missing(name)
+            raise errors.group_not_found(name)
         return group
 
-    async def page(self, call: ArmRequest, kind: str, group: str = "") -> Page:
-        """Resources of a kind in order: those of a group, or all that the caller may see."""
+    async def page(self, request: ArmRequest, kind: str, group: str = "") -> Page:
+        """Return a page of resources of a kind: of a group, or all that the client may read."""
         if group:
             await self.group(group)
-        prefix = resources.id_prefix(kind, group or call.principal.group)
-        after = _after(call.query("$skiptoken"), prefix)
-        found = await self.fleet.reader.resources(prefix, after, PAGE + 1)
-        token = skip_token(found[PAGE - 1].id) if len(found) > PAGE else ""
-        return found[:PAGE], token
+        prefix = resources.id_prefix(kind, group or request.principal.group)
+        after = _after(request.query("$skiptoken"), prefix)
+        rows = await self.fleet.reader.resources(prefix, after, PAGE + 1)
+        token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""
+        return rows[:PAGE], token
 
-    def next_link(self, call: ArmRequest, token: str) -> dict[str, str]:
-        """What a listing says of its next page."""
+    def next_link(self, request: ArmRequest, token: str) -> dict[str, str]:
+        """Return the `nextLink` member of a listing; nothing on the last page."""
         if not token:
             return {}
-        kept = {
+        query = {
             key: value
-            for key, value in call.request.query_params.items()
+            for key, value in request.http.query_params.items()
             if key.lower() not in {"$skiptoken", "api-version"}
         }
-        return {"nextLink": call.link_with(call.path, {**kept, "$skiptoken": token})}
+        return {"nextLink": request.link_with(request.path, {**query, "$skiptoken": token})}
 
-    # --- What they stand for ---
+    # --- Scopes and scale sets of resources ---
 
-    async def scopes(self, found: Iterable[Resource]) -> dict[str, Scope]:
-        """The scopes of these resources, by their ids."""
-        refs: list[Ref] = [(Scope, one.scope) for one in found if one.scope]
+    async def scopes(self, page: Iterable[Resource]) -> dict[str, Scope]:
+        """Return the scopes of these resources, by id."""
+        refs: list[Ref] = [(Scope, resource.scope) for resource in page if resource.scope]
         entities = await self.fleet.reader.read_all(dict.fromkeys(refs))
         return {ref[1]: scope for ref, scope in entities.items() if isinstance(scope, Scope)}
 
     async def scope(self, resource: Resource) -> Scope:
-        """The scope that a resource stands for or is in."""
+        """Return the scope of a resource."""
         scope = await self.fleet.reader.read(Scope, resource.scope)
-        if scope is None:  # it went a moment ago
-            raise errors.missing("Microsoft.Compute", resource.name, resource.group)
+        if scope is None:  # deleted since the resource was read
+            raise errors.resource_not_found("Microsoft.Compute", resource.name, resource.group)
         return scope
 
     async def scale_set(self, resource: Resource) -> ScaleSet:
-        """The scale set that a resource stands for."""
+        """Return the scale set of a resource."""
         scale_set = await self.fleet.reader.read(ScaleSet, resource.set)
         if scale_set is None:
-            raise errors.missing(resources.SCALE_SET, resource.name, resource.group)
+            raise errors.resource_not_found(resources.SCALE_SET, resource.name, resource.group)
         return scale_set
 
     # --- Names ---
 
-    def path(self, kind: str, group: str, name: str) -> str:
-        """A resource's id as Azure spells it."""
-        home = f"/subscriptions/{self.cloud.subscription}/resourceGroups/{group}"
+    def arm_id(self, kind: str, group: str, name: str) -> str:
+        """Return the Azure resource id, `/subscriptions/...`, of a resource."""
+        group_id = f"/subscriptions/{self.cloud.subscription}/resourceGroups/{group}"
         if kind == GROUP:
-            return home.removesuffix(group) + name
+            return group_id.removesuffix(group) + name
         namespace, *types = kind.split("/")
-        steps = "/".join(f"{t}/{n}" for t, n in zip(types, name.split("/"), strict=True))
-        return f"{home}/providers/{namespace}/{steps}"
+        segments = "/".join(f"{t}/{n}" for t, n in zip(types, name.split("/"), strict=True))
+        return f"{group_id}/providers/{namespace}/{segments}"
 
 
 def new_operation() -> str:
-    """An id for an operation."""
+    """Return an id for a new operation."""
     return str(uuid.uuid4())
 
 
-def skip_token(last: str) -> str:
-    """What the next page of a listing begins past, as a client sends it back."""
+def encode_skip_token(last: str) -> str:
+    """Return the $skiptoken for the page after this resource id."""
     return base64.urlsafe_b64encode(last.encode()).decode()
 
 
-def place_of(token: str) -> str:
-    """The id that a page begins past; empty for the first one."""
+def decode_skip_token(token: str) -> str:
+    """Return the resource id before the page; "" for the first page."""
     try:
         return base64.b64decode(token.encode("ascii"), b"-_", validate=True).decode()
     except (UnicodeError, binascii.Error) as error:
-        raise bad_skip_token() from error
+        raise invalid_skip_token() from error
 
 
-def bad_skip_token() -> ArmError:
-    """A token that we did not give."""
-    return ArmError("InvalidSkipToken", "The $skiptoken is not one of a nextLink of this listing.")
+def invalid_skip_token() -> ArmError:
+    """The error for a $skiptoken that this service did not issue for this listing."""
+    text = "The $skiptoken is not valid for this listing; use the nextLink of its previous page."
+    return ArmError("InvalidSkipToken", text)
 
 
 def _after(token: str, prefix: str) -> str:
-    after = place_of(token) or prefix
+    after = decode_skip_token(token) or prefix
     if not after.startswith(prefix):
-        raise bad_skip_token()
+        raise invalid_skip_token()
     return after

@@ -1,4 +1,4 @@
-"""Refusals as Azure Resource Manager words them: a code that scripts compare, and a sentence."""
+"""Errors as Azure Resource Manager reports them: a code that scripts compare, and a message."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -24,22 +24,22 @@ _CODES: Mapping[str, str] = {
     "UnknownScope": "ResourceNotFound",
     "UnknownSet": "ResourceNotFound",
 }
-"""What Azure calls what the rules refuse. The sentences are the rules' own."""
+"""Azure's code for each error code of the core. The messages stay those of the core."""
 
-_LONGEST = 900  # characters of a sentence that may hold what the caller sent
-_STATUSES = {"UnknownInstance": 400}  # in a body, it is the request that is wrong
+_MESSAGE_CHARACTERS = 900  # a message may quote what the client sent
+_STATUSES = {"UnknownInstance": 400}  # the request body names the instance, so the body is invalid
 
 
 class ArmError(Refused):
-    """The request is wrong, in Azure's own words."""
+    """The request is invalid; code and message follow Azure's."""
 
     def __init__(self, code: str, message: str, status: int = 400) -> None:
         super().__init__(code, message)
         self.status = status
 
 
-def missing(kind: str, name: str, group: str) -> ArmError:
-    """There is no such resource."""
+def resource_not_found(kind: str, name: str, group: str) -> ArmError:
+    """The error for a resource that does not exist."""
     return ArmError(
         "ResourceNotFound",
         f"The Resource '{kind}/{name}' under resource group '{group}' was not found. For more "
@@ -48,22 +48,22 @@ def missing(kind: str, name: str, group: str) -> ArmError:
     )
 
 
-def group_missing(group: str) -> ArmError:
-    """There is no such resource group."""
+def group_not_found(group: str) -> ArmError:
+    """The error for a resource group that does not exist."""
     return ArmError("ResourceGroupNotFound", f"Resource group '{group}' could not be found.", 404)
 
 
 def from_error(error: FairwarningError) -> tuple[int, dict[str, object]]:
-    """Status and body of a refusal."""
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # ours: no paths, no insides
-        text = "the service cannot take this just now; its log says why. Try again later"
-        return 503, body("ServiceUnavailable", text)
+    """Return the status and the body of an error response."""
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:  # our fault: show no paths or internals
+        text = "the service cannot handle this request now; its log has the cause. Try again later"
+        return 503, error_body("ServiceUnavailable", text)
     code = error.code if isinstance(error, ArmError) else _CODES.get(error.code, error.code)
-    return _STATUSES.get(error.code, error.status), body(code, error.message)
+    return _STATUSES.get(error.code, error.status), error_body(code, error.message)
 
 
-def body(code: str, message: str) -> dict[str, object]:
-    """The one shape that every error has."""
-    if len(message) > _LONGEST:
-        message = f"{message[:_LONGEST]}..."
+def error_body(code: str, message: str) -> dict[str, object]:
+    """Return the body of an error response, with the message truncated."""
+    if len(message) > _MESSAGE_CHARACTERS:
+        message = f"{message[:_MESSAGE_CHARACTERS]}..."
     return {"error": {"code": code, "message": message}}

@@ -1,4 +1,4 @@
-"""One request to the control plane, once it is known who asks, for what, and in which version."""
+"""An authenticated request to the control plane, its body, and its response."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from fairwarning.service.tokens import Principal
 Body = dict[str, Any]
 """A JSON object."""
 
-BODY_BYTES = 4 * 1024 * 1024  # what Azure takes
+BODY_BYTES = 4 * 1024 * 1024  # Azure's limit
 RETRY_SECONDS = "1"
 _VERSION = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(-[a-z]{1,20})?", re.ASCII)
 _HOST = re.compile(r"(?:[A-Za-z0-9.\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
@@ -24,20 +24,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ArmRequest:
-    """A request to the control plane."""
+    """A request to the control plane: the HTTP request, its route parameters and its principal."""
 
     def __init__(
-        self, request: Request, params: dict[str, str], principal: Principal, version: str = ""
+        self, http: Request, params: dict[str, str], principal: Principal, version: str = ""
     ) -> None:
-        self.request = request
+        self.http = http
         self.params = params
         self.principal = principal
         self.version = version
 
     @property
     def path(self) -> str:
-        """What was asked for. (A URL whole cannot be had of every request: queries are bytes.)"""
-        path: str = self.request.scope["path"]
+        """The path. (`http.url` fails if the query string is not UTF-8.)"""
+        path: str = self.http.scope["path"]
         return path
 
     @property
@@ -52,69 +52,70 @@ class ArmRequest:
 
     @property
     def actor(self) -> str:
-        """Who asks, for the journal."""
+        """The name of the client, for the journal."""
         return self.principal.name
 
     def query(self, name: str) -> str:
-        """A parameter of the query, whose name is compared without case."""
-        for key, value in self.request.query_params.multi_items():
+        """Return a query parameter, or "" if it is missing. Names are case-insensitive."""
+        for key, value in self.http.query_params.multi_items():
             if key.lower() == name:
                 return value
         return ""
 
     async def body(self) -> Body:
-        """The JSON object that was sent; nothing at all is an empty one."""
-        return await read_body(self.request)
+        """Return the JSON object of the body; an empty body is an empty object."""
+        return await read_body(self.http)
 
     def link(self, path: str, **query: str) -> str:
-        """A URL of this service, as whoever asks here can reach it."""
+        """Return a URL of this service, on the host that the client used."""
         return self.link_with(path, query)
 
     def link_with(self, path: str, query: Mapping[str, str]) -> str:
-        """The same, with parameters of any name."""
-        return f"{base_url(self.request)}{path}?{urlencode({**query, 'api-version': self.version})}"
+        """Return a URL with query parameters whose names need not be identifiers."""
+        return f"{base_url(self.http)}{path}?{urlencode({**query, 'api-version': self.version})}"
 
 
-def version_of(request: Request) -> str:
-    """The api-version that was asked for: a date, and perhaps a suffix."""
-    given = [v for k, v in request.query_params.multi_items() if k.lower() == "api-version"]
-    if not given or not given[0]:
+def api_version(request: Request) -> str:
+    """Return the api-version of a request: a date, optionally with a suffix."""
+    versions = [v for k, v in request.query_params.multi_items() if k.lower() == "api-version"]
+    if not versions or not versions[0]:
         raise ArmError(
             "MissingApiVersionParameter",
             "The api-version query parameter (?api-version=) is required for all requests.",
         )
-    if len(given) > 1 or not _VERSION.fullmatch(given[0]):
+    if len(versions) > 1 or not _VERSION.fullmatch(versions[0]):
         raise ArmError(
             "InvalidApiVersionParameter",
-            f"The api-version '{given[0][:40]}' is invalid. It is a date such as 2024-11-01, or "
-            "one with a suffix such as 2024-11-01-preview.",
+            f"The api-version '{versions[0][:40]}' is invalid. Use a date such as 2024-11-01, "
+            "optionally with a suffix, such as 2024-11-01-preview.",
         )
-    return given[0]
+    return versions[0]
 
 
 def base_url(request: Request) -> str:
-    """How the caller calls us."""
+    """Return the URL of this service on the host that the client used."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
-        raise ArmError("InvalidHost", "The Host header must name this service.")
+        text = "The Host header is missing or invalid; send the host name of this service."
+        raise ArmError("InvalidHost", text)
     return f"https://{host}"
 
 
 async def read_body(request: Request) -> Body:
-    """A request's JSON object."""
+    """Return the JSON object of a request body."""
     raw = await read_bytes(request)
     try:
         body: Body = msgspec.json.decode(raw or b"{}", type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ArmError(
             "InvalidRequestContent",
-            "The request content was invalid and could not be deserialized: a JSON object is due.",
+            "The request content was invalid and could not be deserialized: send a JSON object.",
         ) from error
     return body
 
 
 async def read_bytes(request: Request) -> bytes:
-    """A request's body, bounded."""
+    """Return a request body; refuse one of more than `BODY_BYTES`."""
     raw = bytearray()
     async for part in request.stream():
         raw += part
@@ -124,35 +125,37 @@ async def read_bytes(request: Request) -> bytes:
     return bytes(raw)
 
 
-# --- Answers --------------------------------------------------------------------------------------
+# --- Responses ------------------------------------------------------------------------------------
 
 
-def answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """JSON."""
+def json_response(
+    body: object, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return a JSON response."""
     return Response(_encode(body), status, headers, "application/json; charset=utf-8")
 
 
-def accepted(call: ArmRequest, operation: Operation | None, location: str) -> Response:
-    """202: where to ask how it goes. Clients take either URL, and wait as long as they are told."""
+def accepted(request: ArmRequest, operation: Operation | None, location: str) -> Response:
+    """Return 202 with both polling URLs; clients use either, and wait for Retry-After."""
     assert operation is not None
-    return Response(b"", 202, operation_headers(call, operation, location))
+    return Response(b"", 202, operation_headers(request, operation, location))
 
 
-def operation_headers(call: ArmRequest, operation: Operation, location: str) -> dict[str, str]:
-    """Where to ask how an operation goes."""
+def operation_headers(request: ArmRequest, operation: Operation, location: str) -> dict[str, str]:
+    """Return the headers with the polling URLs of an operation."""
     path = (
-        f"/subscriptions/{call.params['subscription']}/providers/Microsoft.Compute"
+        f"/subscriptions/{request.params['subscription']}/providers/Microsoft.Compute"
         f"/locations/{location}/operations/{operation.id}"
     )
     return {
-        "Azure-AsyncOperation": call.link(path),
-        "Location": call.link(path, monitor="true"),
+        "Azure-AsyncOperation": request.link(path),
+        "Location": request.link(path, monitor="true"),
         "Azure-AsyncNotification": "Enabled",
         "Retry-After": RETRY_SECONDS,
         "x-ms-request-id": operation.id,
     }
 
 
-def is_over(operation: Operation) -> bool:
-    """Whether nothing more will come of it."""
+def is_finished(operation: Operation) -> bool:
+    """Return whether the operation has succeeded, failed or been canceled."""
     return operation.status is not OperationStatus.RUNNING

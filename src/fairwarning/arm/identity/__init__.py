@@ -1,1 +1,1 @@
-"""Login, and the certificates that Azure's tools check."""
+"""Login, and the TLS certificates that Azure's tools verify."""

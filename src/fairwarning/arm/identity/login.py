@@ -1,7 +1,7 @@
-"""Finding the service and logging in: what a client asks before it has a token.
+"""Discovery and login: the requests of a client before it has a token.
 
-It stands in for two servers that Azure has elsewhere: the one that describes a cloud, and the one
-that gives tokens (as AD FS does, and as Entra does). Only who already has a client secret gets in.
+On Azure these are separate servers: the cloud metadata endpoint, and the token endpoint of AD FS or
+Entra. Only the client credentials grant is supported.
 """
 
 import base64
@@ -15,7 +15,13 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, answer, base_url, read_bytes, version_of
+from fairwarning.arm.http.request import (
+    ArmRequest,
+    api_version,
+    base_url,
+    json_response,
+    read_bytes,
+)
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.resources import images
 from fairwarning.service.config.settings import TENANT
@@ -24,30 +30,32 @@ from fairwarning.service.tokens import ACCESS_SECONDS, Unauthorized
 NAME = "Fairwarning"
 ADFS = "adfs"
 TENANTS = frozenset({TENANT, ADFS, "common", "organizations"})
-"""What a client may call the one directory there is."""
-FORM_BYTES = 64 * 1024  # eight of the longest client secrets
+"""The names of the only tenant."""
+FORM_BYTES = 64 * 1024  # eight times the longest client secret
 FORM_FIELDS = 32
 
-_LIST_SINCE = "2018-05-01"  # before, what describes a cloud was flat
-_OBJECT_SINCE = "2022-09-01"  # since, it is only the cloud that is asked
-_NOWHERE = "fairwarning.invalid"  # of what we do not have; a reserved name that leads nowhere
-_ISSUER = f"https://sts.windows.net/{TENANT}/"  # as our tokens say
+_LIST_SINCE = "2018-05-01"  # a list of clouds since this api-version, a flat object before
+_OBJECT_SINCE = "2022-09-01"  # the object of a single cloud since this api-version
+_INVALID_DOMAIN = "fairwarning.invalid"  # for services we do not have; reserved by RFC 2606
+_ISSUER = f"https://sts.windows.net/{TENANT}/"  # the `iss` of our tokens
 
 
 # --- The cloud ------------------------------------------------------------------------------------
 
 
-async def _cloud(_plane: ArmContext, call: ArmRequest) -> Response:
-    """What this cloud's servers are called, in the shape of the version that is asked for."""
-    version = version_of(call.request) if call.query("api-version") else _OBJECT_SINCE
-    base = base_url(call.request)
+async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
+    """Return the endpoints of this cloud, in the form of the requested api-version."""
+    version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
+    base = base_url(request.http)
     if version >= _OBJECT_SINCE:
-        return answer(_described(base))
-    return answer([_described(base)] if version >= _LIST_SINCE else _flat(base))
+        return json_response(_cloud_metadata(base))
+    return json_response(
+        [_cloud_metadata(base)] if version >= _LIST_SINCE else _legacy_metadata(base)
+    )
 
 
 def _authentication(base: str) -> dict[str, Any]:
-    """The login server. These tenant and provider keep clients from taking us for Azure Stack."""
+    """Return the login server. With another tenant or provider, clients assume Azure Stack."""
     return {
         "loginEndpoint": f"{base}/{ADFS}",
         "audiences": [base, "https://management.azure.com/"],
@@ -56,9 +64,8 @@ def _authentication(base: str) -> dict[str, Any]:
     }
 
 
-def _described(base: str) -> dict[str, Any]:
-    home = f"{base}/"
-    others = (
+def _cloud_metadata(base: str) -> dict[str, Any]:
+    endpoints = (
         "portal", "resourceManager", "media", "graph", "graphAudience", "batch", "sqlManagement",
         "gallery", "activeDirectoryDataLake", "microsoftGraphResourceId", "appInsightsResourceId",
         "appInsightsTelemetryChannelResourceId", "attestationResourceId", "logAnalyticsResourceId",
@@ -75,47 +82,50 @@ def _described(base: str) -> dict[str, Any]:
     }
     return {
         "name": NAME,
-        **dict.fromkeys(others, home),
+        **dict.fromkeys(endpoints, f"{base}/"),
         "authentication": _authentication(base),
         "vmImageAliasDoc": f"{base}/aliases.json",
-        "suffixes": {name: f"{part}.{_NOWHERE}" for name, part in suffixes.items()},
+        "suffixes": {name: f"{part}.{_INVALID_DOMAIN}" for name, part in suffixes.items()},
     }
 
 
-def _flat(base: str) -> dict[str, Any]:
+def _legacy_metadata(base: str) -> dict[str, Any]:
     names = ("galleryEndpoint", "graphEndpoint", "portalEndpoint")
     return {**dict.fromkeys(names, f"{base}/"), "authentication": _authentication(base)}
 
 
-async def _aliases(_plane: ArmContext, _call: ArmRequest) -> Response:
-    return answer(images.aliases())
+async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
+    return json_response(images.aliases())
 
 
 # --- The login server -----------------------------------------------------------------------------
 
 
-async def _instance(_plane: ArmContext, call: ArmRequest) -> Response:
-    """Whether an authority is one of this cloud's: that is what clients ask first, if at all."""
-    base = base_url(call.request)
-    named, tenant = _parsed(call.query("authorization_endpoint"))
-    if not named or named != _parsed(base)[0]:
-        return _refused("invalid_instance", "the authorization_endpoint is not this service's")
+async def _discover_instance(_context: ArmContext, request: ArmRequest) -> Response:
+    """Confirm that an authority belongs to this cloud; some clients check this before login."""
+    base = base_url(request.http)
+    host, tenant = _split_authority(request.query("authorization_endpoint"))
+    if not host or host != _split_authority(base)[0]:
+        text = "the authorization_endpoint does not belong to this service"
+        return _error_response("invalid_instance", text)
     if tenant not in TENANTS:
         return _unknown_tenant()
-    home = _home(base, tenant)
+    tenant_url = _tenant_url(base, tenant)
     version = "" if tenant == ADFS else "/v2.0"
-    host = base.removeprefix("https://")
-    return answer(
+    network = base.removeprefix("https://")
+    return json_response(
         {
-            "tenant_discovery_endpoint": f"{home}{version}/.well-known/openid-configuration",
+            "tenant_discovery_endpoint": f"{tenant_url}{version}/.well-known/openid-configuration",
             "api-version": "1.1",
-            "metadata": [{"preferred_network": host, "preferred_cache": host, "aliases": [host]}],
+            "metadata": [
+                {"preferred_network": network, "preferred_cache": network, "aliases": [network]}
+            ],
         }
     )
 
 
-def _parsed(url: str) -> tuple[str, str]:
-    """The host and the tenant of an authority's URL. Clients leave the port out of some."""
+def _split_authority(url: str) -> tuple[str, str]:
+    """Return the host and the tenant of an authority's URL; some clients omit the port."""
     try:
         split = urlsplit(url)
         return (split.hostname or "").lower(), split.path.strip("/").split("/")[0].lower()
@@ -123,20 +133,20 @@ def _parsed(url: str) -> tuple[str, str]:
         return "", ""
 
 
-async def _openid(_plane: ArmContext, call: ArmRequest) -> Response:
-    """Where to log in, as OpenID Connect's discovery tells it."""
-    tenant = call.params["tenant"].lower()
+async def _openid_configuration(_context: ArmContext, request: ArmRequest) -> Response:
+    """Return the OpenID Connect discovery document."""
+    tenant = request.params["tenant"].lower()
     if tenant not in TENANTS:
         return _unknown_tenant()
-    home = _home(base_url(call.request), tenant)
-    version = "/v2.0" if "/v2.0/" in call.path.lower() else ""
-    return answer(
+    tenant_url = _tenant_url(base_url(request.http), tenant)
+    version = "/v2.0" if "/v2.0/" in request.path.lower() else ""
+    return json_response(
         {
             "issuer": _ISSUER,
-            "token_endpoint": f"{home}/oauth2{version}/token",
-            "authorization_endpoint": f"{home}/oauth2{version}/authorize",
-            "device_authorization_endpoint": f"{home}/oauth2{version}/devicecode",
-            "jwks_uri": f"{home}/discovery{version}/keys",
+            "token_endpoint": f"{tenant_url}/oauth2{version}/token",
+            "authorization_endpoint": f"{tenant_url}/oauth2{version}/authorize",
+            "device_authorization_endpoint": f"{tenant_url}/oauth2{version}/devicecode",
+            "jwks_uri": f"{tenant_url}/discovery{version}/keys",
             "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
             "grant_types_supported": ["client_credentials"],
             "response_types_supported": ["token"],
@@ -146,21 +156,21 @@ async def _openid(_plane: ArmContext, call: ArmRequest) -> Response:
     )
 
 
-def _home(base: str, tenant: str) -> str:
-    """Where a tenant's logins are; the names that stand for any tenant stand for the one."""
+def _tenant_url(base: str, tenant: str) -> str:
+    """Return the URL of a tenant; `common` and `organizations` mean the only tenant."""
     return f"{base}/{tenant if tenant == ADFS else TENANT}"
 
 
-async def _keys(_plane: ArmContext, _call: ArmRequest) -> Response:
-    """None: nobody but this service can check its tokens, and nobody else has to."""
-    return answer({"keys": []})
+async def _keys(_context: ArmContext, _request: ArmRequest) -> Response:
+    """Return no keys: only this service verifies its tokens."""
+    return json_response({"keys": []})
 
 
 # --- Tokens (RFC 6749) ----------------------------------------------------------------------------
 
 
 class _LoginError(Exception):
-    """The request for a token is wrong."""
+    """The token request is invalid."""
 
     def __init__(self, text: str, code: str = "invalid_request", status: int = 400) -> None:
         super().__init__(text)
@@ -169,30 +179,32 @@ class _LoginError(Exception):
         self.status = status
 
 
-async def _token(plane: ArmContext, call: ArmRequest) -> Response:
-    """A token for a client and its secret."""
-    if call.params["tenant"].lower() not in TENANTS:
+async def _token(context: ArmContext, request: ArmRequest) -> Response:
+    """Return an access token for a client id and its secret."""
+    if request.params["tenant"].lower() not in TENANTS:
         return _unknown_tenant()
     try:
-        form = await _form(call.request)
-        client, secret = _credentials(form, call.request)
+        form = await _read_form(request.http)
+        client, secret = _credentials(form, request.http)
         _check_grant(form)
-        principal = plane.tokens.log_in(client, secret)
-    except _LoginError as wrong:
-        return _refused(wrong.code, wrong.text, wrong.status)
+        principal = context.tokens.log_in(client, secret)
+    except _LoginError as error:
+        return _error_response(error.code, error.text, error.status)
     except Unauthorized as error:
-        return _refused("invalid_client", error.message, error.status)
-    return answer(_granted(plane.tokens.access(principal), form.get("resource", "")))
+        return _error_response("invalid_client", error.message, error.status)
+    return json_response(
+        _token_response(context.tokens.access(principal), form.get("resource", ""))
+    )
 
 
-def _granted(token: str, resource: str) -> dict[str, Any]:
-    """As Entra answers; its first version, which names a resource, spells numbers as strings."""
-    fixed = {"token_type": "Bearer", "access_token": token}
+def _token_response(token: str, resource: str) -> dict[str, Any]:
+    """Return Entra's token response; v1.0, which names a resource, has numbers as strings."""
+    common = {"token_type": "Bearer", "access_token": token}
     if not resource:
-        return {**fixed, "expires_in": ACCESS_SECONDS, "ext_expires_in": ACCESS_SECONDS}
+        return {**common, "expires_in": ACCESS_SECONDS, "ext_expires_in": ACCESS_SECONDS}
     now = int(time.time())
     return {
-        **fixed,
+        **common,
         "expires_in": str(ACCESS_SECONDS),
         "ext_expires_in": str(ACCESS_SECONDS),
         "expires_on": str(now + ACCESS_SECONDS),
@@ -201,37 +213,39 @@ def _granted(token: str, resource: str) -> dict[str, Any]:
     }
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """The parameters that were sent. None may be there twice, and an empty one is none."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the form parameters; refuse duplicates, and ignore empty ones."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/x-www-form-urlencoded":
         raise _LoginError("send the parameters as application/x-www-form-urlencoded")
     try:
         raw = await read_bytes(request)
         if len(raw) > FORM_BYTES:
-            raise _LoginError(f"the parameters have more than {FORM_BYTES} bytes")
+            raise _LoginError(f"the form has more than {FORM_BYTES} bytes; send a shorter one")
         pairs = parse_qsl(raw.decode(), max_num_fields=FORM_FIELDS, errors="strict")
     except (ArmError, ValueError) as error:
-        raise _LoginError("the parameters cannot be read: too many, or not UTF-8") from error
+        text = f"the form cannot be parsed: more than {FORM_FIELDS} parameters, or not UTF-8"
+        raise _LoginError(text) from error
     form = dict(pairs)
     if len(form) < len(pairs):
-        raise _LoginError("a parameter is given twice; give each once")
+        raise _LoginError("the form repeats a parameter; send each parameter once")
     return form
 
 
 def _credentials(form: dict[str, str], request: Request) -> tuple[str, str]:
-    """Who the client says it is, and its secret: in the form or, as RFC 6749 likes it, not."""
+    """Return client id and secret, from the form or from HTTP Basic authentication."""
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     client, secret = form.get("client_id", ""), form.get("client_secret", "")
     if scheme.lower() == "basic":
-        named, basic = _basic(encoded)
-        if secret or client not in {"", named}:
-            raise _LoginError("the client is named twice; send either client_secret or Basic")
-        client, secret = named, basic
+        basic_client, basic_secret = _basic(encoded)
+        if secret or client not in {"", basic_client}:
+            text = "the request has two sets of credentials; send either client_secret or Basic"
+            raise _LoginError(text)
+        client, secret = basic_client, basic_secret
     if not client:
-        raise _LoginError("client_id is missing")
+        raise _LoginError("client_id is missing; send it in the form")
     if not secret:
-        text = "client_secret is missing; there is no other way to prove who the client is"
+        text = "client_secret is missing; no other client authentication is supported"
         raise _LoginError(text, "invalid_client", Unauthorized.status)
     return client, secret
 
@@ -243,7 +257,7 @@ def _basic(encoded: str) -> tuple[str, str]:
         plain = ""
     client, colon, secret = plain.partition(":")
     if not colon:
-        text = "the Authorization header cannot be read; send client_id and client_secret"
+        text = "the Authorization header cannot be parsed; send client_id and client_secret"
         raise _LoginError(text, "invalid_client", Unauthorized.status)
     return unquote_plus(client), unquote_plus(secret)
 
@@ -253,38 +267,43 @@ def _check_grant(form: dict[str, str]) -> None:
     if not grant:
         raise _LoginError("grant_type is missing; send client_credentials")
     if grant != "client_credentials":
-        text = "this grant_type is not supported; log in as a service principal"
+        text = "this grant_type is not supported; send client_credentials (a service principal)"
         raise _LoginError(text, "unsupported_grant_type")
 
 
 def _unknown_tenant() -> Response:
-    text = f"there is no such tenant here; the one there is, is {TENANT}"
-    return _refused("invalid_request", text)
+    text = f"the tenant does not exist; the only tenant is {TENANT}"
+    return _error_response("invalid_request", text)
 
 
-def _refused(code: str, text: str, status: int = 400) -> Response:
-    """As RFC 6749 words it."""
-    unknown = status == Unauthorized.status
-    headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if unknown else {}
-    return answer({"error": code, "error_description": text}, status, headers)
+def _error_response(code: str, text: str, status: int = 400) -> Response:
+    """Return an error response as in RFC 6749."""
+    unauthorized = status == Unauthorized.status
+    headers = {"WWW-Authenticate": 'Basic realm="fairwarning"'} if unauthorized else {}
+    return json_response({"error": code, "error_description": text}, status, headers)
 
 
-# `adfs` is a tenant's name as well; some clients put another behind it.
-_HOMES = ("/{tenant}", f"/{ADFS}/{{tenant}}")
+# `adfs` is also the name of a tenant; some clients add another tenant after it.
+_TENANT_PATHS = ("/{tenant}", f"/{ADFS}/{{tenant}}")
 _VERSIONS = ("", "/v2.0")
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/metadata/endpoints", _cloud, public=True),
+    Route("GET", "/metadata/endpoints", _metadata, public=True),
     Route("GET", "/aliases.json", _aliases, public=True),
-    Route("GET", "/common/discovery/instance", _instance, public=True),
+    Route("GET", "/common/discovery/instance", _discover_instance, public=True),
     *(
         route
-        for home in _HOMES
+        for path in _TENANT_PATHS
         for version in _VERSIONS
         for route in (
-            Route("GET", f"{home}{version}/.well-known/openid-configuration", _openid, public=True),
-            Route("POST", f"{home}/oauth2{version}/token", _token, public=True),
-            Route("GET", f"{home}/discovery{version}/keys", _keys, public=True),
+            Route(
+                "GET",
+                f"{path}{version}/.well-known/openid-configuration",
+                _openid_configuration,
+                public=True,
+            ),
+            Route("POST", f"{path}/oauth2{version}/token", _token, public=True),
+            Route("GET", f"{path}/discovery{version}/keys", _keys, public=True),
         )
     ),
 )

@@ -1,6 +1,6 @@
-"""Certificates as such: how they are made, signed, written down and read.
+"""X.509 certificates: creating, signing, encoding and parsing them.
 
-This is the one module that needs `cryptography`, which takes long to import: import it late.
+This is the only module that needs `cryptography`, which is slow to import: import it lazily.
 """
 
 import ipaddress
@@ -20,56 +20,59 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_LIFE = timedelta(days=3650)  # its clients are given it by hand: not often
-SERVER_LIFE = timedelta(days=90)
-SKEW = timedelta(hours=1)  # a client's clock may be behind ours by this
+AUTHORITY_LIFETIME = timedelta(days=3650)  # long: clients install the authority by hand
+SERVER_LIFETIME = timedelta(days=90)
+SKEW = timedelta(hours=1)  # how far a client's clock may be behind ours
 
 
 class KeyPair(NamedTuple):
-    """A certificate and the private key that belongs to it."""
+    """A certificate and its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def read(cls, certificate: bytes, key: bytes) -> Self | None:
-        """What two texts say (or one with both in it), if they belong together."""
-        try:
-            known = x509.load_pem_x509_certificate(certificate)
-            secret = load_pem_private_key(key, None)
-            fits = known.public_key() == secret.public_key()
-        except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a password
-            return None
-        return (
-            cls(known, secret) if fits and isinstance(secret, ec.EllipticCurvePrivateKey) else None
-        )
+    def parse(cls, certificate: bytes, key: bytes) -> Self | None:
+        """Parse a PEM certificate and a PEM key; return None unless they match.
 
-    def written(self) -> bytes:
-        """Both in one text; a file's mode is what protects it."""
-        secret = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        return secret + self.certificate.public_bytes(Encoding.PEM)
+        Both arguments may be the same text with both in it.
+        """
+        try:
+            parsed = x509.load_pem_x509_certificate(certificate)
+            private = load_pem_private_key(key, None)
+            matches = parsed.public_key() == private.public_key()
+        except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: the key is encrypted
+            return None
+        if not matches or not isinstance(private, ec.EllipticCurvePrivateKey):
+            return None
+        return cls(parsed, private)
+
+    def to_pem(self) -> bytes:
+        """Return key and certificate as PEM, unencrypted; the file mode has to protect it."""
+        private = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return private + self.certificate.public_bytes(Encoding.PEM)
 
     @property
-    def begins(self) -> datetime:
+    def not_before(self) -> datetime:
         return self.certificate.not_valid_before_utc
 
     @property
-    def ends(self) -> datetime:
+    def not_after(self) -> datetime:
         return self.certificate.not_valid_after_utc
 
     @property
-    def due(self) -> datetime:
-        """When a third of its life is left."""
-        return self.ends - (self.ends - self.begins - SKEW) / 3
+    def renew_at(self) -> datetime:
+        """The time when a third of the lifetime is left."""
+        return self.not_after - (self.not_after - self.not_before - SKEW) / 3
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Whom it is for; nobody, if it is not a server's."""
+        """The hosts of a server certificate; empty for another certificate."""
         try:
-            found = self.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+            names = self.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except (ValueError, x509.ExtensionNotFound):
             return frozenset()
-        return frozenset(str(name.value) for name in found.value)
+        return frozenset(str(name.value) for name in names.value)
 
     def is_signed_by(self, authority: "KeyPair") -> bool:
         try:
@@ -80,27 +83,27 @@ class KeyPair(NamedTuple):
 
 
 def new_authority(now: datetime) -> KeyPair:
-    """An authority that signs server certificates and no other authorities."""
+    """Create an authority that may sign server certificates and no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"Fairwarning authority {secrets.token_hex(4)}")
-    draft = (
-        _draft(key, now, now + AUTHORITY_LIFE)
+    builder = (
+        _builder(key, now, now + AUTHORITY_LIFETIME)
         .subject_name(name)
         .issuer_name(name)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
     )
-    return KeyPair(draft.sign(key, SHA256()), key)
+    return KeyPair(builder.sign(key, SHA256()), key)
 
 
 def new_server(authority: KeyPair, hosts: frozenset[str], now: datetime) -> KeyPair:
-    """A server certificate for these hosts; it ends no later than its authority."""
+    """Create a server certificate for these hosts; it expires no later than its authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     names = x509.SubjectAlternativeName([_alternative(host) for host in sorted(hosts)])
-    draft = (
-        _draft(key, now, min(now + SERVER_LIFE, authority.ends))
+    builder = (
+        _builder(key, now, min(now + SERVER_LIFETIME, authority.not_after))
         .subject_name(_name("Fairwarning"))
         .issuer_name(authority.certificate.subject)
         .add_extension(issuer, critical=False)
@@ -109,11 +112,11 @@ def new_server(authority: KeyPair, hosts: frozenset[str], now: datetime) -> KeyP
         .add_extension(purpose, critical=False)
         .add_extension(names, critical=False)
     )
-    return KeyPair(draft.sign(authority.key, SHA256()), key)
+    return KeyPair(builder.sign(authority.key, SHA256()), key)
 
 
-def _draft(
-    key: ec.EllipticCurvePrivateKey, now: datetime, ends: datetime
+def _builder(
+    key: ec.EllipticCurvePrivateKey, now: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
     public = key.public_key()
     return (
@@ -121,7 +124,7 @@ def _draft(
         .public_key(public)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - SKEW)
-        .not_valid_after(ends)
+        .not_valid_after(not_after)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
     )
 
@@ -138,7 +141,7 @@ def _alternative(host: str) -> x509.GeneralName:
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """Of an authority: to sign certificates and their revocation; of a server: its handshakes."""
+    """Return the key usage: an authority signs certificates and CRLs, a server handshakes."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         content_commitment=False,

@@ -1,6 +1,6 @@
-"""Addresses for what is described with one: they lead nowhere, and never change.
+"""Addresses of public IP resources and network interfaces. No host has these addresses.
 
-They depend on the resource's id alone, so that the same template gives the same addresses.
+An address depends only on the resource's id, so the same template always gives the same addresses.
 """
 
 import re
@@ -13,10 +13,10 @@ from fairwarning.arm.resources import documents
 
 _PUBLIC = tuple(
     IPv4Network(net) for net in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
-)  # for documentation (RFC 5737): nobody has them
-_PRIVATE = IPv4Network("10.0.0.0/16")  # where the subnet is not known
-_FIRST = 4  # Azure keeps the ones before
-_SMALLEST = 8  # addresses that a subnet has at least, on Azure
+)  # reserved for documentation (RFC 5737)
+_PRIVATE = IPv4Network("10.0.0.0/16")  # for an unknown subnet
+_FIRST = 4  # Azure reserves the first four addresses of a subnet
+_SMALLEST = 8  # addresses of the smallest subnet on Azure
 _NETWORKS = "Microsoft.Network/virtualNetworks"
 _SUBNET = re.compile(
     rf"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/{re.escape(_NETWORKS)}"
@@ -25,8 +25,8 @@ _SUBNET = re.compile(
 )
 
 
-async def fill_public(_plane: ArmContext, body: Body, path: str) -> None:
-    """Give a public address."""
+async def fill_public(_context: ArmContext, body: Body, path: str) -> None:
+    """Fill in a public IP address and its defaults."""
     properties = body["properties"]
     net = _PUBLIC[_number(path, "net") % len(_PUBLIC)]
     properties.setdefault("ipAddress", _host(net, path, 1))
@@ -35,42 +35,42 @@ async def fill_public(_plane: ArmContext, body: Body, path: str) -> None:
     properties.setdefault("idleTimeoutInMinutes", 4)
 
 
-async def fill_interface(plane: ArmContext, body: Body, path: str) -> None:
-    """Give a network interface its hardware address, and each configuration one of its subnet."""
+async def fill_interface(context: ArmContext, body: Body, path: str) -> None:
+    """Fill in the MAC address of a network interface, and a private address per configuration."""
     properties = body["properties"]
     digits = f"{_number(path, 'mac') % 2**24:06X}"
     properties.setdefault("macAddress", f"00-0D-3A-{digits[:2]}-{digits[2:4]}-{digits[4:]}")
     properties.setdefault("enableIPForwarding", False)
     properties.setdefault("enableAcceleratedNetworking", False)
-    for number, one in enumerate(properties.get("ipConfigurations", ())):
-        inner = one.setdefault("properties", {})
+    for number, configuration in enumerate(properties.get("ipConfigurations", ())):
+        inner = configuration.setdefault("properties", {})
         inner.setdefault("primary", number == 0)
         inner.setdefault("privateIPAddressVersion", "IPv4")
         inner.setdefault("privateIPAllocationMethod", "Dynamic")
         if "privateIPAddress" not in inner:
-            net = await _subnet(plane, inner, path)
-            inner["privateIPAddress"] = _host(net, f"{path}/{one['name']}", _FIRST)
+            net = await _subnet(context, inner, path)
+            inner["privateIPAddress"] = _host(net, f"{path}/{configuration['name']}", _FIRST)
 
 
-async def _subnet(plane: ArmContext, configuration: Body, path: str) -> IPv4Network:
-    """The addresses of the subnet that is named.
+async def _subnet(context: ArmContext, configuration: Body, path: str) -> IPv4Network:
+    """Return the address range of a configuration's subnet.
 
-    It is looked up in the interface's own group only: of others' somebody may not even know.
+    Only subnets in the interface's own group count: the client may not read other groups.
     """
-    subnet = configuration.get("subnet")
-    named = _SUBNET.fullmatch(str(subnet.get("id"))) if isinstance(subnet, dict) else None
-    if named is None or named[1].lower() != path.split("/")[4].lower():
+    reference = configuration.get("subnet")
+    match = _SUBNET.fullmatch(str(reference.get("id"))) if isinstance(reference, dict) else None
+    if match is None or match[1].lower() != path.split("/")[4].lower():
         return _PRIVATE
-    network = documents.written(await plane.find(_NETWORKS, named[1], named[2]))
-    for one in network.get("properties", {}).get("subnets", ()):
-        if one["name"].lower() == named[3].lower():
-            return _prefix(one.get("properties", {}))
+    network = documents.stored_body(await context.find(_NETWORKS, match[1], match[2]))
+    for subnet in network.get("properties", {}).get("subnets", ()):
+        if subnet["name"].lower() == match[3].lower():
+            return _prefix(subnet.get("properties", {}))
     return _PRIVATE
 
 
 def _prefix(subnet: Body) -> IPv4Network:
-    several = subnet.get("addressPrefixes")
-    first = several[0] if isinstance(several, list) and several else ""
+    prefixes = subnet.get("addressPrefixes")
+    first = prefixes[0] if isinstance(prefixes, list) and prefixes else ""
     try:
         net = ip_network(str(subnet.get("addressPrefix", first)), strict=False)
     except ValueError:
@@ -80,7 +80,7 @@ def _prefix(subnet: Body) -> IPv4Network:
 
 
 def _host(net: IPv4Network, path: str, first: int) -> str:
-    """One of the addresses of a network, from its first that may be used to its last but one."""
+    """Return an address of a network, between its first usable one and its broadcast address."""
     return str(net[first + _number(path, "host") % (net.num_addresses - first - 1)])
 
 

@@ -7,10 +7,10 @@ from starlette.responses import Response
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, Body, accepted, answer
+from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, COMPUTE, Route
 from fairwarning.arm.resources import documents, targets, views, writing
-from fairwarning.arm.resources.documents import strict, wrong_value
+from fairwarning.arm.resources.documents import invalid_value, typed_value
 from fairwarning.arm.resources.writing import (
     DesiredResource,
     ResourceWrite,
@@ -42,17 +42,17 @@ _ROLES = "properties.roleProfile.roles"
 
 
 def _roles(body: Body) -> dict[str, int]:
-    """How many instances each role is to have."""
+    """Return the requested number of instances of each role."""
     roles: dict[str, int] = {}
-    for role in strict(body, _ROLES, list, []):
+    for role in typed_value(body, _ROLES, list, []):
         if not isinstance(role, dict):
-            raise wrong_value(_ROLES, role, "objects with a name and a sku")
-        name = strict(role, "name", str)
-        count = strict(role, "sku.capacity", int, 1)
+            raise invalid_value(_ROLES, role, "objects with a name and a sku")
+        name = typed_value(role, "name", str)
+        count = typed_value(role, "sku.capacity", int, 1)
         writing.check_name(name or "")
         if not 0 <= count <= limits.SCOPE_MACHINES:
             allowed = f"a whole number from 0 to {limits.SCOPE_MACHINES}"
-            raise wrong_value(f"{_ROLES}.sku.capacity", count, allowed)
+            raise invalid_value(f"{_ROLES}.sku.capacity", count, allowed)
         roles[name] = count
     return roles
 
@@ -61,8 +61,8 @@ def _role_of(machine: Machine) -> str:
     return machine.name.rpartition("_IN_")[0]
 
 
-def _staying(scope: Scope) -> list[Machine]:
-    """Those that are not on their way out."""
+def _remaining(scope: Scope) -> list[Machine]:
+    """Return the machines that are not being deleted."""
     return [
         machine
         for machine in scope.machines.values()
@@ -85,97 +85,100 @@ def _instances(role: str, numbers: range) -> tuple[Machine, ...]:
 # --- Writing --------------------------------------------------------------------------------------
 
 
-async def put(plane: ArmContext, ask: ResourceWrite) -> WriteResult:
-    """Create a service with its roles, or give roles more instances or fewer."""
+async def put(context: ArmContext, write: ResourceWrite) -> WriteResult:
+    """Create a service with its roles, or change the numbers of their instances."""
 
-    async def plan(standing: Resource | None, body: Body, group: Resource) -> DesiredResource:
+    async def plan(existing: Resource | None, body: Body, group: Resource) -> DesiredResource:
         documents.tags_of(body)
-        roles = _roles(ask.body)  # what was once asked for must not come back
-        body = _without_sizes(documents.kept(body))
-        if standing is not None:
-            _check_stays(plane, standing, body)
-            scope = await plane.scope(standing)
-            follow = tuple(_resized(scope, ask.operation, roles)) if roles else ()
-            return DesiredResource(body, follow, scope=standing.scope)
+        roles = _roles(write.body)  # capacities of earlier requests do not count
+        body = _without_capacities(documents.without_read_only(body))
+        if existing is not None:
+            _check_location_unchanged(context, existing, body)
+            scope = await context.scope(existing)
+            commands = tuple(_resize(scope, write.operation, roles)) if roles else ()
+            return DesiredResource(body, commands, scope=existing.scope)
         writing.check_location(body)
-        name = f"cs:{group.name}:{ask.name}"
+        name = f"cs:{group.name}:{write.name}"
         create = CreateScope(
             scope=name,
             kind=ScopeKind.CLOUD_SERVICE,
             machines=tuple(m for r, n in roles.items() for m in _instances(r, range(n))),
             group=group.name,
-            rules=plane.settings.rules,
+            rules=context.settings.rules,
         )
         return DesiredResource(body, (create,), scope=name)
 
-    resource, created, operation = await writing.write(plane, CLOUD_SERVICE, ask, plan)
-    shown = document(plane, resource, await plane.scope(resource))
-    return WriteResult(resource, shown, created, operation)
+    resource, created, operation = await writing.write_resource(context, CLOUD_SERVICE, write, plan)
+    body = document(context, resource, await context.scope(resource))
+    return WriteResult(resource, body, created, operation)
 
 
-def _check_stays(plane: ArmContext, standing: Resource, body: Body) -> None:
-    granted: Body = {"location": plane.cloud.location}
-    before, after = (documents.merged(granted, b) for b in (documents.written(standing), body))
+def _check_location_unchanged(context: ArmContext, existing: Resource, body: Body) -> None:
+    defaults: Body = {"location": context.cloud.location}
+    before, after = (documents.merge(defaults, b) for b in (documents.stored_body(existing), body))
     if writing.location_of(before) != writing.location_of(after):
         writing.refuse_change("location")
 
 
-def _without_sizes(body: Body) -> Body:
-    """How many instances there are is known; of the roles, the rest is kept."""
-    roles = [documents.without(role, "sku", "capacity") for role in strict(body, _ROLES, list, [])]
-    return documents.merged(body, {"properties": {"roleProfile": {"roles": roles}}})
+def _without_capacities(body: Body) -> Body:
+    """Return the body without the capacities: the scope has the numbers of instances."""
+    roles = [
+        documents.without(role, "sku", "capacity") for role in typed_value(body, _ROLES, list, [])
+    ]
+    return documents.merge(body, {"properties": {"roleProfile": {"roles": roles}}})
 
 
-def _resized(scope: Scope, operation: str, roles: dict[str, int]) -> list[Command]:
-    """What brings the roles to these sizes: instances come and go at the end."""
-    follow: list[Command] = []
-    fewer: list[str] = []
+def _resize(scope: Scope, operation: str, roles: dict[str, int]) -> list[Command]:
+    """Return the commands that bring the roles to these sizes; the last instances go first."""
+    commands: list[Command] = []
+    surplus: list[str] = []
     for role, count in roles.items():
-        here = [m.name for m in _staying(scope) if _role_of(m) == role]
-        if len(here) < count:
-            more = _instances(role, range(2 * limits.SCOPE_MACHINES))
-            fresh = [m for m in more if m.name not in scope.machines]
-            follow.append(AddMachines(scope=scope.id, machines=tuple(fresh[: count - len(here)])))
-        fewer += here[count:]
-    fewer += [m.name for m in _staying(scope) if _role_of(m) not in roles]
-    if fewer:
-        follow.append(Delete(scope=scope.id, machines=tuple(fewer), operation=operation))
-    return follow
+        current = [m.name for m in _remaining(scope) if _role_of(m) == role]
+        if len(current) < count:
+            candidates = _instances(role, range(2 * limits.SCOPE_MACHINES))
+            unused = [m for m in candidates if m.name not in scope.machines]
+            added = tuple(unused[: count - len(current)])
+            commands.append(AddMachines(scope=scope.id, machines=added))
+        surplus += current[count:]
+    surplus += [m.name for m in _remaining(scope) if _role_of(m) not in roles]
+    if surplus:
+        commands.append(Delete(scope=scope.id, machines=tuple(surplus), operation=operation))
+    return commands
 
 
 # --- Reading --------------------------------------------------------------------------------------
 
 
-def document(plane: ArmContext, resource: Resource, scope: Scope) -> Body:
-    """A service as Azure shows it."""
-    body = documents.merged({"location": plane.cloud.location}, documents.written(resource))
+def document(context: ArmContext, resource: Resource, scope: Scope) -> Body:
+    """Return a cloud service in Azure's form."""
+    body = documents.merge({"location": context.cloud.location}, documents.stored_body(resource))
     deleting = any(i.kind is ImpactKind.DELETE for i in scope.impacts.values())
-    state = "Deleting" if resource.doomed else "Updating" if deleting else "Succeeded"
-    known: Body = {
+    state = "Deleting" if resource.removed_by else "Updating" if deleting else "Succeeded"
+    computed: Body = {
         "name": resource.name,
-        "id": plane.path(CLOUD_SERVICE, resource.group, resource.name),
+        "id": context.arm_id(CLOUD_SERVICE, resource.group, resource.name),
         "type": CLOUD_SERVICE,
         "properties": {
             "provisioningState": state,
             "uniqueId": guid("service", scope.id).lower(),
-            "roleProfile": {"roles": _shown_roles(body, scope)},
+            "roleProfile": {"roles": _role_documents(body, scope)},
         },
     }
-    return documents.merged(body, known)
+    return documents.merge(body, computed)
 
 
-def _shown_roles(body: Body, scope: Scope) -> list[Body]:
-    """What was written about each role, and how many instances it has."""
-    written = {role.get("name"): role for role in strict(body, _ROLES, list, [])}
+def _role_documents(body: Body, scope: Scope) -> list[Body]:
+    """Return each role as clients wrote it, with its number of instances."""
+    stored = {role.get("name"): role for role in typed_value(body, _ROLES, list, [])}
     return [
-        documents.merged(_role(name), documents.merged(written.get(name, {}), _size(count)))
-        for name, count in _counted(scope).items()
+        documents.merge(_role(name), documents.merge(stored.get(name, {}), _size(count)))
+        for name, count in _count_by_role(scope).items()
     ]
 
 
-def _counted(scope: Scope) -> dict[str, int]:
+def _count_by_role(scope: Scope) -> dict[str, int]:
     roles: dict[str, int] = {}
-    for machine in _staying(scope):
+    for machine in _remaining(scope):
         roles[_role_of(machine)] = roles.get(_role_of(machine), 0) + 1
     return roles
 
@@ -188,139 +191,157 @@ def _size(count: int) -> Body:
     return {"sku": {"capacity": count}}
 
 
-def _instance(plane: ArmContext, resource: Resource, machine: Machine) -> Body:
+def _instance(context: ArmContext, resource: Resource, machine: Machine) -> Body:
     name = f"{resource.name}/{machine.name}"
-    role = plane.path(_ROLE, resource.group, f"{resource.name}/{_role_of(machine)}")
+    role = context.arm_id(_ROLE, resource.group, f"{resource.name}/{_role_of(machine)}")
     return {
         "name": machine.name,
-        "id": plane.path(_INSTANCE, resource.group, name),
+        "id": context.arm_id(_INSTANCE, resource.group, name),
         "type": _INSTANCE,
-        "location": plane.cloud.location,
+        "location": context.cloud.location,
         "properties": {"networkProfile": {"networkInterfaces": []}, "roleInstanceId": role},
     }
 
 
-async def _get(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
-    return answer(document(plane, resource, await plane.scope(resource)))
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(CLOUD_SERVICE, request.group, request.name)
+    return json_response(document(context, resource, await context.scope(resource)))
 
 
-async def _list(plane: ArmContext, call: ArmRequest) -> Response:
-    found, token = await plane.page(call, CLOUD_SERVICE, call.params.get("group", ""))
-    scopes = await plane.scopes(found)
-    shown = [document(plane, one, scopes[one.scope]) for one in found if one.scope in scopes]
-    return answer({"value": shown, **plane.next_link(call, token)})
+async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    page, token = await context.page(request, CLOUD_SERVICE, request.params.get("group", ""))
+    scopes = await context.scopes(page)
+    value = [
+        document(context, resource, scopes[resource.scope])
+        for resource in page
+        if resource.scope in scopes
+    ]
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
-async def _list_roles(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
-    scope = await plane.scope(resource)
+async def _list_roles(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(CLOUD_SERVICE, request.group, request.name)
+    scope = await context.scope(resource)
     roles = [
         {
             **role,
-            "id": plane.path(_ROLE, resource.group, f"{resource.name}/{role['name']}"),
+            "id": context.arm_id(_ROLE, resource.group, f"{resource.name}/{role['name']}"),
             "type": _ROLE,
-            "location": plane.cloud.location,
+            "location": context.cloud.location,
         }
-        for role in _shown_roles(documents.written(resource), scope)
+        for role in _role_documents(documents.stored_body(resource), scope)
     ]
-    return answer({"value": roles})
+    return json_response({"value": roles})
 
 
-async def _list_instances(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
-    scope = await plane.scope(resource)
-    return answer({"value": [_instance(plane, resource, m) for m in scope.machines.values()]})
+async def _list_instances(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(CLOUD_SERVICE, request.group, request.name)
+    scope = await context.scope(resource)
+    return json_response(
+        {"value": [_instance(context, resource, m) for m in scope.machines.values()]}
+    )
 
 
-async def _found(plane: ArmContext, call: ArmRequest) -> tuple[Resource, Scope, Machine]:
-    resource = await plane.get(CLOUD_SERVICE, call.group, call.name)
-    scope = await plane.scope(resource)
-    wanted = call.params["instance"].lower()
+async def _find_instance(
+    context: ArmContext, request: ArmRequest
+) -> tuple[Resource, Scope, Machine]:
+    resource = await context.get(CLOUD_SERVICE, request.group, request.name)
+    scope = await context.scope(resource)
+    instance = request.params["instance"]
     for machine in scope.machines.values():
-        if machine.name.lower() == wanted:
+        if machine.name.lower() == instance.lower():
             return resource, scope, machine
-    raise errors.missing(_INSTANCE, f"{call.name}/{call.params['instance'][:60]}", call.group)
+    name = f"{request.name}/{instance[:60]}"
+    raise errors.resource_not_found(_INSTANCE, name, request.group)
 
 
-async def _get_instance(plane: ArmContext, call: ArmRequest) -> Response:
-    resource, _, machine = await _found(plane, call)
-    return answer(_instance(plane, resource, machine))
+async def _get_instance(context: ArmContext, request: ArmRequest) -> Response:
+    resource, _, machine = await _find_instance(context, request)
+    return json_response(_instance(context, resource, machine))
 
 
-async def _view_instance(plane: ArmContext, call: ArmRequest) -> Response:
-    _, scope, machine = await _found(plane, call)
-    return answer(views.instance_view(scope, machine, plane.fleet.clock.now()))
+async def _view_instance(context: ArmContext, request: ArmRequest) -> Response:
+    _, scope, machine = await _find_instance(context, request)
+    return json_response(views.instance_view(scope, machine, context.fleet.clock.now()))
 
 
-# --- Doing ----------------------------------------------------------------------------------------
+# --- Actions --------------------------------------------------------------------------------------
 
 
-async def _put(plane: ArmContext, call: ArmRequest) -> Response:
-    ask = await writing.parse_write(call, operation=new_operation())
-    return write_response(call, plane, await put(plane, ask))
+async def _put(context: ArmContext, request: ArmRequest) -> Response:
+    write = await writing.parse_write(request, operation=new_operation())
+    return write_response(request, context, await put(context, write))
 
 
-async def _act(kind: type[Operate], plane: ArmContext, call: ArmRequest) -> Response:
-    """For the role instances that the body names, or for all."""
-    given = strict(await call.body(), "roleInstances", list)
-    if given is None and kind is Delete:
+async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
+    """Act on the role instances that the body names, or on all of them."""
+    names = typed_value(await request.body(), "roleInstances", list)
+    if names is None and kind is Delete:
         raise ArmError(
             "InvalidParameter", "The parameter 'roleInstances' is required: names, or '*'."
         )
-    scope = await plane.scope(await plane.get(CLOUD_SERVICE, call.group, call.name))
-    if given in (None, ["*"]):
-        return await _operate(plane, call, kind, scope, tuple(scope.machines))
-    if not given or not all(isinstance(name, str) for name in given):
-        raise wrong_value("roleInstances", given, "names, or a lone '*' for all")
-    spelt = {name.lower(): name for name in scope.machines}
-    names = tuple(spelt.get(name.lower(), name) for name in given)
-    return await _operate(plane, call, kind, scope, tuple(dict.fromkeys(names)))
+    scope = await context.scope(await context.get(CLOUD_SERVICE, request.group, request.name))
+    if names in (None, ["*"]):
+        return await _operate(context, request, kind, scope, tuple(scope.machines))
+    if not names or not all(isinstance(name, str) for name in names):
+        raise invalid_value("roleInstances", names, "names, or only '*' for all role instances")
+    canonical = {name.lower(): name for name in scope.machines}
+    instances = tuple(canonical.get(name.lower(), name) for name in names)
+    return await _operate(context, request, kind, scope, tuple(dict.fromkeys(instances)))
 
 
-async def _act_on_one(kind: type[Operate], plane: ArmContext, call: ArmRequest) -> Response:
-    _, scope, machine = await _found(plane, call)
-    return await _operate(plane, call, kind, scope, (machine.name,))
+async def _act_on_instance(
+    kind: type[Operate], context: ArmContext, request: ArmRequest
+) -> Response:
+    _, scope, machine = await _find_instance(context, request)
+    return await _operate(context, request, kind, scope, (machine.name,))
 
 
 async def _operate(
-    plane: ArmContext, call: ArmRequest, kind: type[Operate], scope: Scope, names: tuple[str, ...]
+    context: ArmContext,
+    request: ArmRequest,
+    kind: type[Operate],
+    scope: Scope,
+    names: tuple[str, ...],
 ) -> Response:
     operation = new_operation()
-    command = kind(scope=scope.id, machines=names, operation=operation, actor=call.actor)
-    return accepted(call, await plane.fleet.submit(command), plane.cloud.location)
+    command = kind(scope=scope.id, machines=names, operation=operation, actor=request.actor)
+    return accepted(request, await context.fleet.submit(command), context.cloud.location)
 
 
-async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.find(CLOUD_SERVICE, call.group, call.name)
+async def _delete(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.find(CLOUD_SERVICE, request.group, request.name)
     if resource is None:
-        return await writing.nothing(plane, call)
-    if resource.doomed:
-        return await targets.under_way(plane, call, resource.doomed)
+        return await writing.no_content(context, request)
+    if resource.removed_by:
+        return await targets.accept_running(context, request, resource.removed_by)
     operation = new_operation()
-    names = tuple((await plane.scope(resource)).machines)
+    names = tuple((await context.scope(resource)).machines)
     deletes = (Delete(scope=resource.scope, machines=names, operation=operation),) if names else ()
-    remove = Remove(resource=resource.id, operation=operation, follow=deletes, actor=call.actor)
-    return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
+    remove = Remove(resource=resource.id, operation=operation, follow=deletes, actor=request.actor)
+    return accepted(request, await context.fleet.submit(remove), context.cloud.location)
 
 
 _ACTIONS = {"restart": Restart, "reimage": Reimage, "rebuild": Reimage}
 _SERVICE_ACTIONS = {**_ACTIONS, "poweroff": Stop, "start": Start, "delete": Delete}
-_ALL = f"{COMPUTE}/cloudServices"
-_ONE = f"{_ALL}/{{name}}"
-_MEMBER = f"{_ONE}/roleInstances/{{instance}}"
+_COLLECTION = f"{COMPUTE}/cloudServices"
+_ITEM = f"{_COLLECTION}/{{name}}"
+_ROLE_INSTANCE = f"{_ITEM}/roleInstances/{{instance}}"
 ROUTES = (
     Route("GET", f"{ALL_COMPUTE}/cloudServices", _list),
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("PATCH", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("GET", f"{_ONE}/roles", _list_roles),
-    Route("GET", f"{_ONE}/roleInstances", _list_instances),
-    Route("GET", _MEMBER, _get_instance),
-    Route("GET", f"{_MEMBER}/instanceView", _view_instance),
-    Route("DELETE", _MEMBER, partial(_act_on_one, Delete)),
-    *(Route("POST", f"{_MEMBER}/{n}", partial(_act_on_one, k)) for n, k in _ACTIONS.items()),
-    *(Route("POST", f"{_ONE}/{n}", partial(_act, k)) for n, k in _SERVICE_ACTIONS.items()),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("PATCH", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("GET", f"{_ITEM}/roles", _list_roles),
+    Route("GET", f"{_ITEM}/roleInstances", _list_instances),
+    Route("GET", _ROLE_INSTANCE, _get_instance),
+    Route("GET", f"{_ROLE_INSTANCE}/instanceView", _view_instance),
+    Route("DELETE", _ROLE_INSTANCE, partial(_act_on_instance, Delete)),
+    *(
+        Route("POST", f"{_ROLE_INSTANCE}/{n}", partial(_act_on_instance, k))
+        for n, k in _ACTIONS.items()
+    ),
+    *(Route("POST", f"{_ITEM}/{n}", partial(_act, k)) for n, k in _SERVICE_ACTIONS.items()),
 )

@@ -1,7 +1,7 @@
-"""Template deployments: `Microsoft.Resources/deployments`, which is how the Azure CLI creates.
+"""Template deployments: `Microsoft.Resources/deployments`, which the Azure CLI uses to create.
 
-Everything a template asks for is written before the deployment is acknowledged: a crash leaves
-either no deployment, which may be sent again, or one that is over.
+All resources of a template are written before the deployment is acknowledged. A crash leaves either
+no deployment, which the client may send again, or a finished one.
 """
 
 import re
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, Body, accepted, answer
+from fairwarning.arm.http.request import RETRY_SECONDS, ArmRequest, Body, accepted, json_response
 from fairwarning.arm.http.routes import GROUP, Route
 from fairwarning.arm.resources import (
     availability,
@@ -25,7 +25,13 @@ from fairwarning.arm.resources import (
     providers,
     scale_sets,
 )
-from fairwarning.arm.resources.writing import DesiredResource, Put, ResourceWrite, check_name, write
+from fairwarning.arm.resources.writing import (
+    DesiredResource,
+    Put,
+    ResourceWrite,
+    check_name,
+    write_resource,
+)
 from fairwarning.arm.templates.steps import TemplateStep
 from fairwarning.arm.templates.template import DeploymentScope, ReferenceNeeded, Template
 from fairwarning.core.commands import Remove
@@ -54,113 +60,112 @@ _ID = re.compile(
 
 
 class DeploymentRun:
-    """One deployment: a template, step by step."""
+    """Deploys the resources of a template, one after the other."""
 
-    def __init__(self, plane: ArmContext, call: ArmRequest, template: Template) -> None:
-        self._plane = plane
-        self._call = call
+    def __init__(self, context: ArmContext, request: ArmRequest, template: Template) -> None:
+        self._context = context
+        self._request = request
         self._template = template
-        self._found: dict[str, Body] = {}
+        self._known: dict[str, Body] = {}
 
     async def deploy(self) -> Body:
-        """Write all that the template asks for; its outputs."""
+        """Write the resources of the template, and return its outputs."""
         for step in self._template.resources:
-            body = await self._evaluated(step)
+            body = await self._evaluate(step)
             put = _PUTS.get(step.type.lower())
             if put is None:
                 known = ", ".join(sorted(_PUTS))
-                text = f"resources of type '{step.type}' cannot be deployed; there are {known}"
+                text = f"resource type '{step.type}' is not supported; supported types are {known}"
                 raise Refused("InvalidTemplate", text)
-            ask = ResourceWrite(
-                group=self._call.group,
+            write = ResourceWrite(
+                group=self._request.group,
                 name=step.name,
-                body=documents.cleaned(body),
+                body=documents.sanitize(body),
                 version=step.version,
-                actor=self._call.actor,
+                actor=self._request.actor,
                 operation=new_operation(),
             )
-            written = await put(self._plane, ask)
-            self._found[step.id.lower()] = written.document
+            result = await put(self._context, write)
+            self._known[step.id.lower()] = result.document
         while True:
             try:
-                return self._template.outputs(self._found)
-            except ReferenceNeeded as needs:
-                await self._look_up(needs.id)
+                return self._template.outputs(self._known)
+            except ReferenceNeeded as reference:
+                await self._look_up(reference.id)
 
-    async def _evaluated(self, step: TemplateStep) -> Body:
+    async def _evaluate(self, step: TemplateStep) -> Body:
         while True:
             try:
-                return self._template.resource(step, self._found)
-            except ReferenceNeeded as needs:
-                await self._look_up(needs.id)
+                return self._template.resource(step, self._known)
+            except ReferenceNeeded as reference:
+                await self._look_up(reference.id)
 
     async def _look_up(self, path: str) -> None:
-        """A resource that the template speaks of and does not make."""
+        """Read a resource that the template refers to and does not deploy."""
         matched = _ID.fullmatch(path)
-        if matched is None or matched["group"] != self._call.group.lower():
-            text = f"reference() knows the resources of this group; '{path[:200]}' is none"
+        if matched is None or matched["group"] != self._request.group.lower():
+            text = f"'{path[:200]}' is not in this resource group; reference() needs one that is"
             raise Refused("InvalidTemplate", text)
         parts = matched["rest"].split("/")
         kind = "/".join([matched["namespace"], *parts[::2]])
         name = "/".join(parts[1::2])
-        resource = await self._plane.get(kind, self._call.group, name)
-        self._found[path] = documents.written(resource)
+        resource = await self._context.get(kind, self._request.group, name)
+        self._known[path] = documents.stored_body(resource)
 
 
-async def _put(plane: ArmContext, call: ArmRequest) -> Response:
-    """Deploy; what goes wrong is told by the deployment's status, as Azure's tools expect."""
-    check_name(call.name)
-    group = await plane.group(call.group)
-    body = await call.body()
+async def _put(context: ArmContext, request: ArmRequest) -> Response:
+    """Deploy a template; an error becomes the deployment's status, as Azure's tools expect."""
+    check_name(request.name)
+    group = await context.group(request.group)
+    body = await request.body()
     outcome: Body = {"provisioningState": "Succeeded"}
     try:
         outcome["outputs"] = await DeploymentRun(
-            plane, call, _template(plane, call, group, body)
+            context, request, _template(context, request, group, body)
         ).deploy()
     except FairwarningError as error:
         code, message = _reason(error)
         outcome = {"provisioningState": "Failed", "error": {"code": code, "message": message}}
     if not documents.fits(outcome):
-        text = "The outputs are too long to be kept; all else was deployed."
+        text = "The outputs are too long to store; all resources were deployed."
         failed = {"code": "DeploymentFailed", "message": text}
         outcome = {"provisioningState": "Failed", "error": failed}
-    resource = await _keep(plane, call, body, outcome)
-    shown = document(plane, resource)
-    shown["properties"] = {**shown["properties"], "provisioningState": "Running"}
-    status = call.link(
-        f"{plane.path(KIND, group.name, resource.name)}/operationStatuses/{_operation(resource)}"
-    )
+    resource = await _store(context, request, body, outcome)
+    running = document(context, resource)
+    running["properties"] = {**running["properties"], "provisioningState": "Running"}
+    path = context.arm_id(KIND, group.name, resource.name)
+    status = request.link(f"{path}/operationStatuses/{_operation(resource)}")
     headers = {"Azure-AsyncOperation": status, "Retry-After": RETRY_SECONDS}
-    return answer(shown, 201, headers)
+    return json_response(running, 201, headers)
 
 
-def _template(plane: ArmContext, call: ArmRequest, group: Resource, body: Body) -> Template:
+def _template(context: ArmContext, request: ArmRequest, group: Resource, body: Body) -> Template:
     properties = body.get("properties")
     if not isinstance(properties, dict):
         raise Refused("InvalidTemplate", "properties must be an object with mode and template")
-    home = DeploymentScope(
-        subscription=plane.cloud.subscription,
+    scope = DeploymentScope(
+        subscription=context.cloud.subscription,
         group=group.name,
-        location=str(documents.written(group).get("location", plane.cloud.location)),
-        name=call.name,
+        location=str(documents.stored_body(group).get("location", context.cloud.location)),
+        name=request.name,
     )
-    return Template(properties, home, providers.versions)
+    return Template(properties, scope, providers.api_versions)
 
 
 def _reason(error: FairwarningError) -> tuple[str, str]:
     _, body = errors.from_error(error)
-    told: Any = body["error"]
-    return told["code"], told["message"]
+    reason: Any = body["error"]
+    return reason["code"], reason["message"]
 
 
-async def _keep(plane: ArmContext, call: ArmRequest, body: Body, outcome: Body) -> Resource:
-    """What the deployment came to. Neither its template nor its parameters: secrets are in them."""
+async def _store(context: ArmContext, request: ArmRequest, body: Body, outcome: Body) -> Resource:
+    """Store the outcome of a deployment, without template and parameters: they contain secrets."""
     properties = body.get("properties")
     mode = properties.get("mode") if isinstance(properties, dict) else None
-    kept: Body = {
+    stored: Body = {
         "properties": {
             "mode": mode[:20] if isinstance(mode, str) else "Incremental",
-            "timestamp": iso(int(plane.fleet.clock.now())),
+            "timestamp": iso(int(context.fleet.clock.now())),
             "correlationId": new_operation(),
             "duration": "PT0S",
             **outcome,
@@ -168,79 +173,79 @@ async def _keep(plane: ArmContext, call: ArmRequest, body: Body, outcome: Body) 
     }
 
     async def plan(_: Resource | None, __: Body, ___: Resource) -> DesiredResource:
-        return DesiredResource(kept)
+        return DesiredResource(stored)
 
-    ask = ResourceWrite(call.group, call.name, kept, call.version, call.actor)
-    resource, _, _ = await write(plane, KIND, ask, plan)
+    write = ResourceWrite(request.group, request.name, stored, request.version, request.actor)
+    resource, _, _ = await write_resource(context, KIND, write, plan)
     return resource
 
 
 def _operation(resource: Resource) -> str:
-    properties: Body = documents.written(resource)["properties"]
+    properties: Body = documents.stored_body(resource)["properties"]
     return str(properties["correlationId"])
 
 
-def document(plane: ArmContext, resource: Resource) -> Body:
-    """A deployment as Azure shows it."""
+def document(context: ArmContext, resource: Resource) -> Body:
+    """Return a deployment in Azure's form."""
     return {
-        "id": plane.path(KIND, resource.group, resource.name),
+        "id": context.arm_id(KIND, resource.group, resource.name),
         "name": resource.name,
         "type": KIND,
-        **documents.written(resource),
+        **documents.stored_body(resource),
     }
 
 
-async def _get(plane: ArmContext, call: ArmRequest) -> Response:
-    return answer(document(plane, await plane.get(KIND, call.group, call.name)))
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    return json_response(document(context, await context.get(KIND, request.group, request.name)))
 
 
-async def _list(plane: ArmContext, call: ArmRequest) -> Response:
-    found, token = await plane.page(call, KIND, call.group)
-    shown = [document(plane, one) for one in found]
-    return answer({"value": shown, **plane.next_link(call, token)})
+async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    page, token = await context.page(request, KIND, request.group)
+    value = [document(context, resource) for resource in page]
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
-async def _status(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.get(KIND, call.group, call.name)
-    properties: Body = documents.written(resource)["properties"]
-    if call.params["operation"] != _operation(resource):
+async def _status(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.get(KIND, request.group, request.name)
+    properties: Body = documents.stored_body(resource)["properties"]
+    if request.params["operation"] != _operation(resource):
         raise ArmError("NotFound", "The deployment has no such operation.", 404)
     status: Body = {"status": properties["provisioningState"]}
     if "error" in properties:
         status["error"] = properties["error"]
-    return answer(status)
+    return json_response(status)
 
 
-async def _validate(plane: ArmContext, call: ArmRequest) -> Response:
-    """Whether the template is sound; nothing is deployed."""
-    group = await plane.group(call.group)
-    template = _template(plane, call, group, await call.body())
+async def _validate(context: ArmContext, request: ArmRequest) -> Response:
+    """Validate a template without deploying it."""
+    group = await context.group(request.group)
+    template = _template(context, request, group, await request.body())
     ids = [{"id": step.id} for step in template.resources]
     properties = {"provisioningState": "Succeeded", "validatedResources": ids}
-    return answer({"name": call.name, "properties": properties})
+    return json_response({"name": request.name, "properties": properties})
 
 
-async def _operations(plane: ArmContext, call: ArmRequest) -> Response:
-    await plane.get(KIND, call.group, call.name)
-    return answer({"value": []})
+async def _operations(context: ArmContext, request: ArmRequest) -> Response:
+    await context.get(KIND, request.group, request.name)
+    return json_response({"value": []})
 
 
-async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
-    resource = await plane.find(KIND, call.group, call.name)
+async def _delete(context: ArmContext, request: ArmRequest) -> Response:
+    resource = await context.find(KIND, request.group, request.name)
     if resource is None:
         return Response(b"", 204)
-    remove = Remove(resource=resource.id, operation=new_operation(), actor=call.actor)
-    return accepted(call, await plane.fleet.submit(remove), plane.cloud.location)
+    remove = Remove(resource=resource.id, operation=new_operation(), actor=request.actor)
+    return accepted(request, await context.fleet.submit(remove), context.cloud.location)
 
 
-_ALL = f"{GROUP}/providers/Microsoft.Resources/deployments"
-_ONE = f"{_ALL}/{{name}}"
+_COLLECTION = f"{GROUP}/providers/Microsoft.Resources/deployments"
+_ITEM = f"{_COLLECTION}/{{name}}"
 ROUTES = (
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("POST", f"{_ONE}/validate", _validate),
-    Route("GET", f"{_ONE}/operations", _operations),
-    Route("GET", f"{_ONE}/operationStatuses/{{operation}}", _status),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("POST", f"{_ITEM}/validate", _validate),
+    Route("GET", f"{_ITEM}/operations", _operations),
+    Route("GET", f"{_ITEM}/operationStatuses/{{operation}}", _status),
 )

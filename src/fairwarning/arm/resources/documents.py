@@ -1,4 +1,4 @@
-"""What users write about resources: merged, rid of secrets, and given back with what we know."""
+"""Resource bodies as clients write them: sanitized, merged, stored and read back."""
 
 import re
 from collections.abc import Mapping
@@ -11,40 +11,42 @@ from fairwarning.arm.http.request import Body
 from fairwarning.core import limits
 from fairwarning.core.model import Resource
 
-_DEPTH = 60  # of what is in what; Azure's own documents have some twenty
+_DEPTH = 60  # levels of nesting; Azure's own documents have about twenty
 _SECRETS = frozenset({"adminpassword", "customdata", "userdata", "protectedsettings", "sharedkey"})
-"""What Azure never gives back, so we never keep."""
-_OURS = frozenset({"id", "name", "type", "etag", "instanceId", "resources"})
-_OUR_PROPERTIES = frozenset({
+"""Members that Azure never returns, so they are never stored."""
+_READ_ONLY = frozenset({"id", "name", "type", "etag", "instanceId", "resources"})
+_READ_ONLY_PROPERTIES = frozenset({
     "instanceView", "latestModelApplied", "modelDefinitionApplied", "provisioningState",
     "timeCreated", "uniqueId", "vmId",
 })  # fmt: skip
-"""What clients read here and send back: it is ours to say, so it is not kept."""
-_WHOLE = frozenset({"tags"})  # replaced, not merged: what is left out of it is meant to go
+"""Members that clients read and send back. The service computes them, so they are not stored."""
+_REPLACED = frozenset({"tags"})  # replaced, not merged: a tag that is left out is deleted
 
 _NUMBER = re.compile("[0-9]{1,9}")
-Words = Mapping[str, Mapping[str, Any]]
-"""The words that may stand at a path, with what they mean."""
+Choices = Mapping[str, Mapping[str, Any]]
+"""By path, the words that are allowed there and the value of each."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-def written(resource: Resource | None) -> Body:
-    """What somebody wrote."""
+def stored_body(resource: Resource | None) -> Body:
+    """Return the body that clients wrote; an empty one for no resource."""
     return msgspec.json.decode(resource.body, type=dict[str, Any]) if resource else {}
 
 
-def kept(body: Body) -> Body:
-    """Without what is ours to say."""
-    rest = {key: part for key, part in body.items() if key not in _OURS}
-    properties = strict(body, "properties", dict)
+def without_read_only(body: Body) -> Body:
+    """Return the body without the members that the service computes."""
+    rest = {key: part for key, part in body.items() if key not in _READ_ONLY}
+    properties = typed_value(body, "properties", dict)
     if properties is not None:
-        rest["properties"] = {k: part for k, part in properties.items() if k not in _OUR_PROPERTIES}
+        rest["properties"] = {
+            key: part for key, part in properties.items() if key not in _READ_ONLY_PROPERTIES
+        }
     return rest
 
 
 def without(body: Body, *path: str) -> Body:
-    """The body without what stands at a path."""
+    """Return the body without the member at a path."""
     first, *rest = path
     if first not in body:
         return body
@@ -54,107 +56,111 @@ def without(body: Body, *path: str) -> Body:
     return {**body, first: without(inner, *rest)} if isinstance(inner, dict) else body
 
 
-def text(body: Body) -> str:
-    """As it is kept."""
+def encode(body: Body) -> str:
+    """Return the body as JSON for the store; refuse one that is too long."""
     encoded = _encode(body).decode()
     if len(encoded) > limits.RESOURCE_CHARACTERS:
-        message = f"A resource may be described in {limits.RESOURCE_CHARACTERS} characters."
+        message = (
+            f"The resource has {len(encoded)} characters of JSON; the limit is "
+            f"{limits.RESOURCE_CHARACTERS}."
+        )
         raise ArmError("RequestContentTooLarge", message, 413)
     return encoded
 
 
 def fits(body: Body) -> bool:
-    """Whether so much can be kept, with something around it."""
+    """Return whether the body can be stored as a part of a resource."""
     return len(_encode(body)) < limits.RESOURCE_CHARACTERS - 2048
 
 
-def cleaned(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
-    """Without secrets, and without what is null: that is not said (clients send it for unset)."""
+def sanitize(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (any JSON)
+    """Return the value without secrets and without nulls, which clients send for "not set"."""
     if depth > _DEPTH:
-        raise ArmError("InvalidRequestContent", f"The content is nested more than {_DEPTH} deep.")
+        text = f"The content is nested more than {_DEPTH} levels deep."
+        raise ArmError("InvalidRequestContent", text)
     if isinstance(value, dict):
         return {
-            key: cleaned(part, depth + 1)
+            key: sanitize(part, depth + 1)
             for key, part in value.items()
             if part is not None and key.lower() not in _SECRETS
         }
     if isinstance(value, list):
-        return [cleaned(part, depth + 1) for part in value]
+        return [sanitize(part, depth + 1) for part in value]
     return value
 
 
-def merged(below: Body, above: Mapping[str, Any]) -> Body:
-    """Both; where they differ, what is above counts."""
-    both = dict(below)
-    for key, part in above.items():
-        standing = both.get(key)
-        if isinstance(standing, dict) and isinstance(part, dict) and key not in _WHOLE:
-            both[key] = merged(standing, part)
+def merge(base: Body, overrides: Mapping[str, Any]) -> Body:
+    """Merge two bodies; where they differ, `overrides` wins."""
+    result = dict(base)
+    for key, part in overrides.items():
+        existing = result.get(key)
+        if isinstance(existing, dict) and isinstance(part, dict) and key not in _REPLACED:
+            result[key] = merge(existing, part)
         else:
-            both[key] = part
-    return both
+            result[key] = part
+    return result
 
 
-def strict(body: Body, path: str, kind: type, default: Any = None) -> Any:  # noqa: ANN401  (JSON)
-    """The value at a dotted path of a body; refused if it is there and of another kind."""
+def typed_value(body: Body, path: str, kind: type, default: Any = None) -> Any:  # noqa: ANN401  (JSON)
+    """Return the value at a dotted path, or the default; refuse a value of another type."""
     value: Any = body
     for step in path.split("."):
         if not isinstance(value, dict):
-            raise wrong_value(path, value, "an object around it")
+            raise invalid_value(path, value, "inside an object")
         value = value.get(step)
         if value is None:
             return default
     if kind is bool and isinstance(value, str) and value.lower() in {"true", "false"}:
-        return value.lower() == "true"  # templates spell them so
+        return value.lower() == "true"  # templates send booleans as strings
     if kind is int and isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value)  # and numbers, too
+        return int(value)  # templates send numbers as strings
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise wrong_value(path, value, _NAMES[kind])
+        raise invalid_value(path, value, _TYPE_NAMES[kind])
     return value
 
 
-_NAMES: Mapping[type, str] = {
+_TYPE_NAMES: Mapping[type, str] = {
     bool: "true or false", int: "a whole number", str: "a string", dict: "an object", list: "a list"
 }  # fmt: skip
 
 
-def wrong_value(path: str, value: object, allowed: str) -> ArmError:
-    """A value that may not stand there."""
-    shown = str(value)[:60]
-    message = f"The value '{shown}' of parameter '{path}' is invalid: it must be {allowed}."
+def invalid_value(path: str, value: object, allowed: str) -> ArmError:
+    """The error for a value that is not allowed at a path."""
+    quoted = str(value)[:60]
+    message = f"The value '{quoted}' of parameter '{path}' is invalid: it must be {allowed}."
     return ArmError("InvalidParameter", message)
 
 
-def word(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401  (meanings)
-    """What one of several words at a path stands for, compared without case."""
-    value = strict(body, path, str)
+def choice(body: Body, path: str, words: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401  (choices)
+    """Return the value of the word at a path, or the default. Words are case-insensitive."""
+    value = typed_value(body, path, str)
     if value is None:
         return default
-    for one, meaning in words.items():
-        if value.lower() == one.lower():
+    for word, meaning in words.items():
+        if value.lower() == word.lower():
             return meaning
-    raise wrong_value(path, value, f"one of {', '.join(words)}")
+    raise invalid_value(path, value, f"one of {', '.join(words)}")
 
 
-def spelt(body: Body, words: Words) -> Body:
-    """The body with the words at some paths spelt as they are listed, whatever their case."""
-    for path, known in words.items():
-        value = strict(body, path, str)
-        for one in known if value is not None else ():
-            if one.lower() == value.lower() and one != value:
-                nested: Any = one
+def normalize_case(body: Body, choices: Choices) -> Body:
+    """Return the body with the words at these paths in their canonical case."""
+    for path, words in choices.items():
+        value = typed_value(body, path, str)
+        for word in words if value is not None else ():
+            if word.lower() == value.lower() and word != value:
+                nested: Any = word
                 for step in reversed(path.split(".")):
                     nested = {step: nested}
-                body = merged(body, nested)
+                body = merge(body, nested)
     return body
 
 
 def tags_of(body: Body) -> dict[str, str]:
-    """The tags, which are strings."""
-    tags = strict(body, "tags", dict, {})
+    """Return the tags; refuse too many, and values that are not strings."""
+    tags = typed_value(body, "tags", dict, {})
     if len(tags) > limits.TAGS:
-        raise wrong_value("tags", f"{len(tags)} tags", f"at most {limits.TAGS} tags")
+        raise invalid_value("tags", f"{len(tags)} tags", f"at most {limits.TAGS} tags")
     for name, value in tags.items():
         if not isinstance(value, str):
-            raise wrong_value(f"tags.{name}", value, "a string")
+            raise invalid_value(f"tags.{name}", value, "a string")
     return dict(tags)

@@ -1,11 +1,11 @@
-"""Resource groups: `Microsoft.Resources/resourceGroups`. What is in one goes with it (C1)."""
+"""Resource groups: `Microsoft.Resources/resourceGroups`; deletion includes their resources (C1)."""
 
 from starlette.responses import Response
 
 from fairwarning.arm.http.context import PAGE, ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, Body, accepted, answer
-from fairwarning.arm.http.routes import GROUP as ONE
+from fairwarning.arm.http.request import ArmRequest, Body, accepted, json_response
+from fairwarning.arm.http.routes import GROUP as GROUP_PATH
 from fairwarning.arm.http.routes import SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network, targets, writing
 from fairwarning.core.commands import Command, Delete, DeleteSet, Remove, Write
@@ -23,162 +23,172 @@ from fairwarning.service.resources import (
 )
 
 DEPLOYMENT = "Microsoft.Resources/deployments"
-_ATTEMPTS = 5  # what is in a group may change while we look
+_ATTEMPTS = 5  # other requests may change the group's resources between read and commit
 _LATER = (AVAILABILITY_SET, CLOUD_SERVICE, *network.KINDS, DEPLOYMENT)
-"""What goes once the machines of the group are gone."""
+"""The kinds that are deleted once the machines of the group are gone."""
 
 
-def document(plane: ArmContext, group: Resource) -> Body:
-    """A resource group as Azure shows it."""
-    state = "Deleting" if group.doomed else "Succeeded"
-    known: Body = {
-        "id": plane.path(GROUP, "", group.name),
+def document(context: ArmContext, group: Resource) -> Body:
+    """Return a resource group in Azure's form."""
+    state = "Deleting" if group.removed_by else "Succeeded"
+    computed: Body = {
+        "id": context.arm_id(GROUP, "", group.name),
         "name": group.name,
         "type": GROUP,
         "properties": {"provisioningState": state},
     }
-    return documents.merged(documents.written(group), known)
+    return documents.merge(documents.stored_body(group), computed)
 
 
 # --- Reading and writing --------------------------------------------------------------------------
 
 
-async def _get(plane: ArmContext, call: ArmRequest) -> Response:
-    return answer(document(plane, await plane.group(call.group)))
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    return json_response(document(context, await context.group(request.group)))
 
 
-async def _exists(plane: ArmContext, call: ArmRequest) -> Response:
-    found = await plane.find(GROUP, "", call.group)
-    return Response(b"", 204 if found else 404)
+async def _exists(context: ArmContext, request: ArmRequest) -> Response:
+    group = await context.find(GROUP, "", request.group)
+    return Response(b"", 204 if group else 404)
 
 
-async def _list(plane: ArmContext, call: ArmRequest) -> Response:
-    own = call.principal.group
-    if own:
-        group = await plane.find(GROUP, "", own)
-        return answer({"value": [document(plane, group)] if group else []})
-    found, token = await plane.page(call, GROUP)
-    shown = [document(plane, group) for group in found]
-    return answer({"value": shown, **plane.next_link(call, token)})
+async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    own_group = request.principal.group
+    if own_group:
+        group = await context.find(GROUP, "", own_group)
+        return json_response({"value": [document(context, group)] if group else []})
+    page, token = await context.page(request, GROUP)
+    value = [document(context, group) for group in page]
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
-async def _put(plane: ArmContext, call: ArmRequest) -> Response:
-    writing.check_name(call.group)
-    body = documents.kept(documents.cleaned(await call.body()))
-    body.pop("properties", None)  # all of them are ours to say
+async def _put(context: ArmContext, request: ArmRequest) -> Response:
+    writing.check_name(request.group)
+    body = documents.without_read_only(documents.sanitize(await request.body()))
+    body.pop("properties", None)  # all of them are read-only
     documents.tags_of(body)
-    standing = await plane.find(GROUP, "", call.group)
-    if standing is None and call.request.method == "PATCH":
-        await plane.group(call.group)
-    merged = documents.merged(documents.written(standing), body)
+    existing = await context.find(GROUP, "", request.group)
+    if existing is None and request.http.method == "PATCH":
+        await context.group(request.group)
+    merged = documents.merge(documents.stored_body(existing), body)
     writing.check_location(merged)
-    if standing and writing.location_of(documents.written(standing)) != writing.location_of(merged):
-        text = f"The resource group '{standing.name}' is in another location; it cannot move."
+    if existing and writing.location_of(documents.stored_body(existing)) != writing.location_of(
+        merged
+    ):
+        text = f"The resource group '{existing.name}' is in another location; it cannot be moved."
         raise ArmError("InvalidResourceGroupLocation", text, 409)
     write = Write(
-        resource=resources.group_id(call.group),
-        name=standing.name if standing else call.group,
-        body=documents.text(merged),
-        actor=call.actor,
+        resource=resources.group_id(request.group),
+        name=existing.name if existing else request.group,
+        body=documents.encode(merged),
+        actor=request.actor,
     )
-    await plane.fleet.submit(write)
-    shown = document(plane, await plane.group(call.group))
-    return answer(shown, 200 if standing else 201)
+    await context.fleet.submit(write)
+    group = document(context, await context.group(request.group))
+    return json_response(group, 200 if existing else 201)
 
 
 # --- Deleting -------------------------------------------------------------------------------------
 
 
-async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
-    """All that is in it, each with its notice; the group itself goes last."""
-    group = await plane.group(call.group)
-    if group.doomed:
-        return await targets.under_way(plane, call, group.doomed)
+async def _delete(context: ArmContext, request: ArmRequest) -> Response:
+    """Delete all resources of a group, each with its notice, and then the group."""
+    group = await context.group(request.group)
+    if group.removed_by:
+        return await targets.accept_running(context, request, group.removed_by)
     for _ in range(_ATTEMPTS):
-        remove = await _removal(plane, call, group)
+        remove = await _removal(context, request, group)
         try:
-            operation = await plane.fleet.submit(remove)
+            operation = await context.fleet.submit(remove)
         except Conflict as conflict:
-            if conflict.code == "Changed":  # what was leaving stays, or the other way round
+            if conflict.code == "Changed":  # another request changed a resource of the group
                 continue
             raise ArmError("Conflict", conflict.message, 409) from conflict
-        return accepted(call, operation, plane.cloud.location)
-    raise ArmError("Conflict", "What is in the group changes all the time; try again.", 409)
+        return accepted(request, operation, context.cloud.location)
+    text = f"Other requests keep changing the resources of group '{group.name}'; try again."
+    raise ArmError("Conflict", text, 409)
 
 
-async def _removal(plane: ArmContext, call: ArmRequest, group: Resource) -> Remove:
-    going = _GroupDeletion(new_operation())
-    await going.take_machines(plane, group.name)
-    await going.take_sets(plane, group.name)
+async def _removal(context: ArmContext, request: ArmRequest, group: Resource) -> Remove:
+    deletion = _GroupDeletion(new_operation())
+    await deletion.add_machines(context, group.name)
+    await deletion.add_scale_sets(context, group.name)
     later = [
-        one.id for kind in _LATER for one in await _all(plane, kind, group.name) if not one.doomed
+        resource.id
+        for kind in _LATER
+        for resource in await _all(context, kind, group.name)
+        if not resource.removed_by
     ]
-    if len(going.follow) + len(later) > FOLLOWING_COMMANDS:
-        text = f"The group holds more than {FOLLOWING_COMMANDS} resources; delete some of them."
+    if len(deletion.commands) + len(later) > FOLLOWING_COMMANDS:
+        text = (
+            f"The group '{group.name}' has more than {FOLLOWING_COMMANDS} resources; delete some "
+            "of them first."
+        )
         raise ArmError("OperationNotAllowed", text, 409)
     return Remove(
         resource=group.id,
-        operation=going.operation,
+        operation=deletion.operation,
         others=tuple(later),
-        follow=tuple(going.follow),
-        awaits=tuple(going.leaving),
-        actor=call.actor,
+        follow=tuple(deletion.commands),
+        awaits=tuple(deletion.deleting),
+        actor=request.actor,
     )
 
 
 class _GroupDeletion:
-    """What has to go before a group can: by commands, or it is on its way already."""
+    """The commands that empty a group, and the resources whose deletion is already running."""
 
     def __init__(self, operation: str) -> None:
         self.operation = operation
-        self.follow: list[Command] = []
-        self.leaving: list[str] = []
+        self.commands: list[Command] = []
+        self.deleting: list[str] = []
 
-    async def take_machines(self, plane: ArmContext, group: str) -> None:
-        """Machines, and those of cloud services: one command a scope."""
-        found = [*await _all(plane, MACHINE, group), *await _all(plane, CLOUD_SERVICE, group)]
-        scopes = await plane.scopes(found)
+    async def add_machines(self, context: ArmContext, group: str) -> None:
+        """Add the machines of the group and of its cloud services: one command per scope."""
+        rows = [*await _all(context, MACHINE, group), *await _all(context, CLOUD_SERVICE, group)]
+        scopes = await context.scopes(rows)
         for scope in scopes.values():
-            names = tuple(name for name in scope.machines if not _goes(scope, name))
+            names = tuple(name for name in scope.machines if not _is_deleting(scope, name))
             if names:
-                self.follow.append(Delete(scope=scope.id, machines=names, operation=self.operation))
-        for one in found:
-            scope_ = scopes.get(one.scope)
-            if one.doomed or (scope_ and one.machine and _goes(scope_, one.machine)):
-                self.leaving.append(one.id)
+                delete = Delete(scope=scope.id, machines=names, operation=self.operation)
+                self.commands.append(delete)
+        for row in rows:
+            scope_ = scopes.get(row.scope)
+            if row.removed_by or (scope_ and row.machine and _is_deleting(scope_, row.machine)):
+                self.deleting.append(row.id)
 
-    async def take_sets(self, plane: ArmContext, group: str) -> None:
-        """Scale sets, whole."""
-        found = await _all(plane, SCALE_SET, group)
-        refs: list[Ref] = [(ScaleSet, one.set) for one in found]
-        sets = await plane.fleet.reader.read_all(refs)
-        for one in found:
-            scale_set = sets[ScaleSet, one.set]
+    async def add_scale_sets(self, context: ArmContext, group: str) -> None:
+        """Add the scale sets of the group."""
+        rows = await _all(context, SCALE_SET, group)
+        refs: list[Ref] = [(ScaleSet, row.set) for row in rows]
+        sets = await context.fleet.reader.read_all(refs)
+        for row in rows:
+            scale_set = sets[ScaleSet, row.set]
             if isinstance(scale_set, ScaleSet) and scale_set.deleting:
-                self.leaving.append(one.id)
+                self.deleting.append(row.id)
             elif scale_set is not None:
-                self.follow.append(DeleteSet(set=one.set, operation=self.operation))
+                self.commands.append(DeleteSet(set=row.set, operation=self.operation))
 
 
-def _goes(scope: Scope, name: str) -> bool:
+def _is_deleting(scope: Scope, name: str) -> bool:
     impact = scope.impacts.get(name)
     return impact is not None and impact.kind is ImpactKind.DELETE
 
 
-async def _all(plane: ArmContext, kind: str, group: str) -> list[Resource]:
+async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
     prefix = after = resources.id_prefix(kind, group)
-    found: list[Resource] = []
-    while page := await plane.fleet.reader.resources(prefix, after, PAGE):
-        found += page
+    rows: list[Resource] = []
+    while page := await context.fleet.reader.resources(prefix, after, PAGE):
+        rows += page
         after = page[-1].id
-    return found
+    return rows
 
 
 ROUTES = (
     Route("GET", f"{SUBSCRIPTION}/resourceGroups", _list),
-    Route("GET", ONE, _get),
-    Route("HEAD", ONE, _exists),
-    Route("PUT", ONE, _put),
-    Route("PATCH", ONE, _put),
-    Route("DELETE", ONE, _delete),
+    Route("GET", GROUP_PATH, _get),
+    Route("HEAD", GROUP_PATH, _exists),
+    Route("PUT", GROUP_PATH, _put),
+    Route("PATCH", GROUP_PATH, _put),
+    Route("DELETE", GROUP_PATH, _delete),
 )

@@ -1,7 +1,6 @@
-"""What machines can be made of: images, sizes, and where there are how many of them.
+"""Images, sizes and quotas, which tools read before they create a machine.
 
-Nothing here limits what a machine may be: it is what tools want to read before they ask for one.
-Whatever image they name, there is one version of it.
+They are not limits: a machine may have any image and size. Every image has exactly one version.
 """
 
 import re
@@ -13,18 +12,18 @@ from starlette.responses import Response
 
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, answer
+from fairwarning.arm.http.request import ArmRequest, json_response
 from fairwarning.arm.http.routes import ALL_COMPUTE, Route
-from fairwarning.arm.resources.providers import plain, regions
+from fairwarning.arm.resources.providers import normalize_region, regions
 
 LINUX, WINDOWS = "Linux", "Windows"
 VERSION = "1.0.0"
-"""The newest version of every image, and the only one that is listed."""
+"""The only version of every image."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that has a short name."""
+    """An image with an alias."""
 
     alias: str
     publisher: str
@@ -59,13 +58,13 @@ IMAGES = (
 
 @dataclass(frozen=True)
 class MachineSize:
-    """How large a machine is."""
+    """The size of a machine."""
 
     name: str
     cores: int
     memory_mb: int
     data_disks: int
-    scratch_mb: int  # of the disk that is lost with the machine
+    scratch_mb: int  # size of the temporary disk
     family: str
 
 
@@ -100,13 +99,13 @@ _FILTER = re.compile(r"\s*location eq '([^']{1,80})'\s*", re.IGNORECASE)
 
 
 def aliases() -> dict[str, Any]:
-    """The document that tells clients which images there are short names for."""
-    short: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
-    for one in IMAGES:
-        short[one.system][one.alias] = {
-            "publisher": one.publisher,
-            "offer": one.offer,
-            "sku": one.sku,
+    """Return the image alias document of the Azure CLI."""
+    by_system: dict[str, dict[str, Any]] = {LINUX: {}, WINDOWS: {}}
+    for image in IMAGES:
+        by_system[image.system][image.alias] = {
+            "publisher": image.publisher,
+            "offer": image.offer,
+            "sku": image.sku,
             "version": "latest",
             "architecture": "x64",
         }
@@ -115,63 +114,67 @@ def aliases() -> dict[str, Any]:
         "parameters": {},
         "variables": {},
         "resources": [],
-        "outputs": {"aliases": {"type": "object", "value": short}},
+        "outputs": {"aliases": {"type": "object", "value": by_system}},
     }
 
 
 # --- Images ---------------------------------------------------------------------------------------
 
 
-async def _publishers(_plane: ArmContext, call: ArmRequest) -> Response:
-    return _listed(call, (one.publisher for one in IMAGES))
+async def _publishers(_context: ArmContext, request: ArmRequest) -> Response:
+    return _list_response(request, (image.publisher for image in IMAGES))
 
 
-async def _offers(_plane: ArmContext, call: ArmRequest) -> Response:
-    return _listed(call, (one.offer for one in _of(call, "publisher")))
+async def _offers(_context: ArmContext, request: ArmRequest) -> Response:
+    return _list_response(request, (image.offer for image in _of(request, "publisher")))
 
 
-async def _skus(_plane: ArmContext, call: ArmRequest) -> Response:
-    return _listed(call, (one.sku for one in _of(call, "publisher", "offer")))
+async def _skus(_context: ArmContext, request: ArmRequest) -> Response:
+    return _list_response(request, (image.sku for image in _of(request, "publisher", "offer")))
 
 
-async def _versions(_plane: ArmContext, call: ArmRequest) -> Response:
-    return _listed(call, (VERSION,))
+async def _versions(_context: ArmContext, request: ArmRequest) -> Response:
+    return _list_response(request, (VERSION,))
 
 
-async def _version(_plane: ArmContext, call: ArmRequest) -> Response:
-    version = call.params["version"]
+async def _version(_context: ArmContext, request: ArmRequest) -> Response:
+    version = request.params["version"]
     if version.lower() == "latest":
         version = VERSION
-    path = call.path.rpartition("/")[0]
+    path = request.path.rpartition("/")[0]
     properties = {
-        "osDiskImage": {"operatingSystem": _system(call.params)},
+        "osDiskImage": {"operatingSystem": _operating_system(request.params)},
         "dataDiskImages": [],
         "hyperVGeneration": "V2",
         "architecture": "x64",
         "features": [],
         "imageDeprecationStatus": {"imageState": "Active"},
     }
-    return answer({**_named(call, path, version), "properties": properties})
+    return json_response({**_entry(request, path, version), "properties": properties})
 
 
-def _of(call: ArmRequest, *levels: str) -> list[Image]:
-    """The images of the publisher, or publisher and offer, that the path names."""
-    given = {level: call.params[level].lower() for level in levels}
-    return [one for one in IMAGES if all(getattr(one, at).lower() == given[at] for at in given)]
+def _of(request: ArmRequest, *levels: str) -> list[Image]:
+    """Return the images of the publisher, or of the publisher and offer, in the path."""
+    names = {level: request.params[level].lower() for level in levels}
+    return [
+        image
+        for image in IMAGES
+        if all(getattr(image, level).lower() == names[level] for level in names)
+    ]
 
 
-def _listed(call: ArmRequest, names: Iterable[str]) -> Response:
-    """A bare list, as Azure has here and nowhere else."""
-    path = call.path.rstrip("/")
-    return answer([_named(call, path, name) for name in dict.fromkeys(names)])
+def _list_response(request: ArmRequest, names: Iterable[str]) -> Response:
+    """Return a bare JSON list, which Azure uses only for images."""
+    path = request.path.rstrip("/")
+    return json_response([_entry(request, path, name) for name in dict.fromkeys(names)])
 
 
-def _named(call: ArmRequest, path: str, name: str) -> dict[str, str]:
-    return {"id": f"{path}/{name}", "name": name, "location": _region(call)}
+def _entry(request: ArmRequest, path: str, name: str) -> dict[str, str]:
+    return {"id": f"{path}/{name}", "name": name, "location": _region(request)}
 
 
-def _system(params: Mapping[str, str]) -> str:
-    """Which kind of operating system an image holds; its name tells."""
+def _operating_system(params: Mapping[str, str]) -> str:
+    """Return the operating system of an image, which its name implies."""
     words = f"{params['publisher']} {params['offer']}".lower()
     return WINDOWS if "windows" in words else LINUX
 
@@ -179,30 +182,30 @@ def _system(params: Mapping[str, str]) -> str:
 # --- Sizes ----------------------------------------------------------------------------------------
 
 
-async def _sizes(_plane: ArmContext, _call: ArmRequest) -> Response:
+async def _sizes(_context: ArmContext, _request: ArmRequest) -> Response:
     value = [
         {
-            "name": one.name,
-            "numberOfCores": one.cores,
+            "name": size.name,
+            "numberOfCores": size.cores,
             "osDiskSizeInMB": _SYSTEM_DISK_MB,
-            "resourceDiskSizeInMB": one.scratch_mb,
-            "memoryInMB": one.memory_mb,
-            "maxDataDiskCount": one.data_disks,
+            "resourceDiskSizeInMB": size.scratch_mb,
+            "memoryInMB": size.memory_mb,
+            "maxDataDiskCount": size.data_disks,
         }
-        for one in SIZES
+        for size in SIZES
     ]
-    return answer({"value": value})
+    return json_response({"value": value})
 
 
-async def _all_skus(plane: ArmContext, call: ArmRequest) -> Response:
-    """What there is where, one entry for each size and region."""
-    given = call.query("$filter")
-    found = _FILTER.fullmatch(given)
-    if given and not found:
-        text = "The $filter is not supported here; it may be: location eq 'REGION'."
+async def _all_skus(context: ArmContext, request: ArmRequest) -> Response:
+    """List one entry for each size and region."""
+    expression = request.query("$filter")
+    match = _FILTER.fullmatch(expression)
+    if expression and not match:
+        text = "The $filter is not supported; use: location eq 'REGION'."
         raise ArmError("InvalidFilterInQueryString", text)
-    names = [plain(found[1])] if found else regions(plane.cloud)
-    return answer({"value": [_sku(size, name) for name in names for size in SIZES]})
+    names = [normalize_region(match[1])] if match else regions(context.cloud)
+    return json_response({"value": [_sku(size, name) for name in names for size in SIZES]})
 
 
 def _sku(size: MachineSize, region: str) -> dict[str, Any]:
@@ -234,18 +237,18 @@ def _sku(size: MachineSize, region: str) -> dict[str, Any]:
     }
 
 
-async def _usages(_plane: ArmContext, _call: ArmRequest) -> Response:
-    """There are no quotas."""
-    return answer({"value": []})
+async def _usages(_context: ArmContext, _request: ArmRequest) -> Response:
+    """List no quotas: there are none."""
+    return json_response({"value": []})
 
 
-def _region(call: ArmRequest) -> str:
-    """The region that the path names, however it is spelt."""
-    return plain(call.params["location"])
+def _region(request: ArmRequest) -> str:
+    """Return the normalized region of the path."""
+    return normalize_region(request.params["location"])
 
 
-_HERE = f"{ALL_COMPUTE}/locations/{{location}}"
-_PUBLISHERS = f"{_HERE}/publishers"
+_LOCATION = f"{ALL_COMPUTE}/locations/{{location}}"
+_PUBLISHERS = f"{_LOCATION}/publishers"
 _OFFERS = f"{_PUBLISHERS}/{{publisher}}/artifacttypes/vmimage/offers"
 _SKUS = f"{_OFFERS}/{{offer}}/skus"
 _VERSIONS = f"{_SKUS}/{{sku}}/versions"
@@ -256,7 +259,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", _SKUS, _skus),
     Route("GET", _VERSIONS, _versions),
     Route("GET", f"{_VERSIONS}/{{version}}", _version),
-    Route("GET", f"{_HERE}/vmSizes", _sizes),
-    Route("GET", f"{_HERE}/usages", _usages),
+    Route("GET", f"{_LOCATION}/vmSizes", _sizes),
+    Route("GET", f"{_LOCATION}/usages", _usages),
     Route("GET", f"{ALL_COMPUTE}/skus", _all_skus),
 )

@@ -5,12 +5,12 @@ from functools import partial
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, bad_skip_token
+from fairwarning.arm.http.context import PAGE, ArmContext, invalid_skip_token
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, Body, answer
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import COMPUTE, Route
 from fairwarning.arm.resources import documents, targets, views, writing
-from fairwarning.arm.resources.documents import strict
+from fairwarning.arm.resources.documents import typed_value
 from fairwarning.arm.resources.targets import ACTIONS, ActionTarget
 from fairwarning.arm.resources.writing import DesiredResource, WriteResult, write_response
 from fairwarning.core.commands import Operate, ProtectInstances, Reimage
@@ -22,13 +22,13 @@ _FROM_ACTIONS = "properties.protectionPolicy.protectFromScaleSetActions"
 
 
 def document(
-    plane: ArmContext, target: ActionTarget, owner: Resource, body: Body, *, view: bool = False
+    context: ArmContext, target: ActionTarget, owner: Resource, body: Body, *, view: bool = False
 ) -> Body:
-    """An instance of the set `owner` as Azure shows it; `body` is what somebody wrote of it."""
+    """Return an instance of the set `owner` in Azure's form; `body` is its stored body."""
     machine, scope, scale_set = target.machine, target.scope, target.scale_set
     assert scale_set is not None
-    known = {
-        **views.known(scope, machine),
+    computed = {
+        **views.read_only_properties(scope, machine),
         "latestModelApplied": machine.model == scale_set.model,
         "modelDefinitionApplied": "VirtualMachineScaleSet",
         "protectionPolicy": {
@@ -37,46 +37,46 @@ def document(
         },
     }
     if view:
-        known["instanceView"] = views.instance_view(scope, machine, plane.fleet.clock.now())
+        computed["instanceView"] = views.instance_view(scope, machine, context.fleet.clock.now())
     number = str(machine.instance)
-    shown: Body = {
+    defaults: Body = {
         "name": machine.name,
-        "id": plane.path(INSTANCE, owner.group, f"{owner.name}/{number}"),
+        "id": context.arm_id(INSTANCE, owner.group, f"{owner.name}/{number}"),
         "type": INSTANCE,
-        "location": documents.written(owner).get("location", plane.cloud.location),
+        "location": documents.stored_body(owner).get("location", context.cloud.location),
         "instanceId": number,
-        "sku": {"name": machine.size or plane.cloud.size, "tier": "Standard"},
+        "sku": {"name": machine.size or context.cloud.size, "tier": "Standard"},
         **({"tags": dict(machine.tags)} if machine.tags else {}),
         **({"zones": [machine.zone]} if machine.zone else {}),
-        "properties": views.granted(plane.cloud, machine),
+        "properties": views.default_properties(context.cloud, machine),
     }
-    return documents.merged(documents.merged(shown, body), {"properties": known})
+    return documents.merge(documents.merge(defaults, body), {"properties": computed})
 
 
 # --- Reading --------------------------------------------------------------------------------------
 
 
-async def _list(plane: ArmContext, call: ArmRequest) -> Response:
-    """Instances in order of their ids, a page at a time."""
-    resource = await plane.get(SCALE_SET, call.group, call.params["set"])
-    scale_set = await plane.scale_set(resource)
-    after = _after(call.query("$skiptoken"))
+async def _list(context: ArmContext, request: ArmRequest) -> Response:
+    """List a page of the instances, in the order of their ids."""
+    resource = await context.get(SCALE_SET, request.group, request.params["set"])
+    scale_set = await context.scale_set(resource)
+    after = _after(request.query("$skiptoken"))
     later = [
         (machine.instance, machine, scope)
-        for scope in await targets.groups(plane, scale_set)
+        for scope in await targets.placement_groups(context, scale_set)
         for machine in scope.machines.values()
         if machine.instance > after
     ]
-    later.sort(key=lambda one: one[0])
+    later.sort(key=lambda entry: entry[0])
     page = [(machine, scope) for _, machine, scope in later[:PAGE]]
     token = str(page[-1][0].instance) if len(later) > PAGE else ""
-    view = "instanceview" in call.query("$expand").lower()
-    shown = await _documents(plane, resource, scale_set, page, view=view)
-    return answer({"value": shown, **plane.next_link(call, token)})
+    view = "instanceview" in request.query("$expand").lower()
+    value = await _documents(context, resource, scale_set, page, view=view)
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
 async def _documents(
-    plane: ArmContext,
+    context: ArmContext,
     resource: Resource,
     scale_set: ScaleSet,
     page: list[tuple[Machine, Scope]],
@@ -84,11 +84,11 @@ async def _documents(
     view: bool,
 ) -> list[Body]:
     refs: list[Ref] = [(Resource, machine.resource) for machine, _ in page if machine.resource]
-    found = await plane.fleet.reader.read_all(refs)
-    bodies = {one.id: documents.written(one) for one in found.values() if isinstance(one, Resource)}
+    entities = (await context.fleet.reader.read_all(refs)).values()
+    bodies = {row.id: documents.stored_body(row) for row in entities if isinstance(row, Resource)}
     return [
         document(
-            plane,
+            context,
             ActionTarget(scope, machine, scale_set),
             resource,
             bodies.get(machine.resource, {}),
@@ -102,93 +102,98 @@ def _after(token: str) -> int:
     if not token:
         return -1
     if not token.isascii() or not token.isdigit() or len(token) > len(str(10**9)):
-        raise bad_skip_token()
+        raise invalid_skip_token()
     return int(token)
 
 
-async def _shown(
-    plane: ArmContext, call: ArmRequest, target: ActionTarget, *, view: bool = False
+async def _document(
+    context: ArmContext, request: ArmRequest, target: ActionTarget, *, view: bool = False
 ) -> Body:
-    written = await plane.fleet.reader.read(Resource, target.machine.resource)
-    owner = await plane.get(SCALE_SET, call.group, call.params["set"])
-    return document(plane, target, owner, documents.written(written), view=view)
+    resource = await context.fleet.reader.read(Resource, target.machine.resource)
+    owner = await context.get(SCALE_SET, request.group, request.params["set"])
+    return document(context, target, owner, documents.stored_body(resource), view=view)
 
 
-async def _target(plane: ArmContext, call: ArmRequest) -> ActionTarget:
-    return await targets.instance(plane, call.group, call.params["set"], call.name)
+async def _target(context: ArmContext, request: ArmRequest) -> ActionTarget:
+    return await targets.find_instance(context, request.group, request.params["set"], request.name)
 
 
-async def _get(plane: ArmContext, call: ArmRequest) -> Response:
-    view = "instanceview" in call.query("$expand").lower()
-    return answer(await _shown(plane, call, await _target(plane, call), view=view))
+async def _get(context: ArmContext, request: ArmRequest) -> Response:
+    view = "instanceview" in request.query("$expand").lower()
+    return json_response(
+        await _document(context, request, await _target(context, request), view=view)
+    )
 
 
-async def _view(plane: ArmContext, call: ArmRequest) -> Response:
-    target = await _target(plane, call)
-    return answer(views.instance_view(target.scope, target.machine, plane.fleet.clock.now()))
+async def _view(context: ArmContext, request: ArmRequest) -> Response:
+    target = await _target(context, request)
+    return json_response(
+        views.instance_view(target.scope, target.machine, context.fleet.clock.now())
+    )
 
 
-# --- Writing and doing ----------------------------------------------------------------------------
+# --- Writing and actions --------------------------------------------------------------------------
 
 
-async def _put(plane: ArmContext, call: ArmRequest) -> Response:
-    """Protect an instance, or no longer; whatever else is written is kept."""
-    target = await _target(plane, call)
+async def _put(context: ArmContext, request: ArmRequest) -> Response:
+    """Set the protection of an instance, and store the rest of the body."""
+    target = await _target(context, request)
     assert target.scale_set is not None
     scale_set, machine = target.scale_set, target.machine
-    ask = await writing.parse_write(call, name=f"{scale_set.name}/{machine.instance}")
-    ask = replace(ask, must_be_there=False)  # the instance is; nobody has to have written of it
+    write = await writing.parse_write(request, name=f"{scale_set.name}/{machine.instance}")
+    # The instance exists, even if no client has written a body for it.
+    write = replace(write, must_exist=False)
 
     async def plan(_: Resource | None, body: Body, __: Resource) -> DesiredResource:
         protect = ProtectInstances(
             set=scale_set.id,
             instances=(machine.instance,),
-            protected=strict(body, _FROM_SCALE_IN, bool, default=False),
-            shielded=strict(body, _FROM_ACTIONS, bool, default=False),
+            protected=typed_value(body, _FROM_SCALE_IN, bool, default=False),
+            shielded=typed_value(body, _FROM_ACTIONS, bool, default=False),
         )
-        kept = documents.kept(body)
-        return DesiredResource(kept, (protect,), scope=target.scope.id, machine=machine.name)
+        stored = documents.without_read_only(body)
+        return DesiredResource(stored, (protect,), scope=target.scope.id, machine=machine.name)
 
-    resource, _, operation = await writing.write(plane, INSTANCE, ask, plan)
-    shown = await _shown(plane, call, await _target(plane, call))
+    resource, _, operation = await writing.write_resource(context, INSTANCE, write, plan)
+    document_ = await _document(context, request, await _target(context, request))
     return write_response(
-        call, plane, WriteResult(resource, shown, created=False, operation=operation)
+        request, context, WriteResult(resource, document_, created=False, operation=operation)
     )
 
 
-async def _act(kind: type[Operate], plane: ArmContext, call: ArmRequest) -> Response:
-    return await targets.act(plane, call, await _target(plane, call), kind)
+async def _act(kind: type[Operate], context: ArmContext, request: ArmRequest) -> Response:
+    return await targets.submit_action(context, request, await _target(context, request), kind)
 
 
-async def _delete(plane: ArmContext, call: ArmRequest) -> Response:
+async def _delete(context: ArmContext, request: ArmRequest) -> Response:
     try:
-        target = await _target(plane, call)
-    except ArmError as wrong:
-        if wrong.code != "ResourceNotFound":
+        target = await _target(context, request)
+    except ArmError as error:
+        if error.code != "ResourceNotFound":
             raise
-        return await writing.nothing(plane, call)
-    return await targets.delete(plane, call, target)
+        return await writing.no_content(context, request)
+    return await targets.delete(context, request, target)
 
 
-async def _evict(plane: ArmContext, call: ArmRequest) -> Response:
-    return await targets.evict(plane, call, await _target(plane, call))
+async def _evict(context: ArmContext, request: ArmRequest) -> Response:
+    return await targets.evict(context, request, await _target(context, request))
 
 
-async def _maintain(plane: ArmContext, call: ArmRequest) -> Response:
-    return await targets.maintain(plane, call, [await _target(plane, call)])
+async def _maintain(context: ArmContext, request: ArmRequest) -> Response:
+    return await targets.maintain(context, request, [await _target(context, request)])
 
 
-_ALL = f"{COMPUTE}/virtualMachineScaleSets/{{set}}/virtualMachines"
-_ONE = f"{_ALL}/{{name}}"
+_COLLECTION = f"{COMPUTE}/virtualMachineScaleSets/{{set}}/virtualMachines"
+_ITEM = f"{_COLLECTION}/{{name}}"
 ROUTES = (
-    Route("GET", _ALL, _list),
-    Route("GET", _ONE, _get),
-    Route("PUT", _ONE, _put),
-    Route("PATCH", _ONE, _put),
-    Route("DELETE", _ONE, _delete),
-    Route("GET", f"{_ONE}/instanceView", _view),
-    Route("POST", f"{_ONE}/simulateEviction", _evict),
-    Route("POST", f"{_ONE}/performMaintenance", _maintain),
-    Route("POST", f"{_ONE}/reimageall", partial(_act, Reimage)),
-    *(Route("POST", f"{_ONE}/{name}", partial(_act, kind)) for name, kind in ACTIONS.items()),
+    Route("GET", _COLLECTION, _list),
+    Route("GET", _ITEM, _get),
+    Route("PUT", _ITEM, _put),
+    Route("PATCH", _ITEM, _put),
+    Route("DELETE", _ITEM, _delete),
+    Route("GET", f"{_ITEM}/instanceView", _view),
+    Route("POST", f"{_ITEM}/simulateEviction", _evict),
+    Route("POST", f"{_ITEM}/performMaintenance", _maintain),
+    Route("POST", f"{_ITEM}/reimageall", partial(_act, Reimage)),
+    *(Route("POST", f"{_ITEM}/{name}", partial(_act, kind)) for name, kind in ACTIONS.items()),
 )

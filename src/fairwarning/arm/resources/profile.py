@@ -1,13 +1,13 @@
-"""How much notice a machine gets, as Azure spells it: profiles, policies, and since when (T1, T2).
+"""Scheduled-events profiles and policies, and the api-versions that introduced them (T1, T2).
 
-Versions are compared as dates; what a version did not know yet is an error in it, as on Azure.
+Api-versions compare as dates. A member that is newer than the api-version is an error, as on Azure.
 """
 
 from typing import Any
 
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import Body
-from fairwarning.arm.resources.documents import merged, strict, wrong_value
+from fairwarning.arm.resources.documents import invalid_value, merge, typed_value
 from fairwarning.core import limits, times
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Rules
@@ -16,67 +16,67 @@ from fairwarning.core.record import changed
 SET_PROFILE = "properties.virtualMachineProfile"
 MACHINE_PROFILE = "properties"
 
-# Since when a member is known: of a scale set's model, and of a machine.
+# The first api-version with each member: in a scale set's model, and in a machine.
 _PROFILE_SINCE = {SET_PROFILE: "2019-03-01", MACHINE_PROFILE: "2021-03-01"}
 _OBJECT = {SET_PROFILE: "VirtualMachineProfile", MACHINE_PROFILE: "VirtualMachineProperties"}
 _IMAGE_SINCE = "2022-11-01"
 _POLICY_SINCE = "2024-03-01"
 AVAILABILITY_POLICY_SINCE = "2024-07-01"
-_IMAGE_SECONDS = 15 * 60  # the only notice there is of a new image
+_IMAGE_SECONDS = 15 * 60  # the only allowed notice of an OS image upgrade
 
 
-def check_versions(body: Body, version: str, at: str, policy_since: str = _POLICY_SINCE) -> None:
-    """Refuse what this api-version does not know (T2)."""
-    events = strict(body, f"{at}.scheduledEventsProfile", dict)
+def check_api_version(body: Body, version: str, at: str, policy_since: str = _POLICY_SINCE) -> None:
+    """Refuse members that this api-version does not have (T2)."""
+    events = typed_value(body, f"{at}.scheduledEventsProfile", dict)
     if events is not None and version < _PROFILE_SINCE.get(at, "9"):
-        raise _unknown("scheduledEventsProfile", _OBJECT[at])
+        raise _unknown_member("scheduledEventsProfile", _OBJECT[at])
     if events and "osImageNotificationProfile" in events and version < _IMAGE_SINCE:
-        raise _unknown("osImageNotificationProfile", "ScheduledEventsProfile")
-    properties = strict(body, "properties", dict, {})
+        raise _unknown_member("osImageNotificationProfile", "ScheduledEventsProfile")
+    properties = typed_value(body, "properties", dict, {})
     if properties.get("scheduledEventsPolicy") is not None and version < policy_since:
-        raise _unknown("scheduledEventsPolicy", "Properties")
+        raise _unknown_member("scheduledEventsPolicy", "Properties")
 
 
-def _unknown(member: str, kind: str) -> ArmError:
+def _unknown_member(member: str, kind: str) -> ArmError:
     text = f"Could not find member '{member}' on object of type '{kind}'"
     return ArmError("BadRequest", text)
 
 
 def terminate_seconds(body: Body, at: str) -> int:
-    """The notice of a delete; 0 if none is given (T1)."""
+    """Return the notice of a delete; 0 without one (T1)."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
     _check_image(body, f"{at}.scheduledEventsProfile.osImageNotificationProfile")
-    given = strict(body, where, dict)
-    if given is None:
+    notice = typed_value(body, where, dict)
+    if notice is None:
         return 0
-    seconds = _seconds(given, where)
+    seconds = _seconds(notice, where)
     least, most = limits.TERMINATE_MIN_SECONDS, limits.TERMINATE_MAX_SECONDS
     if not least <= seconds <= most:
-        raise _wrong_notice(given, where, "PT5M to PT15M")
-    return seconds if strict(given, "enable", bool, default=False) else 0
+        raise _invalid_timeout(notice, where, "PT5M to PT15M")
+    return seconds if typed_value(notice, "enable", bool, default=False) else 0
 
 
-def spelt(body: Body, at: str) -> Body:
-    """The body with what it says of the notice as Azure spells it: a boolean, and a duration."""
+def normalize(body: Body, at: str) -> Body:
+    """Return the body with the notice in Azure's form: a boolean and an ISO 8601 duration."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
-    given = strict(body, where, dict)
-    if given is None:
+    notice = typed_value(body, where, dict)
+    if notice is None:
         return body
-    told: Body = {}
-    if "enable" in given:
-        told["enable"] = strict(given, "enable", bool)
-    if "notBeforeTimeout" in given:
-        told["notBeforeTimeout"] = times.format_duration(_seconds(given, where))
-    return merged(body, _nested(where, told))
+    normalized: Body = {}
+    if "enable" in notice:
+        normalized["enable"] = typed_value(notice, "enable", bool)
+    if "notBeforeTimeout" in notice:
+        normalized["notBeforeTimeout"] = times.format_duration(_seconds(notice, where))
+    return merge(body, _nested(where, normalized))
 
 
-def whole(body: Body, at: str) -> Body:
-    """The body with both halves of the notice, if it says anything of it."""
+def fill_defaults(body: Body, at: str) -> Body:
+    """Return the body with both members of the notice, if it has either."""
     where = f"{at}.scheduledEventsProfile.terminateNotificationProfile"
-    if strict(body, where, dict) is None:
+    if typed_value(body, where, dict) is None:
         return body
     least = times.format_duration(limits.TERMINATE_MIN_SECONDS)
-    return merged(_nested(where, {"enable": False, "notBeforeTimeout": least}), body)
+    return merge(_nested(where, {"enable": False, "notBeforeTimeout": least}), body)
 
 
 def _nested(path: str, value: Body) -> Body:
@@ -86,31 +86,31 @@ def _nested(path: str, value: Body) -> Body:
 
 
 def _check_image(body: Body, where: str) -> None:
-    given = strict(body, where, dict)
-    if given is not None and _seconds(given, where, _IMAGE_SECONDS) != _IMAGE_SECONDS:
-        raise _wrong_notice(given, where, "PT15M")
+    notice = typed_value(body, where, dict)
+    if notice is not None and _seconds(notice, where, _IMAGE_SECONDS) != _IMAGE_SECONDS:
+        raise _invalid_timeout(notice, where, "PT15M")
 
 
-def _seconds(given: Body, where: str, default: int = limits.TERMINATE_MIN_SECONDS) -> int:
-    value = strict(given, "notBeforeTimeout", str)
+def _seconds(notice: Body, where: str, default: int = limits.TERMINATE_MIN_SECONDS) -> int:
+    value = typed_value(notice, "notBeforeTimeout", str)
     if value is None:
         return default
     try:
         return times.parse_duration(value)
     except Refused as refused:
-        raise _wrong_notice(given, where, "PT5M to PT15M") from refused
+        raise _invalid_timeout(notice, where, "PT5M to PT15M") from refused
 
 
-def _wrong_notice(given: Body, where: str, allowed: str) -> ArmError:
+def _invalid_timeout(notice: Body, where: str, allowed: str) -> ArmError:
     text = f"an ISO 8601 duration, {allowed}"
-    return wrong_value(f"{where}.notBeforeTimeout", given.get("notBeforeTimeout"), text)
+    return invalid_value(f"{where}.notBeforeTimeout", notice.get("notBeforeTimeout"), text)
 
 
 def with_policy(rules: Rules, body: Body) -> Rules:
-    """The rules with what `scheduledEventsPolicy` says of automatic approval (E8)."""
+    """Return the rules with the automatic approvals of `scheduledEventsPolicy` (E8)."""
     policy = "properties.scheduledEventsPolicy"
-    reboot = strict(body, f"{policy}.userInitiatedReboot.automaticallyApprove", bool)
-    redeploy = strict(body, f"{policy}.userInitiatedRedeploy.automaticallyApprove", bool)
+    reboot = typed_value(body, f"{policy}.userInitiatedReboot.automaticallyApprove", bool)
+    redeploy = typed_value(body, f"{policy}.userInitiatedRedeploy.automaticallyApprove", bool)
     return changed(
         rules,
         approve_reboot=rules.approve_reboot if reboot is None else reboot,
@@ -119,7 +119,7 @@ def with_policy(rules: Rules, body: Body) -> Rules:
 
 
 def events_profile(seconds: int) -> dict[str, Any]:
-    """The profile that gives this notice, for a document; nothing for none."""
+    """Return the `scheduledEventsProfile` member for this notice; nothing for no notice."""
     if not seconds:
         return {}
     notice = {"enable": True, "notBeforeTimeout": times.format_duration(seconds)}

@@ -1,16 +1,22 @@
-"""What there is in all: the subscription, its regions, providers and resources."""
+"""The subscription, its tenant, regions, providers and resources."""
 
 import re
 from collections.abc import Callable, Mapping
 
 from starlette.responses import Response
 
-from fairwarning.arm.http.context import PAGE, ArmContext, place_of, skip_token
+from fairwarning.arm.http.context import PAGE, ArmContext, decode_skip_token, encode_skip_token
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, Body, answer
+from fairwarning.arm.http.request import ArmRequest, Body, json_response
 from fairwarning.arm.http.routes import GROUP, SUBSCRIPTION, Route
 from fairwarning.arm.resources import documents, network
-from fairwarning.arm.resources.providers import PROVIDERS, REGIONS, plain, regions, spelt
+from fairwarning.arm.resources.providers import (
+    PROVIDERS,
+    REGIONS,
+    canonical_namespace,
+    normalize_region,
+    regions,
+)
 from fairwarning.service import resources
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.resources import Resource
@@ -18,16 +24,18 @@ from fairwarning.service.resources import Resource
 # --- The subscription -----------------------------------------------------------------------------
 
 
-async def _subscriptions(plane: ArmContext, _call: ArmRequest) -> Response:
-    return answer({"value": [_subscription(plane)], "count": {"type": "Total", "value": 1}})
+async def _subscriptions(context: ArmContext, _request: ArmRequest) -> Response:
+    return json_response(
+        {"value": [_subscription(context)], "count": {"type": "Total", "value": 1}}
+    )
 
 
-async def _get(plane: ArmContext, _call: ArmRequest) -> Response:
-    return answer(_subscription(plane))
+async def _get(context: ArmContext, _request: ArmRequest) -> Response:
+    return json_response(_subscription(context))
 
 
-def _subscription(plane: ArmContext) -> Body:
-    name = plane.cloud.subscription
+def _subscription(context: ArmContext) -> Body:
+    name = context.cloud.subscription
     return {
         "id": f"/subscriptions/{name}",
         "subscriptionId": name,
@@ -44,7 +52,7 @@ def _subscription(plane: ArmContext) -> Body:
     }
 
 
-async def _tenants(_plane: ArmContext, _call: ArmRequest) -> Response:
+async def _tenants(_context: ArmContext, _request: ArmRequest) -> Response:
     tenant = {
         "id": f"/tenants/{TENANT}",
         "tenantId": TENANT,
@@ -54,21 +62,21 @@ async def _tenants(_plane: ArmContext, _call: ArmRequest) -> Response:
         "defaultDomain": "fairwarning.invalid",
         "domains": ["fairwarning.invalid"],
     }
-    return answer({"value": [tenant]})
+    return json_response({"value": [tenant]})
 
 
 # --- Regions --------------------------------------------------------------------------------------
 
 
-async def _locations(plane: ArmContext, _call: ArmRequest) -> Response:
-    home = f"/subscriptions/{plane.cloud.subscription}/locations"
-    return answer({"value": [_location(home, name) for name in regions(plane.cloud)]})
+async def _locations(context: ArmContext, _request: ArmRequest) -> Response:
+    parent = f"/subscriptions/{context.cloud.subscription}/locations"
+    return json_response({"value": [_location(parent, name) for name in regions(context.cloud)]})
 
 
-def _location(home: str, name: str) -> Body:
+def _location(parent: str, name: str) -> Body:
     display, group = REGIONS.get(name, (name, "Local"))
     return {
-        "id": f"{home}/{name}",
+        "id": f"{parent}/{name}",
         "name": name,
         "type": "Region",
         "displayName": display,
@@ -87,35 +95,35 @@ def _location(home: str, name: str) -> Body:
 # --- Providers ------------------------------------------------------------------------------------
 
 
-async def _providers(plane: ArmContext, _call: ArmRequest) -> Response:
-    return answer({"value": [_provider(plane, namespace) for namespace in PROVIDERS]})
+async def _providers(context: ArmContext, _request: ArmRequest) -> Response:
+    return json_response({"value": [_provider(context, namespace) for namespace in PROVIDERS]})
 
 
-async def _one_provider(plane: ArmContext, call: ArmRequest) -> Response:
-    """A provider; registering one tells the same, as all of them are."""
-    given = call.params["namespace"]
-    namespace = spelt(given)
+async def _get_provider(context: ArmContext, request: ArmRequest) -> Response:
+    """Return a provider, also when a client registers it: all are registered."""
+    name = request.params["namespace"]
+    namespace = canonical_namespace(name)
     if not namespace:
-        text = f"The resource namespace '{given[:80]}' is invalid."
+        text = f"The resource namespace '{name[:80]}' is invalid."
         raise ArmError("InvalidResourceNamespace", text, 404)
-    return answer(_provider(plane, namespace))
+    return json_response(_provider(context, namespace))
 
 
-def _provider(plane: ArmContext, namespace: str) -> Body:
-    names = regions(plane.cloud)
+def _provider(context: ArmContext, namespace: str) -> Body:
+    names = regions(context.cloud)
     locations = [REGIONS.get(name, (name, ""))[0] for name in names]
     types = [
         {
             "resourceType": kind,
             "locations": locations,
-            "apiVersions": known,
-            "defaultApiVersion": known[0],
+            "apiVersions": versions,
+            "defaultApiVersion": versions[0],
             "capabilities": "None",
         }
-        for kind, known in PROVIDERS[namespace].items()
+        for kind, versions in PROVIDERS[namespace].items()
     ]
     return {
-        "id": f"/subscriptions/{plane.cloud.subscription}/providers/{namespace}",
+        "id": f"/subscriptions/{context.cloud.subscription}/providers/{namespace}",
         "namespace": namespace,
         "resourceTypes": types,
         "registrationState": "Registered",
@@ -125,8 +133,8 @@ def _provider(plane: ArmContext, namespace: str) -> Body:
 
 # --- Resources ------------------------------------------------------------------------------------
 
-# In the order of their ids, so that a place in the listing is told by an id. What is a part of
-# another resource (an instance, a subnet) is not listed, as on Azure.
+# In the order of resource ids, so that a resource id marks a position in the listing. Nested
+# resources (instances, subnets) are not listed, as on Azure.
 _KINDS = sorted(
     (
         resources.MACHINE,
@@ -138,7 +146,7 @@ _KINDS = sorted(
     key=resources.id_prefix,
 )
 
-_TOLD = frozenset({"sku", "kind", "zones", "identity"})  # of what was written, beside the usual
+_EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
 
 Condition = Callable[[Body, Resource], bool]
 
@@ -146,62 +154,69 @@ _EQUAL = r"(\w{1,20}) eq '([^']{0,300})'"
 _TERM = re.compile(_EQUAL, re.IGNORECASE)
 _FILTER = re.compile(rf"(?:{_EQUAL}(?: and {_EQUAL})*)?", re.IGNORECASE)
 _CONDITIONS: Mapping[str, Callable[[str], Condition]] = {
-    "resourcetype": lambda value: lambda shown, _: str(shown["type"]).lower() == value.lower(),
-    "name": lambda value: lambda shown, _: str(shown["name"]).lower() == value.lower(),
-    "location": lambda value: lambda shown, _: plain(str(shown["location"])) == plain(value),
-    "resourcegroup": lambda value: lambda _, one: one.group.lower() == value.lower(),
-    "tagname": lambda value: lambda shown, _: value in shown["tags"],
-    "tagvalue": lambda value: lambda shown, _: value in shown["tags"].values(),
+    "resourcetype": lambda value: lambda entry, _: str(entry["type"]).lower() == value.lower(),
+    "name": lambda value: lambda entry, _: str(entry["name"]).lower() == value.lower(),
+    "location": lambda value: (
+        lambda entry, _: normalize_region(str(entry["location"])) == normalize_region(value)
+    ),
+    "resourcegroup": lambda value: lambda _, resource: resource.group.lower() == value.lower(),
+    "tagname": lambda value: lambda entry, _: value in entry["tags"],
+    "tagvalue": lambda value: lambda entry, _: value in entry["tags"].values(),
 }
 
 
-async def _resources(plane: ArmContext, call: ArmRequest) -> Response:
-    """All resources, of a group or that the caller may see, a page at a time."""
-    group = call.params.get("group", "")
+async def _resources(context: ArmContext, request: ArmRequest) -> Response:
+    """List a page of all resources: of a group, or all that the client may read."""
+    group = request.params.get("group", "")
     if group:
-        await plane.group(group)
-    conditions = _conditions(call.query("$filter"))
-    found = await _page(plane, group or call.principal.group, place_of(call.query("$skiptoken")))
-    shown = ((one, _shown(plane, kind, one)) for kind, one in found[:PAGE])
-    value = [body for one, body in shown if all(true(body, one) for true in conditions)]
-    token = skip_token(found[PAGE - 1][1].id) if len(found) > PAGE else ""
-    return answer({"value": value, **plane.next_link(call, token)})
+        await context.group(group)
+    conditions = _conditions(request.query("$filter"))
+    after = decode_skip_token(request.query("$skiptoken"))
+    rows = await _page(context, group or request.principal.group, after)
+    entries = ((resource, _entry(context, kind, resource)) for kind, resource in rows[:PAGE])
+    value = [
+        entry
+        for resource, entry in entries
+        if all(condition(entry, resource) for condition in conditions)
+    ]
+    token = encode_skip_token(rows[PAGE - 1][1].id) if len(rows) > PAGE else ""
+    return json_response({"value": value, **context.next_link(request, token)})
 
 
-async def _page(plane: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
-    """Resources past a place, with their kinds; one more than a page if there are more."""
-    found: list[tuple[str, Resource]] = []
+async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, Resource]]:
+    """Return the kinds and resources after an id: a page, and one more if there are more."""
+    rows: list[tuple[str, Resource]] = []
     for kind in _KINDS:
         prefix = resources.id_prefix(kind, group)
         start = after if after.startswith(prefix) else prefix
-        room = PAGE + 1 - len(found)
+        room = PAGE + 1 - len(rows)
         if room and start >= after:
-            page = await plane.fleet.reader.resources(prefix, start, room)
-            found += [(kind, resource) for resource in page]
-    return found
+            page = await context.fleet.reader.resources(prefix, start, room)
+            rows += [(kind, resource) for resource in page]
+    return rows
 
 
-def _shown(plane: ArmContext, kind: str, resource: Resource) -> Body:
-    body = documents.written(resource)
-    kept = {key: value for key, value in body.items() if key in _TOLD}
+def _entry(context: ArmContext, kind: str, resource: Resource) -> Body:
+    body = documents.stored_body(resource)
+    extra = {key: value for key, value in body.items() if key in _EXTRA_MEMBERS}
     return {
-        "id": plane.path(kind, resource.group, resource.name),
+        "id": context.arm_id(kind, resource.group, resource.name),
         "name": resource.name,
         "type": kind,
-        "location": body.get("location", plane.cloud.location),
+        "location": body.get("location", context.cloud.location),
         "tags": body.get("tags", {}),
-        **kept,
+        **extra,
     }
 
 
-def _conditions(given: str) -> list[Condition]:
-    """What a $filter asks for: equalities, all of which have to hold."""
-    terms = _TERM.findall(given)
+def _conditions(expression: str) -> list[Condition]:
+    """Return the conditions of a $filter: equalities, all of which must hold."""
+    terms = _TERM.findall(expression)
     known = all(name.lower() in _CONDITIONS for name, _ in terms)
-    if not known or _FILTER.fullmatch(given) is None:
+    if not known or _FILTER.fullmatch(expression) is None:
         text = (
-            f"The $filter is not supported here; it may be NAME eq 'VALUE', or several joined by "
-            f"'and', of {', '.join(_CONDITIONS)}."
+            "The $filter is not supported; use NAME eq 'VALUE', or several joined by 'and', "
+            f"where NAME is one of {', '.join(_CONDITIONS)}."
         )
         raise ArmError("InvalidFilterInQueryString", text)
     return [_CONDITIONS[name.lower()](value) for name, value in terms]
@@ -215,8 +230,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/tenants", _tenants),
     Route("GET", f"{SUBSCRIPTION}/locations", _locations),
     Route("GET", f"{SUBSCRIPTION}/providers", _providers),
-    Route("GET", _PROVIDER, _one_provider),
-    Route("POST", f"{_PROVIDER}/register", _one_provider),
+    Route("GET", _PROVIDER, _get_provider),
+    Route("POST", f"{_PROVIDER}/register", _get_provider),
     Route("GET", f"{SUBSCRIPTION}/resources", _resources),
     Route("GET", f"{GROUP}/resources", _resources),
 )

@@ -1,4 +1,4 @@
-"""Which machine a path means, and how it is told what to do."""
+"""Finding the machines that a request names, and submitting actions on them."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext, new_operation
 from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import ArmRequest, accepted
-from fairwarning.arm.resources.documents import strict, wrong_value
-from fairwarning.arm.resources.views import maintenance_of
+from fairwarning.arm.resources.documents import invalid_value, typed_value
+from fairwarning.arm.resources.views import pending_maintenance
 from fairwarning.core import commands
 from fairwarning.core.commands import (
     Approve,
@@ -32,14 +32,14 @@ ACTIONS: Mapping[str, type[Operate]] = {
     "powerOff": commands.Stop,
     "start": commands.Start,
 }
-"""What a user may do to a machine, as Azure calls it."""
+"""The actions of a machine, by Azure's name."""
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ActionTarget:
-    """A machine that somebody wants something of."""
+    """A machine that a request acts on."""
 
     scope: Scope
     machine: Machine
@@ -47,7 +47,7 @@ class ActionTarget:
     resource: Resource | None = None
 
     def command(self, kind: type[Operate], actor: str) -> Command:
-        """What tells it to; instances are told through their set."""
+        """Return the command for an action; the commands of instances go to their scale set."""
         operation = new_operation()
         if self.scale_set:
             return OperateInstances(
@@ -64,132 +64,135 @@ class ActionTarget:
 # --- Finding --------------------------------------------------------------------------------------
 
 
-async def machine(plane: ArmContext, group: str, name: str) -> ActionTarget:
-    """A machine by name. Instances of Flexible sets may be called so as well."""
-    resource = await plane.find(MACHINE, group, name)
+async def find_machine(context: ArmContext, group: str, name: str) -> ActionTarget:
+    """Return a machine by name; instances of Flexible sets are machines, too."""
+    resource = await context.find(MACHINE, group, name)
     if resource is None:
-        found = await flexible(plane, group, name)
-        if found is None:
-            await plane.group(group)
-            raise errors.missing(MACHINE, name, group)
-        return found
-    scope = await plane.scope(resource)
-    one = scope.machines.get(resource.machine)
-    if one is None:
-        raise errors.missing(MACHINE, name, group)
-    return ActionTarget(scope, one, resource=resource)
+        target = await find_flexible_instance(context, group, name)
+        if target is None:
+            await context.group(group)
+            raise errors.resource_not_found(MACHINE, name, group)
+        return target
+    scope = await context.scope(resource)
+    machine = scope.machines.get(resource.machine)
+    if machine is None:
+        raise errors.resource_not_found(MACHINE, name, group)
+    return ActionTarget(scope, machine, resource=resource)
 
 
-async def flexible(plane: ArmContext, group: str, name: str) -> ActionTarget | None:
-    """The instance of a Flexible set that has this name."""
+async def find_flexible_instance(context: ArmContext, group: str, name: str) -> ActionTarget | None:
+    """Return the instance of a Flexible set with this name, or None."""
     owner = name.rpartition("_")[0]
-    resource = await plane.find(SCALE_SET, group, owner) if owner else None
+    resource = await context.find(SCALE_SET, group, owner) if owner else None
     if resource is None:
         return None
-    scale_set = await plane.scale_set(resource)
-    return await _instance(plane, scale_set, name) if scale_set.flexible else None
+    scale_set = await context.scale_set(resource)
+    return await _find_in_set(context, scale_set, name) if scale_set.flexible else None
 
 
-async def instance(plane: ArmContext, group: str, name: str, number: str) -> ActionTarget:
-    """An instance of a scale set, by its id."""
-    scale_set = await plane.scale_set(await plane.get(SCALE_SET, group, name))
-    found = await _instance(plane, scale_set, number)
-    if found is None:
-        raise errors.missing(INSTANCE, f"{name}/{number[:40]}", group)
-    return found
+async def find_instance(context: ArmContext, group: str, name: str, number: str) -> ActionTarget:
+    """Return an instance of a scale set, by its id."""
+    scale_set = await context.scale_set(await context.get(SCALE_SET, group, name))
+    target = await _find_in_set(context, scale_set, number)
+    if target is None:
+        raise errors.resource_not_found(INSTANCE, f"{name}/{number[:40]}", group)
+    return target
 
 
-async def _instance(plane: ArmContext, scale_set: ScaleSet, given: str) -> ActionTarget | None:
-    number = _number(scale_set, given)
-    for scope in await groups(plane, scale_set) if number is not None else ():
-        if one := scope.machines.get(f"{scale_set.name}_{number}"):
-            return ActionTarget(scope, one, scale_set)
+async def _find_in_set(
+    context: ArmContext, scale_set: ScaleSet, instance: str
+) -> ActionTarget | None:
+    number = _number(scale_set, instance)
+    for scope in await placement_groups(context, scale_set) if number is not None else ():
+        if machine := scope.machines.get(f"{scale_set.name}_{number}"):
+            return ActionTarget(scope, machine, scale_set)
     return None
 
 
-def _number(scale_set: ScaleSet, given: object) -> int | None:
-    """An instance's id as a number; its name, which has the id at its end, will do as well."""
-    if not isinstance(given, str):
+def _number(scale_set: ScaleSet, instance: object) -> int | None:
+    """Return the number of an instance from its id or its name; None if it is neither."""
+    if not isinstance(instance, str):
         return None
     prefix = f"{scale_set.name}_".lower()
-    digits = given[len(prefix) :] if given.lower().startswith(prefix) else given
+    digits = instance[len(prefix) :] if instance.lower().startswith(prefix) else instance
     return int(digits) if _NUMBER.fullmatch(digits) else None
 
 
-async def groups(plane: ArmContext, scale_set: ScaleSet) -> list[Scope]:
-    """The placement groups of a set."""
+async def placement_groups(context: ArmContext, scale_set: ScaleSet) -> list[Scope]:
+    """Return the placement groups of a scale set."""
     refs: list[Ref] = [(Scope, name) for name in scale_set.groups]
-    found = (await plane.fleet.reader.read_all(refs)).values()
-    return [scope for scope in found if isinstance(scope, Scope)]
+    scopes = (await context.fleet.reader.read_all(refs)).values()
+    return [scope for scope in scopes if isinstance(scope, Scope)]
 
 
-async def chosen(
-    call: ArmRequest, scale_set: ScaleSet, *, needed: bool = False
+async def parse_instance_ids(
+    request: ArmRequest, scale_set: ScaleSet, *, required: bool = False
 ) -> tuple[int, ...] | None:
-    """The instances of a set that a body names; None is all."""
-    body = await call.body()
-    given = strict(body, "instanceIds", list)
-    if given is None and needed:
+    """Return the instance ids of a request body; None for all instances."""
+    body = await request.body()
+    ids = typed_value(body, "instanceIds", list)
+    if ids is None and required:
         raise ArmError("InvalidParameter", "The parameter 'instanceIds' is required: ids, or '*'.")
-    if given is None or given == ["*"]:
+    if ids is None or ids == ["*"]:
         return None
-    found = []
-    for one in given:
-        number = _number(scale_set, one)
+    numbers = []
+    for instance in ids:
+        number = _number(scale_set, instance)
         if number is None:
-            raise wrong_value("instanceIds", one, "an id such as '0', or a lone '*' for all")
-        found.append(number)
-    if not found:
-        raise wrong_value("instanceIds", given, "a list with at least one id")
-    return tuple(dict.fromkeys(found))
+            allowed = "an id such as '0', or only '*' for all instances"
+            raise invalid_value("instanceIds", instance, allowed)
+        numbers.append(number)
+    if not numbers:
+        raise invalid_value("instanceIds", ids, "a list with at least one id")
+    return tuple(dict.fromkeys(numbers))
 
 
-# --- Doing ----------------------------------------------------------------------------------------
+# --- Actions --------------------------------------------------------------------------------------
 
 
-async def delete(plane: ArmContext, call: ArmRequest, target: ActionTarget) -> Response:
-    """Accept that a machine is to go; if it is on its way already, that is the operation."""
+async def delete(context: ArmContext, request: ArmRequest, target: ActionTarget) -> Response:
+    """Delete a machine; if a deletion is already running, return 202 for that operation."""
     impact = target.scope.impacts.get(target.machine.name)
     if impact is None or impact.kind is not ImpactKind.DELETE:
-        return await act(plane, call, target, Delete)
-    return await under_way(plane, call, impact.operation)
+        return await submit_action(context, request, target, Delete)
+    return await accept_running(context, request, impact.operation)
 
 
-async def under_way(plane: ArmContext, call: ArmRequest, operation: str) -> Response:
-    """202, for what somebody asked for before."""
-    found = await plane.fleet.reader.read(Operation, operation)
-    return accepted(call, found, plane.cloud.location)
+async def accept_running(context: ArmContext, request: ArmRequest, name: str) -> Response:
+    """Return 202 for an operation that an earlier request started."""
+    operation = await context.fleet.reader.read(Operation, name)
+    return accepted(request, operation, context.cloud.location)
 
 
-async def act(
-    plane: ArmContext, call: ArmRequest, target: ActionTarget, kind: type[Operate]
+async def submit_action(
+    context: ArmContext, request: ArmRequest, target: ActionTarget, kind: type[Operate]
 ) -> Response:
-    """Accept what a user wants done to a machine."""
-    operation = await plane.fleet.submit(target.command(kind, call.actor))
-    return accepted(call, operation, plane.cloud.location)
+    """Submit an action on a machine, and return 202."""
+    operation = await context.fleet.submit(target.command(kind, request.actor))
+    return accepted(request, operation, context.cloud.location)
 
 
-async def evict(plane: ArmContext, call: ArmRequest, target: ActionTarget) -> Response:
-    """Pretend that the platform wants a Spot machine back: 204, and no URL to follow."""
-    await plane.fleet.submit(target.command(Evict, call.actor))
+async def evict(context: ArmContext, request: ArmRequest, target: ActionTarget) -> Response:
+    """Simulate the eviction of a Spot machine, and return 204 without a polling URL."""
+    await context.fleet.submit(target.command(Evict, request.actor))
     return Response(b"", 204)
 
 
 async def maintain(
-    plane: ArmContext, call: ArmRequest, targets: Sequence[ActionTarget]
+    context: ArmContext, request: ArmRequest, targets: Sequence[ActionTarget]
 ) -> Response:
-    """Begin now what the platform has announced for these machines."""
+    """Start the scheduled platform maintenance of these machines now."""
     events = {
         event.id: (target.scope.id, event)
         for target in targets
-        if (event := maintenance_of(target.scope, target.machine))
+        if (event := pending_maintenance(target.scope, target.machine))
     }
     if not events:
-        name = targets[0].machine.name if targets else call.name
+        name = targets[0].machine.name if targets else request.name
         text = f"Operation 'performMaintenance' is not allowed on VM '{name}' since no maintenance"
         raise ArmError("OperationNotAllowed", f"{text} is planned for it.", 409)
     for scope, event in events.values():
-        await plane.fleet.submit(Approve(scope=scope, events=(event.id,), actor=call.actor))
+        await context.fleet.submit(Approve(scope=scope, events=(event.id,), actor=request.actor))
     _, first = next(iter(events.values()))
-    operation = await plane.fleet.reader.read(Operation, first.operation)
-    return accepted(call, operation, plane.cloud.location)
+    operation = await context.fleet.reader.read(Operation, first.operation)
+    return accepted(request, operation, context.cloud.location)

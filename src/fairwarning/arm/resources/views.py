@@ -1,4 +1,4 @@
-"""A machine as Azure shows it, whether it stands alone or is an instance of a scale set."""
+"""The documents of a machine: of a virtual machine and of a scale-set instance."""
 
 from typing import Any
 
@@ -27,17 +27,17 @@ _POWER = {
 _PROVISIONING = {ImpactKind.DELETE: "Deleting"}
 
 
-def provisioning(scope: Scope, machine: Machine) -> str:
-    """Whether something is being done to it."""
+def provisioning_state(scope: Scope, machine: Machine) -> str:
+    """Return Azure's provisioning state: whether an operation on the machine is running."""
     impact = scope.impacts.get(machine.name)
     if impact is None:
         return "Succeeded"
     return _PROVISIONING.get(impact.kind, "Updating")
 
 
-def granted(cloud: CloudSettings, machine: Machine) -> View:
-    """Its properties where nobody wrote anything else."""
-    taken: View = {
+def default_properties(cloud: CloudSettings, machine: Machine) -> View:
+    """Return the properties that a machine has unless a client wrote others."""
+    properties: View = {
         "hardwareProfile": {"vmSize": machine.size or cloud.size},
         "osProfile": {"computerName": machine.host_name or machine.name},
         "storageProfile": {
@@ -48,22 +48,22 @@ def granted(cloud: CloudSettings, machine: Machine) -> View:
         **events_profile(machine.terminate_seconds),
     }
     if machine.priority is Priority.SPOT:
-        taken |= {"priority": "Spot", "evictionPolicy": machine.eviction.value}
-    return taken
+        properties |= {"priority": "Spot", "evictionPolicy": machine.eviction.value}
+    return properties
 
 
-def known(scope: Scope, machine: Machine) -> View:
-    """Its properties that are ours to say."""
+def read_only_properties(scope: Scope, machine: Machine) -> View:
+    """Return the properties that the service computes."""
     return {
         "vmId": vm_id(scope.id, machine),
-        "provisioningState": provisioning(scope, machine),
+        "provisioningState": provisioning_state(scope, machine),
         "timeCreated": iso(int(machine.created_at)),
     }
 
 
 def instance_view(scope: Scope, machine: Machine, now: float) -> View:
-    """How it is just now."""
-    state = provisioning(scope, machine)
+    """Return the instance view: the current state of a machine."""
+    state = provisioning_state(scope, machine)
     time = iso(int(now))
     view: View = {
         "computerName": machine.host_name or machine.name,
@@ -74,13 +74,13 @@ def instance_view(scope: Scope, machine: Machine, now: float) -> View:
             status(f"PowerState/{machine.power.value}", _POWER[machine.power], time),
         ],
     }
-    if event := maintenance_of(scope, machine):
-        view["maintenanceRedeployStatus"] = _offered(event)
+    if event := pending_maintenance(scope, machine):
+        view["maintenanceRedeployStatus"] = _redeploy_status(event)
     return view
 
 
 def status(code: str, text: str, time: str = "") -> View:
-    """One line of an instance view."""
+    """Return a status entry of an instance view."""
     return {
         "code": code,
         "level": "Info",
@@ -89,8 +89,8 @@ def status(code: str, text: str, time: str = "") -> View:
     }
 
 
-def maintenance_of(scope: Scope, machine: Machine) -> Event | None:
-    """The platform's work on this machine that is announced, and which a user may begin now."""
+def pending_maintenance(scope: Scope, machine: Machine) -> Event | None:
+    """Return the scheduled platform maintenance of a machine, which a user may start now."""
     for event in scope.events.values():
         if (
             event.source is Source.PLATFORM
@@ -102,7 +102,7 @@ def maintenance_of(scope: Scope, machine: Machine) -> Event | None:
     return None
 
 
-def _offered(event: Event) -> View:
+def _redeploy_status(event: Event) -> View:
     begins, ends = iso(int(event.created_at)), iso(event.not_before)
     return {
         "isCustomerInitiatedMaintenanceAllowed": True,

@@ -1,1 +1,1 @@
-"""Deployment templates: their language, and what one of them asks for. Pure."""
+"""Deployment templates: the expression language, and the resources of a template. No I/O."""

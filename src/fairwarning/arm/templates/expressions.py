@@ -1,4 +1,4 @@
-"""The language inside templates: what `[concat('vm', parameters('suffix'))]` stands for."""
+"""The expression language of templates: `[concat('vm', parameters('suffix'))]`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,41 +9,41 @@ from fairwarning.arm.templates.values import (
     TemplateError,
     Value,
     at,
+    check_scalar,
     kind_of,
-    plain,
-    shown,
+    quote,
     too_deep,
 )
 
-WORK = 200_000  # values that one evaluation may make: about a second's work
-_CHARACTERS_OF_A_VALUE = 64  # a text of this length is as much work as a value
+MAX_VALUES = 200_000  # values that an evaluation may create: about a second's work
+_CHARACTERS_OF_A_VALUE = 64  # a string of this length counts as another value
 
 
-# --- Reading ------------------------------------------------------------------------------------
+# --- Parsing ------------------------------------------------------------------------------------
 
 
-def read(value: object, functions: Functions, depth: int = 1) -> Node:
-    """The value with every expression in it read; names of properties are never expressions."""
+def parse(value: object, functions: Functions, depth: int = 1) -> Node:
+    """Parse every expression in a value; names of properties are never expressions."""
     if depth > DEPTH:
         raise too_deep()
     if isinstance(value, str):
-        return _read_text(value, functions, depth)
+        return _parse_string(value, functions, depth)
     if isinstance(value, list):
-        return [read_at(f"[{n}]", one, functions, depth) for n, one in enumerate(value)]
+        return [parse_at(f"[{n}]", item, functions, depth) for n, item in enumerate(value)]
     if isinstance(value, dict):
         if isinstance(value.get("copy"), list):
-            raise TemplateError("copy is not supported: write out what it would repeat")
-        return {key: read_at(str(key)[:60], value[key], functions, depth) for key in value}
-    return plain(value)
+            raise TemplateError("copy is not supported: write out each repetition")
+        return {key: parse_at(str(key)[:60], value[key], functions, depth) for key in value}
+    return check_scalar(value)
 
 
-def read_at(place: str, value: object, functions: Functions, depth: int = 0) -> Node:
-    """The same of a part of something, whose place a refusal then names."""
+def parse_at(place: str, value: object, functions: Functions, depth: int = 0) -> Node:
+    """Parse a part of a value, whose place an error then names."""
     with at(place):
-        return read(value, functions, depth + 1)
+        return parse(value, functions, depth + 1)
 
 
-def _read_text(text: str, functions: Functions, depth: int) -> Node:
+def _parse_string(text: str, functions: Functions, depth: int) -> Node:
     if text.startswith("[["):
         return text[1:]
     if not (text.startswith("[") and text.endswith("]")):
@@ -52,7 +52,7 @@ def _read_text(text: str, functions: Functions, depth: int) -> Node:
         raise TemplateError(
             f"an expression may have {EXPRESSION_CHARACTERS} characters, not {len(text)}"
         )
-    return _Reader(text[1:-1].rstrip(), functions).whole(depth)
+    return _Parser(text[1:-1].rstrip(), functions).parse(depth)
 
 
 _TOKEN = re.compile(
@@ -62,14 +62,14 @@ _TOKEN = re.compile(
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    """Kind, text and position; the kind of a mark is the mark itself."""
+    """Yield the kind, text and position of each token; the kind of a mark is the mark itself."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
             raise TemplateError(
-                f"the expression cannot be read from its character {position + 2} on; texts stand "
-                "in single quotes, and a quote within them is doubled"
+                f"the expression cannot be parsed at character {position + 2}; put strings in "
+                "single quotes, and double a quote inside a string"
             )
         kind = match.lastgroup
         yield match[kind] if kind == "mark" else kind, match[kind], match.start(kind)
@@ -77,15 +77,15 @@ def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
     yield "end", "", len(text)
 
 
-class _Reader:
-    """Reads one expression, from left to right."""
+class _Parser:
+    """Parses an expression by recursive descent."""
 
     def __init__(self, text: str, functions: Functions) -> None:
         self._tokens = _tokens(text)
         self._functions = functions
         self._kind, self._text, self._position = next(self._tokens)
 
-    def whole(self, depth: int) -> Node:
+    def parse(self, depth: int) -> Node:
         node = self._expression(depth)
         self._take("end", "the end of the expression")
         return node
@@ -93,7 +93,7 @@ class _Reader:
     def _take(self, kind: str, expected: str) -> str:
         if kind != self._kind:
             raise TemplateError(
-                f"the expression needs {expected} at its character {self._position + 2}"
+                f"the expression needs {expected} at character {self._position + 2}"
             )
         text = self._text
         if kind != "end":
@@ -106,56 +106,56 @@ class _Reader:
         if self._kind == "text":
             return self._take("text", "")[1:-1].replace("''", "'")
         if self._kind == "number":
-            return plain(int(self._take("number", "")))
-        name = self._take("name", "a function, a text in single quotes or a whole number")
+            return check_scalar(int(self._take("number", "")))
+        name = self._take("name", "a function, a string in single quotes or an integer")
         function = self._functions.get(name.lower())
         if self._kind == ".":
             raise TemplateError(
-                f"user functions are not supported: {shown(name)} may not have a dot"
+                f"user functions are not supported: remove the dot after {quote(name)}"
             )
         if function is None:
             known = ", ".join(sorted(self._functions))
             raise TemplateError(
-                f"the function {shown(name)} is not supported; supported are {known}"
+                f"the function {quote(name)} is not supported; supported are {known}"
             )
-        return function.count(FunctionCall(name, self._arguments(depth), self._path(depth)))
+        return function.check_arity(FunctionCall(name, self._arguments(depth), self._path(depth)))
 
     def _arguments(self, depth: int) -> tuple[Node, ...]:
         self._take("(", "a '('")
-        found: list[Node] = []
+        arguments: list[Node] = []
         while self._kind != ")":
-            if found:
+            if arguments:
                 self._take(",", "a ',' or a ')'")
-            found.append(self._expression(depth + 1))
+            arguments.append(self._expression(depth + 1))
         self._take(")", "a ')'")
-        return tuple(found)
+        return tuple(arguments)
 
     def _path(self, depth: int) -> tuple[Node, ...]:
-        found: list[Node] = []
+        steps: list[Node] = []
         while self._kind in {".", "["}:
             if self._kind == ".":
                 self._take(".", "")
-                found.append(self._take("name", "the name of a property"))
+                steps.append(self._take("name", "the name of a property"))
             else:
                 self._take("[", "")
-                found.append(self._expression(depth + 1))
+                steps.append(self._expression(depth + 1))
                 self._take("]", "a ']'")
-        return tuple(found)
+        return tuple(steps)
 
 
 # --- Evaluating ---------------------------------------------------------------------------------
 
 
 class Evaluation:
-    """Works out what has been read, within bounds on how deep it goes and how much it makes."""
+    """Evaluates parsed values, within limits on depth and on the number of values created."""
 
     def __init__(self, functions: Functions) -> None:
         self._functions = functions
         self._depth = 0
-        self._left = WORK
+        self._left = MAX_VALUES
 
     def value(self, node: Node) -> Value:
-        """What the node stands for; it may share parts with what the functions gave."""
+        """Return the value of a node; it may share parts with the results of functions."""
         self._depth += 1
         try:
             if self._depth > DEPTH:
@@ -163,27 +163,27 @@ class Evaluation:
             if isinstance(node, FunctionCall):
                 return self._call(node)
             if isinstance(node, list):
-                return [self._part(f"[{number}]", one) for number, one in enumerate(node)]
+                return [self._part(f"[{number}]", item) for number, item in enumerate(node)]
             if isinstance(node, dict):
                 return {key: self._part(str(key)[:60], node[key]) for key in node}
             return node
         finally:
             self._depth -= 1
 
-    def copied(self, value: Value, depth: int = 1) -> Value:
-        """A copy that shares nothing with the value, which must be small enough to be made."""
+    def copy(self, value: Value, depth: int = 1) -> Value:
+        """Return a deep copy of the value; raise if it exceeds the limits."""
         self._left -= 1 + (len(value) // _CHARACTERS_OF_A_VALUE if isinstance(value, str) else 0)
         if self._left < 0:
             raise TemplateError(
-                f"the expressions make more than {WORK} values: repeat less in variables"
+                f"the expressions create more than {MAX_VALUES} values: repeat less in variables"
             )
         if depth > DEPTH:
             raise too_deep()
         if isinstance(value, list | tuple):
-            return [self.copied(one, depth + 1) for one in value]
+            return [self.copy(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
-            return {self.copied(key): self.copied(value[key], depth + 1) for key in value}
-        return plain(value)
+            return {self.copy(key): self.copy(value[key], depth + 1) for key in value}
+        return check_scalar(value)
 
     def _part(self, place: str, node: Node) -> Value:
         with at(place):
@@ -191,38 +191,38 @@ class Evaluation:
 
     def _call(self, call: FunctionCall) -> Value:
         if call.name.lower() == "if":
-            found = self._chosen(call)
+            result = self._branch(call)
         else:
-            arguments = [self.value(one) for one in call.arguments]
-            found = self.copied(self._made(call, arguments))
+            arguments = [self.value(argument) for argument in call.arguments]
+            result = self.copy(self._invoke(call, arguments))
         for step in call.path:
-            found = self._member(call, found, step)
-        return found
+            result = self._member(call, result, step)
+        return result
 
-    def _made(self, call: FunctionCall, arguments: list[Value]) -> Value:
+    def _invoke(self, call: FunctionCall, arguments: list[Value]) -> Value:
         try:
-            return self._functions[call.name.lower()].given(arguments)
-        except TemplateError as wrong:
-            if wrong.whole:  # in a variable, say: it has its own place
+            return self._functions[call.name.lower()].invoke(arguments)
+        except TemplateError as error:
+            if error.complete:  # the error of a variable or parameter has its own place
                 raise
-            raise TemplateError(f"{call} {wrong.what}") from None
+            raise TemplateError(f"{call} {error.problem}") from None
 
-    def _chosen(self, call: FunctionCall) -> Value:
-        """What if() gives; the other branch may well ask for a resource that is left out."""
+    def _branch(self, call: FunctionCall) -> Value:
+        """Evaluate one branch of if(); the other may refer to a resource that is left out."""
         condition = self.value(call.arguments[0])
-        return self.value(self._made(call, [condition, *call.arguments[1:]]))
+        return self.value(self._invoke(call, [condition, *call.arguments[1:]]))
 
     def _member(self, call: FunctionCall, value: Value, step: Node) -> Value:
         key = self.value(step)
         if isinstance(value, dict) and isinstance(key, str):
             if key in value:
                 return value[key]
-            for name in value:  # Azure does not mind the case
+            for name in value:  # property names are case-insensitive, as on Azure
                 if name.lower() == key.lower():
                     return value[name]
         elif isinstance(value, list) and kind_of(key) == "int" and 0 <= key < len(value):
             return value[key]
-        part = kind_of(key) if isinstance(step, FunctionCall) else shown(step)
+        part = kind_of(key) if isinstance(step, FunctionCall) else quote(step)
         raise TemplateError(
-            f"{call} leads to a value of kind {kind_of(value)}, which has no {part} in it"
+            f"{call} leads to a value of type {kind_of(value)}, which has no member {part}"
         )

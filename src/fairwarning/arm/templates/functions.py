@@ -1,6 +1,6 @@
-"""The functions of templates that need nothing but their arguments, and what a call of one is.
+"""Template functions that depend only on their arguments, and calls of functions.
 
-What only a deployment knows comes in as further functions.
+`Template` adds the functions that depend on the deployment.
 """
 
 import re
@@ -14,22 +14,22 @@ from fairwarning.arm.templates.values import (
     Value,
     canonical,
     kind_of,
-    shown,
+    quote,
     text_of,
 )
 from fairwarning.core.record import short_record
 
 EXPRESSION_CHARACTERS = 24_576  # Azure's own limit
-TEXT_CHARACTERS = 1_000_000  # what one call may write or look through; Azure stops far below
-MANY = EXPRESSION_CHARACTERS  # arguments, of which there is no other bound
+TEXT_CHARACTERS = 1_000_000  # what a call may write or search; Azure's limit is far lower
+UNLIMITED = EXPRESSION_CHARACTERS  # more arguments do not fit into an expression
 
 Node = Any
-"""A value in which every expression has been read: there is a Call in place of each."""
+"""A parsed value: every expression in it is a FunctionCall."""
 
 
 @short_record
 class FunctionCall:
-    """A function with its arguments, and which part of what it gives is meant."""
+    """A call of a function, and the path to a part of its result."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -37,68 +37,68 @@ class FunctionCall:
 
     def __str__(self) -> str:
         first = self.arguments[0] if self.arguments else None
-        return f"{self.name}({shown(first) if isinstance(first, str) else ''})"
+        return f"{self.name}({quote(first) if isinstance(first, str) else ''})"
 
 
 @short_record
 class TemplateFunction:
-    """What a name stands for: the kinds of its arguments, of which the last may repeat."""
+    """A function and the types of its arguments, of which the last may repeat."""
 
     call: Callable[..., Value]
     takes: tuple[str, ...] = ()
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
 
-    def count(self, call: FunctionCall) -> FunctionCall:
-        """The call, if it has as many arguments as it must."""
-        least = len(self.takes) if self.least is None else self.least
-        most = len(self.takes) if self.most is None else self.most
-        if least <= len(call.arguments) <= most:
+    def check_arity(self, call: FunctionCall) -> FunctionCall:
+        """Return the call; raise if its number of arguments is wrong."""
+        minimum = len(self.takes) if self.minimum is None else self.minimum
+        maximum = len(self.takes) if self.maximum is None else self.maximum
+        if minimum <= len(call.arguments) <= maximum:
             return call
-        bounds = f"at least {least}" if most == MANY else f"{least} to {most}"
-        number = least if least == most else bounds
+        bounds = f"at least {minimum}" if maximum == UNLIMITED else f"{minimum} to {maximum}"
+        number = minimum if minimum == maximum else bounds
         raise TemplateError(f"{call} takes {number} arguments, not {len(call.arguments)}")
 
-    def given(self, arguments: list[Value]) -> Value:
-        """What it makes of these arguments."""
+    def invoke(self, arguments: list[Value]) -> Value:
+        """Check the types of the arguments, and return the function's result."""
         for number, argument in enumerate(arguments):
             kinds = self.takes[min(number, len(self.takes) - 1)]
             if kinds != "any" and kind_of(argument) not in kinds.split(" or "):
-                found = kind_of(argument)
-                raise TemplateError(f"takes {kinds} as its argument {number + 1}, not {found}")
+                actual = kind_of(argument)
+                raise TemplateError(f"takes {kinds} as its argument {number + 1}, not {actual}")
         return self.call(*arguments)
 
 
 Functions = Mapping[str, TemplateFunction]
-"""By name, in lower case."""
+"""Functions by name, in lower case."""
 
 
 # --- Functions ----------------------------------------------------------------------------------
 
 
 def _concat(*parts: Value) -> Value:
-    if all(isinstance(one, list) for one in parts):
-        return [one for part in parts for one in part]
-    if any(isinstance(one, list) for one in parts):
-        raise TemplateError("takes only arrays or no array at all")
+    if all(isinstance(part, list) for part in parts):
+        return [element for part in parts for element in part]
+    if any(isinstance(part, list) for part in parts):
+        raise TemplateError("takes either only arrays or no arrays")
     return "".join(map(text_of, parts))
 
 
 def _format(pattern: str, *values: Value) -> str:
-    """The pattern with {0}, {1}... filled in; {{ and }} are braces."""
+    """Return the pattern with values for {0}, {1}...; {{ and }} are literal braces."""
     pieces: list[str] = []
     written = 0
     for piece in re.findall(r"\{\{|\}\}|\{[0-9]{1,3}\}|[{}]|[^{}]+", pattern):
         if piece in {"{", "}"}:
-            raise TemplateError("fills in {0}, {1} and so on; a brace itself is doubled")
-        pieces.append(_filled(piece, values))
+            raise TemplateError("takes {0}, {1} and so on in its pattern; double a literal brace")
+        pieces.append(_fill(piece, values))
         written += len(pieces[-1])
         if written > TEXT_CHARACTERS:
             raise TemplateError(f"may not write more than {TEXT_CHARACTERS} characters")
     return "".join(pieces)
 
 
-def _filled(piece: str, values: tuple[Value, ...]) -> str:
+def _fill(piece: str, values: tuple[Value, ...]) -> str:
     if piece[0] not in "{}":
         return piece
     if piece in {"{{", "}}"}:
@@ -111,7 +111,7 @@ def _filled(piece: str, values: tuple[Value, ...]) -> str:
 
 def _int(value: Value) -> int:
     if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,19}", value):
-        raise TemplateError("takes a string only if it is a whole number, such as '4'")
+        raise TemplateError("takes a string only if it is an integer, such as '4'")
     return int(value)
 
 
@@ -122,23 +122,23 @@ def _bool(value: Value) -> bool:
     return word == "true"
 
 
-def _unique(*texts: str) -> str:
+def _unique_string(*texts: str) -> str:
     digest = sha256("\0".join(texts).encode(errors="surrogatepass")).digest()
     return b32encode(digest).decode().lower()[:13]
 
 
 def _split(text: str, delimiters: Value) -> list[str]:
-    some = [delimiters] if isinstance(delimiters, str) else delimiters
-    if not all(isinstance(one, str) for one in some):
+    separators = [delimiters] if isinstance(delimiters, str) else delimiters
+    if not all(isinstance(separator, str) for separator in separators):
         raise TemplateError("takes strings as delimiters")
-    if len(text) * sum(map(len, some)) > TEXT_CHARACTERS:  # each is tried everywhere
-        raise TemplateError("has too long a text or too many delimiters")
-    pattern = "|".join(re.escape(one) for one in some if one)
+    if len(text) * sum(map(len, separators)) > TEXT_CHARACTERS:  # each is tried at each position
+        raise TemplateError("has too long a string or too many delimiters")
+    pattern = "|".join(re.escape(separator) for separator in separators if separator)
     return re.split(pattern, text) if pattern else [text]
 
 
 def _end(index: int) -> Callable[[Value], Value]:
-    """The first or last element, or character; of an empty array it is null."""
+    """Return a function for the first or last element or character; null for an empty array."""
 
     def take(value: Value) -> Value:
         return value[index] if value else ("" if isinstance(value, str) else None)
@@ -149,28 +149,28 @@ def _end(index: int) -> Callable[[Value], Value]:
 _SCALAR = "string or int or bool"
 
 FUNCTIONS: Functions = {
-    "and": TemplateFunction(lambda *flags: all(flags), ("bool",), 2, MANY),
+    "and": TemplateFunction(lambda *flags: all(flags), ("bool",), 2, UNLIMITED),
     "bool": TemplateFunction(_bool, (_SCALAR,)),
-    "concat": TemplateFunction(_concat, (f"{_SCALAR} or array",), 1, MANY),
-    "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, MANY),
+    "concat": TemplateFunction(_concat, (f"{_SCALAR} or array",), 1, UNLIMITED),
+    "createarray": TemplateFunction(lambda *values: list(values), ("any",), 0, UNLIMITED),
     "empty": TemplateFunction(lambda value: not value, ("string or array or object or null",)),
     "equals": TemplateFunction(
-        lambda one, other: canonical(one) == canonical(other), ("any", "any")
+        lambda left, right: canonical(left) == canonical(right), ("any", "any")
     ),
     "false": TemplateFunction(lambda: False),
     "first": TemplateFunction(_end(0), ("string or array",)),
-    "format": TemplateFunction(_format, ("string", "any"), 1, MANY),
-    "if": TemplateFunction(lambda flag, one, other: one if flag else other, ("bool", "any", "any")),
+    "format": TemplateFunction(_format, ("string", "any"), 1, UNLIMITED),
+    "if": TemplateFunction(lambda flag, yes, no: yes if flag else no, ("bool", "any", "any")),
     "int": TemplateFunction(_int, ("string or int",)),
     "last": TemplateFunction(_end(-1), ("string or array",)),
     "length": TemplateFunction(len, ("string or array or object",)),
     "not": TemplateFunction(lambda flag: not flag, ("bool",)),
     "null": TemplateFunction(lambda: None),
-    "or": TemplateFunction(lambda *flags: any(flags), ("bool",), 2, MANY),
+    "or": TemplateFunction(lambda *flags: any(flags), ("bool",), 2, UNLIMITED),
     "split": TemplateFunction(_split, ("string", "string or array")),
     "string": TemplateFunction(text_of, ("any",)),
     "tolower": TemplateFunction(str.lower, ("string",)),
     "toupper": TemplateFunction(str.upper, ("string",)),
     "true": TemplateFunction(lambda: True),
-    "uniquestring": TemplateFunction(_unique, ("string",), 1, MANY),
+    "uniquestring": TemplateFunction(_unique_string, ("string",), 1, UNLIMITED),
 }

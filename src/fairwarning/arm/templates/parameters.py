@@ -1,13 +1,13 @@
-"""Parameters and variables of a template: what they must be, and what they come to."""
+"""Parameters and variables of a template: their declarations and their values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from fairwarning.arm.templates.expressions import Evaluation, read
+from fairwarning.arm.templates.expressions import Evaluation, parse
 from fairwarning.arm.templates.functions import Functions
-from fairwarning.arm.templates.values import TemplateError, Value, at, canonical, kind_of, shown
+from fairwarning.arm.templates.values import TemplateError, Value, at, canonical, kind_of, quote
 
-KINDS = {  # what a type of a parameter or output admits
+KINDS = {  # the JSON type of each type of a parameter or output
     "string": "string",
     "securestring": "string",
     "int": "int",
@@ -17,51 +17,51 @@ KINDS = {  # what a type of a parameter or output admits
     "array": "array",
 }
 SECURE = {"securestring", "secureobject"}
-LISTED = 10  # how many things a refusal names
+LISTED = 10  # names in an error
 LISTED_CHARACTERS = 500
 
 S = TypeVar("S", list[Any], dict[str, Any])
 
 
 class LazyValues:
-    """Parameters or variables: each is made when it is first asked for, from others perhaps."""
+    """Parameters or variables. Each is evaluated on first use, and may refer to others."""
 
     def __init__(self, section: str) -> None:
         self._section = section
-        self._makers: dict[str, tuple[str, Callable[[], Value]]] = {}
+        self._factories: dict[str, tuple[str, Callable[[], Value]]] = {}
         self._values: dict[str, Value] = {}
-        self._busy: set[str] = set()
+        self._started: set[str] = set()
 
-    def declare(self, name: str, make: Callable[[], Value]) -> None:
-        """There is one of this name."""
-        self._makers[name.lower()] = (name, make)
+    def declare(self, name: str, evaluate: Callable[[], Value]) -> None:
+        """Declare a value and how it is evaluated."""
+        self._factories[name.lower()] = (name, evaluate)
 
-    def make_all(self) -> None:
-        """Whether somebody asks for them or not: what is wrong with them is told."""
-        for name in self._makers:
+    def evaluate_all(self) -> None:
+        """Evaluate all values, used or not, so that the errors of each are reported."""
+        for name in self._factories:
             self.value(name)
 
     def value(self, name: str) -> Value:
-        """What it comes to."""
+        """Return the value of a name."""
         key = name.lower()
-        if key not in self._makers:
-            known = ", ".join(name for name, _ in self._makers.values()) or "none"
+        if key not in self._factories:
+            known = ", ".join(name for name, _ in self._factories.values()) or "none"
             raise TemplateError(f"is not declared; declared are: {known[:LISTED_CHARACTERS]}")
         if key not in self._values:
-            self._values[key] = self._made(key)
+            self._values[key] = self._evaluate(key)
         return self._values[key]
 
-    def _made(self, key: str) -> Value:
-        name, make = self._makers[key]
-        with at(f"{self._section}.{name[:60]}", whole=True):
-            if key in self._busy:
-                raise TemplateError("this is made of itself")
-            self._busy.add(key)
-            return make()
+    def _evaluate(self, key: str) -> Value:
+        name, evaluate = self._factories[key]
+        with at(f"{self._section}.{name[:60]}", complete=True):
+            if key in self._started:
+                raise TemplateError("this refers to itself")
+            self._started.add(key)
+            return evaluate()
 
 
 def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
-    """The part of this name, which may be missing."""
+    """Return the section with this name; an empty one if it is missing."""
     value = raw.get(key)
     if value is None:
         return kind()
@@ -70,44 +70,44 @@ def section(raw: Mapping[str, Any], key: str, kind: type[S]) -> S:
     return value
 
 
-def parameter(rules: object, given: object, early: Evaluation, functions: Functions) -> Value:
-    """What a parameter is: what was given, or what it is by default."""
-    rules = early.copied(rules)
+def parameter(rules: object, sent: object, early: Evaluation, functions: Functions) -> Value:
+    """Return the value of a parameter: the one that the client sent, or the default."""
+    rules = early.copy(rules)
     if not isinstance(rules, dict) or type_of(rules) not in KINDS:
         raise TemplateError(f"a parameter needs a type, which is one of {', '.join(KINDS)}")
-    if isinstance(given, dict) and "reference" in given:
+    if isinstance(sent, dict) and "reference" in sent:
         raise TemplateError("secrets from a key vault are not supported: send the value itself")
-    if given is not None and not isinstance(given, dict):
-        raise TemplateError('the value must be given as {"value": ...}')
-    value = (given or {}).get("value")
+    if sent is not None and not isinstance(sent, dict):
+        raise TemplateError('the value must be sent as {"value": ...}')
+    value = (sent or {}).get("value")
     if value is None:
         value = _default(rules, early, functions)
-    value = early.copied(value)
-    must_be(rules["type"], value)
+    value = early.copy(value)
+    check_type(rules["type"], value)
     _check_parameter(rules, value)
     return value
 
 
 def _default(rules: Mapping[str, Any], early: Evaluation, functions: Functions) -> Value:
     if rules.get("defaultValue") is None:
-        raise TemplateError("it has no default value, so a value must be given")
+        raise TemplateError("it has no default value: send a value")
     try:
-        return early.value(read(rules["defaultValue"], functions))
+        return early.value(parse(rules["defaultValue"], functions))
     except TemplateError:
         if type_of(rules) in SECURE:
             raise TemplateError(
-                "its default value cannot be worked out (and is not shown)"
+                "its default value cannot be evaluated (and is not shown)"
             ) from None
         raise
 
 
 def type_of(rules: Mapping[str, Any]) -> str:
-    """The type that is declared, in lower case; empty if there is none."""
+    """Return the declared type in lower case; "" without one."""
     declared = rules.get("type")
     return declared.lower() if isinstance(declared, str) else ""
 
 
-def must_be(declared: str, value: Value) -> None:
+def check_type(declared: str, value: Value) -> None:
     """Refuse a value that is not of the declared type."""
     kind = KINDS[declared.lower()]
     if kind_of(value) != kind:
@@ -116,18 +116,18 @@ def must_be(declared: str, value: Value) -> None:
 
 def _check_parameter(rules: Mapping[str, Any], value: Value) -> None:
     allowed = section(rules, "allowedValues", list)
-    some = value if isinstance(value, list) else [value]
-    if allowed and not set(map(canonical, some)) <= set(map(canonical, allowed)):
-        listed = "" if type_of(rules) in SECURE else f": {', '.join(map(shown, allowed[:LISTED]))}"
+    values = value if isinstance(value, list) else [value]
+    if allowed and not set(map(canonical, values)) <= set(map(canonical, allowed)):
+        listed = "" if type_of(rules) in SECURE else f": {', '.join(map(quote, allowed[:LISTED]))}"
         raise TemplateError(f"it must be one of its allowedValues{listed}")
     size = value if kind_of(value) == "int" else None
     length = len(value) if isinstance(value, str | list) else None
-    for key, measure in (("Value", size), ("Length", length)):
+    for key, actual in (("Value", size), ("Length", length)):
         for end, sign in (("min", 1), ("max", -1)):
             bound = rules.get(end + key)
-            if bound is None or measure is None:
+            if bound is None or actual is None:
                 continue
             if kind_of(bound) != "int":
                 raise TemplateError(f"{end}{key} must be int, not {kind_of(bound)}")
-            if sign * measure < sign * bound:
+            if sign * actual < sign * bound:
                 raise TemplateError(f"its {end}{key} is {bound}")

@@ -1,4 +1,4 @@
-"""The resources that a template asks for, each after what it depends on."""
+"""The resources of a template, in the order of their dependencies."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -10,7 +10,7 @@ from fairwarning.arm.templates.values import TemplateError, at
 from fairwarning.core.record import record
 
 Resolve = Callable[[str], str | None]
-"""The id, in lower case, that is meant by an id, a part of one, or a name."""
+"""Returns the id, in lower case, for an id, the end of an id, or a name."""
 
 
 @record
@@ -22,55 +22,55 @@ class TemplateStep:
     name: str
     version: str
     place: str
-    label: str  # what a refusal calls it
+    label: str  # its name in an error
     body: Node
-    wanted: bool
-    after: tuple[tuple[str, str], ...]  # as the template puts it, and the id or name that it gives
+    enabled: bool  # the value of its condition
+    depends_on: tuple[tuple[str, str], ...]  # the text in the template, and its id or name
 
     @property
     def key(self) -> str:
-        """What it is found by."""
+        """The id in lower case."""
         return self.id.lower()
 
 
-def ordered(steps: Sequence[TemplateStep], resolved: Resolve) -> Iterator[TemplateStep]:
-    """In the template's order, as far as everything comes after what it depends on."""
+def sort_steps(steps: Sequence[TemplateStep], resolve: Resolve) -> Iterator[TemplateStep]:
+    """Yield the enabled steps after their dependencies, and otherwise in the template's order."""
     numbers: dict[str | None, int | None] = dict.fromkeys(step.key for step in steps)
-    wanted = {number: step for number, step in enumerate(steps) if step.wanted}
-    for number, step in wanted.items():
+    enabled = {number: step for number, step in enumerate(steps) if step.enabled}
+    for number, step in enabled.items():
         other = numbers[step.key]
         if other is not None:
-            raise TemplateError(f"this is the same resource as {wanted[other].label}", step.place)
+            raise TemplateError(f"this is the same resource as {enabled[other].label}", step.place)
         numbers[step.key] = number
-    sorter = TopologicalSorter({n: _before(wanted[n], numbers, resolved) for n in wanted})
+    sorter = TopologicalSorter({n: _dependencies(enabled[n], numbers, resolve) for n in enabled})
     try:
         sorter.prepare()
     except CycleError as error:
-        labels = [wanted[number].label for number in error.args[1][1:]]
+        labels = [enabled[number].label for number in error.args[1][1:]]
         more = f" and {len(labels) - LISTED} more" if len(labels) > LISTED else ""
-        circle = f"{', '.join(labels[:LISTED])}{more}"
-        raise TemplateError(f"these resources depend on each other in a circle: {circle}") from None
+        cycle = f"{', '.join(labels[:LISTED])}{more}"
+        raise TemplateError(f"these resources have circular dependencies: {cycle}") from None
     ready = sorted(sorter.get_ready())
     while ready:
         first = heappop(ready)
-        yield wanted[first]
+        yield enabled[first]
         sorter.done(first)
         for number in sorter.get_ready():
             heappush(ready, number)
 
 
-def _before(
-    step: TemplateStep, numbers: Mapping[str | None, int | None], resolved: Resolve
+def _dependencies(
+    step: TemplateStep, numbers: Mapping[str | None, int | None], resolve: Resolve
 ) -> set[int]:
-    """What this step comes after; what is left out has no number and does not count."""
-    before = set()
-    for text, name in step.after:
+    """Return the numbers of the steps before this one; a disabled step has no number."""
+    dependencies = set()
+    for text, name in step.depends_on:
         with at(f"{step.place}.dependsOn"):
-            target = resolved(name)
+            target = resolve(name)
             if target not in numbers:
                 raise TemplateError(
-                    f"{text} is no resource of this template, or the name of several"
+                    f"{text} is not a resource of this template, or the name of several"
                 )
         if (number := numbers[target]) is not None:
-            before.add(number)
-    return before
+            dependencies.add(number)
+    return dependencies

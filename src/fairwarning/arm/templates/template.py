@@ -1,7 +1,7 @@
-"""A deployment's template: which resources it asks for, in which order, and what they look like.
+"""A deployment template: its resources, their order, their bodies, and its outputs.
 
-It is worked out here and nothing is deployed: whoever deploys asks for one resource after the
-other, and looks up what an expression needs to know about resources that are there already.
+This module only evaluates. The caller deploys the resources in order, and reads the existing
+resources that expressions refer to.
 """
 
 import re
@@ -9,20 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from fairwarning.arm.templates.expressions import Evaluation, read, read_at
-from fairwarning.arm.templates.functions import FUNCTIONS, MANY, Functions, Node, TemplateFunction
+from fairwarning.arm.templates.expressions import Evaluation, parse, parse_at
+from fairwarning.arm.templates.functions import (
+    FUNCTIONS,
+    UNLIMITED,
+    Functions,
+    Node,
+    TemplateFunction,
+)
 from fairwarning.arm.templates.parameters import (
     KINDS,
     LISTED_CHARACTERS,
     SECURE,
     LazyValues,
-    must_be,
+    check_type,
     parameter,
     section,
     type_of,
 )
-from fairwarning.arm.templates.steps import TemplateStep, ordered
-from fairwarning.arm.templates.values import DEPTH, TemplateError, Value, at, kind_of, shown
+from fairwarning.arm.templates.steps import TemplateStep, sort_steps
+from fairwarning.arm.templates.values import DEPTH, TemplateError, Value, at, kind_of, quote
 from fairwarning.core.record import record
 
 RESOURCES = 800  # of one template: Azure's own limit
@@ -35,20 +41,20 @@ _NOT_PART_OF_A_BODY = {
     "type", "name", "apiVersion", "dependsOn", "condition", "resources", "comments", "metadata",
 }  # fmt: skip
 _UNSUPPORTED = {
-    "copy": "write out what it would repeat",
+    "copy": "write out each repetition",
     "existing": "use reference() with the resource's id",
     "scope": "deploy to the resource's own group",
 }
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-zA-Z]+)?", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
-Found = Mapping[str, Mapping[str, Any]]
-"""Whole resources, by their ids in lower case."""
+KnownResources = Mapping[str, Mapping[str, Any]]
+"""The documents of resources, by id in lower case."""
 
 
 @record
 class DeploymentScope:
-    """Where a deployment takes place; the location is the resource group's."""
+    """The resource group and the name of a deployment; the location is the group's."""
 
     subscription: str
     group: str
@@ -57,7 +63,7 @@ class DeploymentScope:
 
 
 class ReferenceNeeded(Exception):
-    """The caller must look this resource up (its id is in lower case) and ask again."""
+    """An expression needs a resource: read it (its id is in lower case), and evaluate again."""
 
     def __init__(self, resource: str) -> None:
         super().__init__(resource)
@@ -65,74 +71,76 @@ class ReferenceNeeded(Exception):
 
 
 class Template:
-    """A sound template. Whatever is wrong with it is refused as InvalidTemplate, saying where."""
+    """A valid template; an invalid one raises InvalidTemplate with the place of the error."""
 
     def __init__(
         self,
         properties: Mapping[str, Any],
-        home: DeploymentScope,
+        scope: DeploymentScope,
         versions: Callable[[str, str], Sequence[str]],
     ) -> None:
         template = _template(properties)
-        self._home = home
+        self._scope = scope
         self._versions = versions
         self._parameters = LazyValues("parameters")
         self._variables = LazyValues("variables")
-        self._functions = self._known(_forbidden_reference)
+        self._functions = self._all_functions(_forbid_reference)
         self._early = Evaluation(self._functions)
-        self._declare(template, section(properties, "parameters", dict))
+        self._declare_values(template, section(properties, "parameters", dict))
         self._steps: list[TemplateStep] = []
         self._names: dict[str, set[str]] = {}
-        self._collect(section(template, "resources", list), "resources")
-        self.resources = tuple(ordered(self._steps, self._resolved))
-        self._outputs = self._read_outputs(section(template, "outputs", dict))
+        self._add_steps(section(template, "resources", list), "resources")
+        self.resources = tuple(sort_steps(self._steps, self._resolve))
+        self._outputs = self._parse_outputs(section(template, "outputs", dict))
 
-    def resource(self, step: TemplateStep, found: Found) -> dict[str, Any]:
-        """The resource's body: everything but its type, name, version and dependencies."""
-        evaluation = Evaluation(self._known(partial(self._reference, found)))
-        with at(step.place, whole=True):
-            body: dict[str, Any] = evaluation.copied(evaluation.value(step.body))
+    def resource(self, step: TemplateStep, known: KnownResources) -> dict[str, Any]:
+        """Return the body of a resource: all but its type, name, version and dependencies."""
+        evaluation = Evaluation(self._all_functions(partial(self._reference, known)))
+        with at(step.place, complete=True):
+            body: dict[str, Any] = evaluation.copy(evaluation.value(step.body))
         return body
 
-    def outputs(self, found: Found) -> dict[str, Any]:
-        """Each output's type, as declared, and value; secure ones come without their value."""
-        evaluation = Evaluation(self._known(partial(self._reference, found)))
-        given: dict[str, Any] = {}
+    def outputs(self, known: KnownResources) -> dict[str, Any]:
+        """Return the type and value of each output; secure outputs have no value."""
+        evaluation = Evaluation(self._all_functions(partial(self._reference, known)))
+        outputs: dict[str, Any] = {}
         for name, output in self._outputs.items():
-            with at(f"outputs.{name[:60]}", whole=True):
-                if not _flag(evaluation.value(output.get("condition", True))):
+            with at(f"outputs.{name[:60]}", complete=True):
+                if not _boolean(evaluation.value(output.get("condition", True))):
                     continue
                 with at("value"):
-                    value = evaluation.copied(evaluation.value(output["value"]))
-                    must_be(output["type"], value)
+                    value = evaluation.copy(evaluation.value(output["value"]))
+                    check_type(output["type"], value)
             secure = output["type"].lower() in SECURE
-            given[name] = {"type": output["type"]} | ({} if secure else {"value": value})
-        return given
+            outputs[name] = {"type": output["type"]} | ({} if secure else {"value": value})
+        return outputs
 
-    # --- What the deployment knows
+    # --- Functions that depend on the deployment
 
-    def _known(self, reference: Callable[..., Value]) -> Functions:
-        home = self._home
-        subscription = f"/subscriptions/{home.subscription}"
+    def _all_functions(self, reference: Callable[..., Value]) -> Functions:
+        scope = self._scope
+        subscription = f"/subscriptions/{scope.subscription}"
         group = {
-            "id": f"{subscription}/resourceGroups/{home.group}",
-            "name": home.group,
+            "id": f"{subscription}/resourceGroups/{scope.group}",
+            "name": scope.group,
             "type": "Microsoft.Resources/resourceGroups",
-            "location": home.location,
+            "location": scope.location,
         }
         account = {
             "id": subscription,
-            "subscriptionId": home.subscription,
-            "displayName": home.subscription,
+            "subscriptionId": scope.subscription,
+            "displayName": scope.subscription,
         }
         return {
             **FUNCTIONS,
-            "deployment": TemplateFunction(lambda: {"name": home.name}),
+            "deployment": TemplateFunction(lambda: {"name": scope.name}),
             "parameters": TemplateFunction(self._parameters.value, ("string",)),
             "providers": TemplateFunction(self._provider, ("string", "string")),
-            "reference": TemplateFunction(reference, ("string", "string", "string"), least=1),
+            "reference": TemplateFunction(reference, ("string", "string", "string"), minimum=1),
             "resourcegroup": TemplateFunction(lambda: group),
-            "resourceid": TemplateFunction(self._resource_id, ("string",), least=2, most=MANY),
+            "resourceid": TemplateFunction(
+                self._resource_id, ("string",), minimum=2, maximum=UNLIMITED
+            ),
             "subscription": TemplateFunction(lambda: account),
             "variables": TemplateFunction(self._variables.value, ("string",)),
         }
@@ -140,38 +148,40 @@ class Template:
     def _provider(self, namespace: str, kind: str) -> Value:
         versions = list(self._versions(namespace, kind))
         if not versions:
-            raise TemplateError("names a type of resource that does not exist here")
-        return {"resourceType": kind, "locations": [self._home.location], "apiVersions": versions}
+            raise TemplateError("names an unknown resource type")
+        return {"resourceType": kind, "locations": [self._scope.location], "apiVersions": versions}
 
     def _resource_id(self, *parts: str) -> str:
-        """Of a type and names, after a group, or a subscription and a group, if need be."""
+        """Return an id: [subscription,] [group,] type and names are the arguments."""
         number = next((n for n, part in enumerate(parts[:3]) if "/" in part), 0)
-        where, kind, names = parts[:number], parts[number], parts[number + 1 :]
-        subscription, group = self._home.subscription, self._home.group
-        if len(where) == 1 and _GUID.fullmatch(where[0]):
-            subscription = where[0]
-        elif where:
-            subscription, group = (subscription, *where)[-2:]
+        prefix, kind, names = parts[:number], parts[number], parts[number + 1 :]
+        subscription, group = self._scope.subscription, self._scope.group
+        if len(prefix) == 1 and _GUID.fullmatch(prefix[0]):
+            subscription = prefix[0]
+        elif prefix:
+            subscription, group = (subscription, *prefix)[-2:]
         if any("/" in name for name in names):
-            raise TemplateError("takes each part of a name by itself, without a '/'")
+            raise TemplateError("takes each part of a name as an argument, without a '/'")
         return _id(subscription, group, kind, "/".join(names))
 
-    def _reference(self, found: Found, name: str, version: str = "", full: str = "") -> Value:
-        del version  # documents are kept in one shape
+    def _reference(
+        self, known: KnownResources, name: str, version: str = "", full: str = ""
+    ) -> Value:
+        del version  # documents are the same in all versions
         if full and full.lower() != "full":
             raise TemplateError("takes 'Full' or nothing as its argument 3")
-        wanted = self._resolved(name)
-        if wanted is None:
+        target = self._resolve(name)
+        if target is None:
             raise TemplateError(
-                "takes a resource id, or the name of just one resource of this template"
+                "takes a resource id, or a name that only one resource of this template has"
             )
-        if wanted not in found:
-            raise ReferenceNeeded(wanted)
-        document = dict(found[wanted])
+        if target not in known:
+            raise ReferenceNeeded(target)
+        document = dict(known[target])
         return document if full else document.get("properties", {})
 
-    def _resolved(self, text: str) -> str | None:
-        """The id, in lower case, that is meant by an id, a part of one, or a name."""
+    def _resolve(self, text: str) -> str | None:
+        """Return the id, in lower case, for an id, the end of an id, or a name."""
         name = text.strip("/").lower()
         if text.startswith("/"):
             return f"/{name}"
@@ -181,12 +191,12 @@ class Template:
         if "." not in namespace or not rest or len(rest) % 2:
             return None
         kind = "/".join([namespace, *rest[::2]])
-        return _id(self._home.subscription, self._home.group, kind, "/".join(rest[1::2])).lower()
+        return _id(self._scope.subscription, self._scope.group, kind, "/".join(rest[1::2])).lower()
 
     # --- Parameters and variables
 
-    def _declare(self, template: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        values = {name.lower(): value for name, value in given.items()}
+    def _declare_values(self, template: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
+        values = {name.lower(): value for name, value in sent.items()}
         for name, rules in section(template, "parameters", dict).items():
             value = values.pop(name.lower(), None)
             self._parameters.declare(
@@ -194,86 +204,86 @@ class Template:
             )
         if values:
             unknown = ", ".join(values)[:LISTED_CHARACTERS]
-            raise TemplateError(f"the template declares no parameters of these names: {unknown}")
+            raise TemplateError(f"the template does not declare these parameters: {unknown}")
         with at("variables"):
-            variables = read(section(template, "variables", dict), self._functions)
+            variables = parse(section(template, "variables", dict), self._functions)
         for name, node in variables.items():
             self._variables.declare(name, partial(self._early.value, node))
-        self._parameters.make_all()
-        self._variables.make_all()
+        self._parameters.evaluate_all()
+        self._variables.evaluate_all()
 
-    def _read_outputs(self, declared: dict[str, Any]) -> dict[str, dict[str, Node]]:
+    def _parse_outputs(self, declared: dict[str, Any]) -> dict[str, dict[str, Node]]:
         outputs = {}
         for name, raw in declared.items():
             with at(f"outputs.{name[:60]}"):
                 if not isinstance(raw, dict) or type_of(raw) not in KINDS or "value" not in raw:
                     raise TemplateError(
-                        f"an output needs a value, and a type of {', '.join(KINDS)}"
+                        f"an output needs a value, and one of the types {', '.join(KINDS)}"
                     )
                 parts = {key: raw[key] for key in ("type", "value", "condition") if key in raw}
-                outputs[name] = {k: read_at(k, v, self._functions) for k, v in parts.items()}
+                outputs[name] = {k: parse_at(k, v, self._functions) for k, v in parts.items()}
         return outputs
 
     # --- Resources
 
-    def _collect(
-        self, resources: list[Any], place: str, above: TemplateStep | None = None, depth: int = 1
+    def _add_steps(
+        self, resources: list[Any], place: str, parent: TemplateStep | None = None, depth: int = 1
     ) -> None:
-        """The resources, each followed by those that stand within it."""
+        """Add the steps of the resources, each followed by its nested resources."""
         for number, raw in enumerate(resources):
             where = f"{place}[{number}]"
-            with at(where, whole=True):
+            with at(where, complete=True):
                 if len(self._steps) >= RESOURCES or depth > DEPTH:
                     raise TemplateError(
                         f"a template may have {RESOURCES} resources, {DEPTH} levels deep"
                     )
-                step = self._step(_resource(raw), where, above)
-                within = section(raw, "resources", list)
+                step = self._step(_resource(raw), where, parent)
+                nested = section(raw, "resources", list)
             self._steps.append(step)
             self._names.setdefault(step.name.lower(), set()).add(step.key)
-            self._collect(within, f"{where}.resources", step, depth + 1)
+            self._add_steps(nested, f"{where}.resources", step, depth + 1)
 
-    def _step(self, raw: Mapping[str, Any], place: str, above: TemplateStep | None) -> TemplateStep:
-        kind, name, version = (self._text(raw, key) for key in ("type", "name", "apiVersion"))
+    def _step(
+        self, raw: Mapping[str, Any], place: str, parent: TemplateStep | None
+    ) -> TemplateStep:
+        kind, name, version = (self._string(raw, key) for key in ("type", "name", "apiVersion"))
         if kind.lower() == "microsoft.resources/deployments":
             raise TemplateError("nested deployments are not supported: list their resources here")
         if not _VERSION.fullmatch(version):
             raise TemplateError("apiVersion must be a date such as 2024-11-01")
-        after = self._after(raw)
-        if above is not None:
-            kind, name = f"{above.type}/{kind}", f"{above.name}/{name}"
-            after.append((above.label, above.id))
+        depends_on = self._dependencies(raw)
+        if parent is not None:
+            kind, name = f"{parent.type}/{kind}", f"{parent.name}/{name}"
+            depends_on.append((parent.label, parent.id))
         body = {key: raw[key] for key in raw if key not in _NOT_PART_OF_A_BODY}
         return TemplateStep(
-            id=_id(self._home.subscription, self._home.group, kind, name),
+            id=_id(self._scope.subscription, self._scope.group, kind, name),
             type=kind,
             name=name,
             version=version,
             place=place,
-            label=f"{place} ({shown(raw['name'])})",
-            body=read(body, self._functions),
-            wanted=_flag(self._worked_out(raw, "condition", default=True)),
-            after=tuple(after),
+            label=f"{place} ({quote(raw['name'])})",
+            body=parse(body, self._functions),
+            enabled=_boolean(self._evaluate(raw, "condition", default=True)),
+            depends_on=tuple(depends_on),
         )
 
-    def _after(self, raw: Mapping[str, Any]) -> list[tuple[str, str]]:
-        given = section(raw, "dependsOn", list)
-        names = self._worked_out({"dependsOn": given}, "dependsOn")
+    def _dependencies(self, raw: Mapping[str, Any]) -> list[tuple[str, str]]:
+        raw_names = section(raw, "dependsOn", list)
+        names = self._evaluate({"dependsOn": raw_names}, "dependsOn")
         for name in names:
             if not isinstance(name, str):
-                raise TemplateError(f"dependsOn holds ids and names, not {kind_of(name)}")
-        return [*zip(map(shown, given), names, strict=True)]
+                raise TemplateError(f"dependsOn must hold ids and names, not {kind_of(name)}")
+        return [*zip(map(quote, raw_names), names, strict=True)]
 
-    def _worked_out(self, raw: Mapping[str, Any], key: str, *, default: object = None) -> Value:
+    def _evaluate(self, raw: Mapping[str, Any], key: str, *, default: object = None) -> Value:
         with at(key):
-            return self._early.value(read(raw.get(key, default), self._functions))
+            return self._early.value(parse(raw.get(key, default), self._functions))
 
-    def _text(self, raw: Mapping[str, Any], key: str) -> str:
-        value = self._worked_out(raw, key)
+    def _string(self, raw: Mapping[str, Any], key: str) -> str:
+        value = self._evaluate(raw, key)
         if not isinstance(value, str) or not value:
-            raise TemplateError(
-                f"a resource needs a {key}, which must be a string that is not empty"
-            )
+            raise TemplateError(f"a resource needs a {key}, which must be a non-empty string")
         return value
 
 
@@ -285,21 +295,21 @@ def _template(properties: object) -> Mapping[str, Any]:
         raise TemplateError("a deployment needs properties: mode, template and parameters")
     for key in ("templateLink", "parametersLink"):
         if properties.get(key) is not None:
-            raise TemplateError(f"{key} is not supported: send the {key[:-4]} itself")
+            raise TemplateError(f"{key} is not supported: send {key[:-4]} instead")
     mode = properties.get("mode")
     if not isinstance(mode, str) or mode.lower() != "incremental":
-        raise TemplateError("mode must be 'Incremental'; others are not supported")
+        raise TemplateError("mode must be 'Incremental'; other modes are not supported")
     template = properties.get("template")
     if not isinstance(template, dict):
         raise TemplateError(f"template must be an object, not {kind_of(template)}")
     for key in template:
         if key not in _KEYS:
             raise TemplateError(
-                f"{shown(key)} is not supported; supported are {', '.join(sorted(_KEYS))}"
+                f"{quote(key)} is not supported; supported are {', '.join(sorted(_KEYS))}"
             )
     if template.get("functions"):
         raise TemplateError(
-            "user functions are not supported: put their expressions where they are used"
+            "user functions are not supported: replace their calls by their expressions"
         )
     return template
 
@@ -313,24 +323,24 @@ def _resource(raw: object) -> Mapping[str, Any]:
     return raw
 
 
-def _forbidden_reference(*_: str) -> NoReturn:
-    raise TemplateError("may stand only in the properties of resources and in outputs")
+def _forbid_reference(*_: str) -> NoReturn:
+    raise TemplateError("is allowed only in the properties of resources and in outputs")
 
 
 def _id(subscription: str, group: str, kind: str, name: str) -> str:
-    """A full id: the parts of the type alternate with the parts of the name."""
+    """Return a full id, in which the parts of the type and of the name alternate."""
     namespace, *kinds = kind.split("/")
     names = name.split("/")
     if not kinds or len(kinds) != len(names) or not all((namespace, *kinds, *names)):
         raise TemplateError(
-            "a type such as Microsoft.Network/loadBalancers/inboundNatRules needs a name with as "
-            "many parts as follow the namespace, none of them empty"
+            "a name must have a non-empty part for each part of the type after the namespace: "
+            "Microsoft.Network/loadBalancers/inboundNatRules needs two, such as lb/rule"
         )
     pairs = "/".join(f"{kind}/{name}" for kind, name in zip(kinds, names, strict=True))
     return f"/subscriptions/{subscription}/resourceGroups/{group}/providers/{namespace}/{pairs}"
 
 
-def _flag(value: Value) -> bool:
+def _boolean(value: Value) -> bool:
     if not isinstance(value, bool):
         raise TemplateError(f"condition must be true or false, not {kind_of(value)}")
     return value

@@ -1,7 +1,7 @@
-"""What stands in a template, what kind it is, and how it is refused.
+"""Values of templates, their types, and template errors.
 
-No refusal shows what an expression gave, for that may be a secret: it shows what the template
-says, and what kind of value was found.
+An error never shows the value of an expression, which may be a secret. It shows the text of the
+template and the type of the value.
 """
 
 import json
@@ -11,50 +11,54 @@ from typing import Any
 
 from fairwarning.core.errors import Refused
 
-DEPTH = 64  # levels; real templates have some fifteen, and Python's stack holds several times this
+DEPTH = 64  # levels; real templates have about 15, and Python's stack holds several times this
 INT_BITS = 64  # Azure's integers
-_SHOWN_CHARACTERS = 60  # of a text in a refusal
+_QUOTED_CHARACTERS = 60  # of a string in an error
 
 Value = Any
-"""Whatever JSON can say."""
+"""Any JSON value."""
 
 
-# --- Refusing -----------------------------------------------------------------------------------
+# --- Errors -------------------------------------------------------------------------------------
 
 
 class TemplateError(Refused):
-    """Something in the template is wrong, at a place that is known from the outside in."""
+    """The template is invalid at a place; `at` completes the place from the inside out."""
 
-    def __init__(self, what: str, where: str = "", *, whole: bool = False) -> None:
-        super().__init__("InvalidTemplate", f"{where}: {what}" if where else what)
-        self.what = what
+    def __init__(self, problem: str, where: str = "", *, complete: bool = False) -> None:
+        super().__init__("InvalidTemplate", f"{where}: {problem}" if where else problem)
+        self.problem = problem
         self.where = where
-        self.whole = whole
+        self.complete = complete
 
 
 @contextmanager
-def at(place: str, *, whole: bool = False) -> Iterator[None]:
-    """Whatever is wrong inside is wrong at this place; a whole place stands in no other."""
+def at(place: str, *, complete: bool = False) -> Iterator[None]:
+    """Add a place to the errors raised inside; a complete place gets no further prefix."""
     try:
         yield
-    except TemplateError as wrong:
-        if wrong.whole:
+    except TemplateError as error:
+        if error.complete:
             raise
-        dot = "." if wrong.where and not wrong.where.startswith("[") else ""
-        raise TemplateError(wrong.what, f"{place}{dot}{wrong.where}", whole=whole) from None
+        dot = "." if error.where and not error.where.startswith("[") else ""
+        raise TemplateError(
+            error.problem, f"{place}{dot}{error.where}", complete=complete
+        ) from None
 
 
-def shown(value: object) -> str:
-    """What the template says, if it is short, and otherwise how it begins or what kind it is."""
+def quote(value: object) -> str:
+    """Return a string, quoted and truncated, an integer or a boolean; of others, the type."""
     if isinstance(value, str):
-        return repr(value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}...")
+        return repr(
+            value if len(value) <= _QUOTED_CHARACTERS else f"{value[:_QUOTED_CHARACTERS]}..."
+        )
     kind = kind_of(value)
     return str(value).lower() if kind in {"int", "bool"} else kind
 
 
 def too_deep() -> TemplateError:
-    """There is more in each other than anybody needs."""
-    return TemplateError(f"this goes more than {DEPTH} levels deep")
+    """The error for a value or an expression that is nested too deeply."""
+    return TemplateError(f"this is nested more than {DEPTH} levels deep")
 
 
 # --- Values -------------------------------------------------------------------------------------
@@ -70,29 +74,27 @@ _KINDS = {
 
 
 def kind_of(value: object) -> str:
-    """What ARM calls values like this one; a whole number that is too large is none of them."""
+    """Return ARM's name of a value's type; `unknown` for an integer that is too large."""
     for kind, name in _KINDS.items():
         if isinstance(value, kind):
             return name
     return "int" if isinstance(value, int) and value.bit_length() < INT_BITS else "unknown"
 
 
-def plain(value: Value) -> Value:
-    """The value, if it is JSON and no number is too large."""
+def check_scalar(value: Value) -> Value:
+    """Return the value; raise unless it is JSON and its integers are not too large."""
     if kind_of(value) == "unknown":
-        raise TemplateError(
-            f"a value must be JSON, and a whole number must fit into {INT_BITS} bits"
-        )
+        raise TemplateError(f"a value must be JSON, and an integer must fit into {INT_BITS} bits")
     return value
 
 
 def canonical(value: Value) -> str:
-    """The same text for equal values only: 1 is not true, and properties have no order."""
+    """Return a string that is equal for equal values only: 1 is not true, and order is ignored."""
     return json.dumps(value, sort_keys=True)
 
 
 def text_of(value: Value) -> str:
-    """A value as string() writes it."""
+    """Return a value as the function string() formats it."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | dict):

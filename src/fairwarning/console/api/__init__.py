@@ -1,4 +1,4 @@
-"""What Azure has no public interface for, as plain functions: over HTTP and for the page (C4)."""
+"""The operator API as plain async methods, for the HTTP routes and the page (C4)."""
 
 from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.events import EventsApi
@@ -11,4 +11,4 @@ __all__ = ["Api"]
 
 
 class Api(ScaleSetsApi, EventsApi, RolloutsApi, ClockAndFaultsApi, JournalApi, IntegrationsApi):
-    """All of it, over one fleet."""
+    """The whole operator API of one fleet."""

@@ -1,6 +1,6 @@
-"""What the operator's API takes, as shapes (C4).
+"""Request bodies of the operator API (C4).
 
-What a value may be is decided further in, where the rules are; here is only what it looks like.
+They check member names and types only. The engine checks the values.
 """
 
 from typing import Any
@@ -10,15 +10,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 
 class Body(Struct, forbid_unknown_fields=True):
-    """What a request brings."""
+    """A JSON request body."""
 
 
 class NoSettings(Body):
-    """No settings."""
+    """An empty body."""
 
 
 class NewMachine(Body):
-    """A `[[machine]]` of the fleet file; with `count`, several of them."""
+    """A `[[machine]]` entry of the fleet file; `count` creates several machines."""
 
     name: str
     count: int | UnsetType = UNSET
@@ -36,7 +36,7 @@ class NewMachine(Body):
 
 
 class NewSet(Body):
-    """A `[[scale_set]]` of the fleet file."""
+    """A `[[scale_set]]` entry of the fleet file."""
 
     name: str
     capacity: int
@@ -56,7 +56,7 @@ class NewSet(Body):
 
 
 class SetChanges(Body):
-    """Another model; `terminate_notice: null` is none."""
+    """Changes to a scale set's model; `terminate_notice: null` turns the notice off."""
 
     terminate_notice: str | UnsetType | None = UNSET
     upgrade: str | UnsetType = UNSET
@@ -66,19 +66,19 @@ class SetChanges(Body):
 
 
 class Capacity(Body):
-    """So many instances from now on."""
+    """The number of instances that a scale set is to have."""
 
     capacity: int
 
 
 class Instances(Body):
-    """These instances, by their ids; without any, all."""
+    """The ids of the instances to act on; without it, all instances."""
 
     instances: list[int] | UnsetType = UNSET
 
 
 class ActSettings(Body):
-    """What freeze, migrate (`duration_seconds`), maintain and degrade (`days`) may be told."""
+    """Settings of freeze, migrate, maintain (`duration_seconds`; `kind`) and degrade (`days`)."""
 
     duration_seconds: int | UnsetType = UNSET
     kind: str | UnsetType = UNSET
@@ -86,7 +86,7 @@ class ActSettings(Body):
 
 
 class NewRollout(Body):
-    """Over these scopes and sets; without any, over the whole fleet."""
+    """A rollout over scopes and scale sets; without either, over the whole fleet."""
 
     id: str | UnsetType = UNSET
     scopes: list[str] | UnsetType = UNSET
@@ -100,14 +100,14 @@ class NewRollout(Body):
 
 
 class ClockChange(Body):
-    """`advance` by so many seconds, or run at a `rate` from now on (0 freezes)."""
+    """Either seconds to `advance` the clock by, or the `rate` to run it at; rate 0 stops it."""
 
     advance: float | UnsetType = UNSET
     rate: float | UnsetType = UNSET
 
 
 class NewFault(Body):
-    """For a machine, for a scope, or for all."""
+    """A fault for one machine, for one scope, or for all machines."""
 
     kind: str
     machine: str | UnsetType = UNSET
@@ -118,7 +118,7 @@ class NewFault(Body):
 
 
 class NewWebhook(Body):
-    """Whom to send every change of an event to."""
+    """A URL that receives every event change."""
 
     name: str
     url: str
@@ -127,7 +127,7 @@ class NewWebhook(Body):
     handshake: bool | UnsetType = UNSET
 
 
-def given(body: Body) -> dict[str, Any]:
-    """What the body says, without what it leaves out."""
-    named: dict[str, Any] = msgspec.structs.asdict(body)
-    return {key: value for key, value in named.items() if value is not UNSET}
+def set_fields(body: Body) -> dict[str, Any]:
+    """Return the members that the body sets."""
+    fields: dict[str, Any] = msgspec.structs.asdict(body)
+    return {key: value for key, value in fields.items() if value is not UNSET}

@@ -1,7 +1,7 @@
-"""The conditions a fleet lives under: its time (O5), and faults on demand (M21)."""
+"""The fleet's clock (O5) and injected faults (M21)."""
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.part import ApiSection, Settings, read
+from fairwarning.console.api.part import ApiSection, Settings, parse
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule
@@ -9,28 +9,28 @@ from fairwarning.service.lookup import find_machine
 
 
 class ClockAndFaultsApi(ApiSection):
-    """Time and faults."""
+    """The clock and fault injection."""
 
     def clock(self) -> responses.ClockInfo:
-        """What time it is."""
+        """Return the fleet's time."""
         clock = self.fleet.clock
         rate = clock.rate if isinstance(clock, VirtualClock) else 1.0
         virtual = isinstance(clock, VirtualClock)
         return responses.ClockInfo(now=views.time(clock.now()), virtual=virtual, rate=rate)
 
     async def set_clock(self, settings: Settings) -> responses.ClockInfo:
-        """Let virtual time pass, or run."""
-        given = bodies.given(read(bodies.ClockChange, settings))
-        if len(given) != 1:
-            raise Refused("BadBody", "say either advance or rate")
-        if "advance" in given:
-            await self.fleet.advance(given["advance"])
+        """Advance the virtual clock, or set its rate."""
+        change = bodies.set_fields(parse(bodies.ClockChange, settings))
+        if len(change) != 1:
+            raise Refused("BadBody", "give either advance or rate")
+        if "advance" in change:
+            await self.fleet.advance(change["advance"])
         else:
-            await self.fleet.run_clock(given["rate"])
+            await self.fleet.run_clock(change["rate"])
         return self.clock()
 
     def faults(self) -> responses.FaultList:
-        """The faults in force."""
+        """List the active faults."""
         return responses.FaultList(
             faults=[
                 responses.FaultInfo(
@@ -46,21 +46,21 @@ class ClockAndFaultsApi(ApiSection):
         )
 
     async def put_fault(self, settings: Settings) -> None:
-        """From now on, answer with this fault."""
-        given = bodies.given(read(bodies.NewFault, settings))
-        if name := given.get("machine", ""):
-            place = await find_machine(self.fleet, name)
-            given |= {"scope": place.scope, "machine": place.machine.name}
-        elif name := given.get("scope", ""):
+        """Inject a fault into the metadata endpoint."""
+        fault = bodies.set_fields(parse(bodies.NewFault, settings))
+        if name := fault.get("machine", ""):
+            location = await find_machine(self.fleet, name)
+            fault |= {"scope": location.scope, "machine": location.machine.name}
+        elif name := fault.get("scope", ""):
             await self._scope(name)
-        self.fleet.faults.put(FaultRule(**given | {"kind": _kind(given["kind"])}))
+        self.fleet.faults.put(FaultRule(**fault | {"kind": _fault_kind(fault["kind"])}))
 
     async def clear_faults(self) -> None:
-        """All is well again."""
+        """Remove all faults."""
         self.fleet.faults.clear()
 
 
-def _kind(value: str) -> FaultKind:
+def _fault_kind(value: str) -> FaultKind:
     for kind in FaultKind:
         if value == kind.value:
             return kind

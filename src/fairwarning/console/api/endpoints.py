@@ -1,4 +1,4 @@
-"""The table of the operator's API: what each request does, takes and gives (C4)."""
+"""The endpoint table of the operator API: methods, paths, bodies and responses (C4)."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,65 +8,67 @@ from typing import Any
 from starlette.requests import Request
 
 from fairwarning.console.api import Api, bodies, responses
-from fairwarning.console.api.machines import ACTIONS, OF_A_SET
-from fairwarning.console.api.part import MOST, PAGE
-from fairwarning.console.api.rollouts import STEERING
+from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS
+from fairwarning.console.api.part import MAX_PAGE_SIZE, PAGE_SIZE
+from fairwarning.console.api.rollouts import ROLLOUT_ACTIONS
 from fairwarning.core.errors import Refused
 
-_DIGITS = 18
+_MAX_DIGITS = 18
 _DAY_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A request, as far as an endpoint wants to know it."""
+    """A request as endpoints see it: path, query, settings and actor."""
 
     request: Request
     settings: Mapping[str, Any]
     actor: str
 
-    def named(self, name: str) -> str:
-        """A part of the path."""
+    def path_param(self, name: str) -> str:
+        """Return a path parameter."""
         return str(self.request.path_params[name])
 
     @property
     def key(self) -> str:
-        """What makes a repeat known as one."""
+        """The idempotency key."""
         return self.request.headers.get("idempotency-key", "")
 
-    def text(self, name: str) -> str:
-        """A part of the query."""
+    def query(self, name: str) -> str:
+        """Return a query parameter; empty if it is missing."""
         return self.request.query_params.get(name, "")
 
-    def number(self, name: str, standing: int = 0, least: int = 0, most: int = 10**_DIGITS) -> int:
-        """A whole number of the query."""
-        text = self.text(name) or str(standing)
-        if re.fullmatch(f"[0-9]{{1,{_DIGITS}}}", text, re.ASCII) and least <= int(text) <= most:
+    def query_number(
+        self, name: str, default: int = 0, least: int = 0, most: int = 10**_MAX_DIGITS
+    ) -> int:
+        """Return a query parameter that is a whole number."""
+        text = self.query(name) or str(default)
+        if re.fullmatch(f"[0-9]{{1,{_MAX_DIGITS}}}", text, re.ASCII) and least <= int(text) <= most:
             return int(text)
         raise Refused("BadQuery", f"{name} must be a whole number from {least} to {most}")
 
     @property
     def limit(self) -> int:
-        """How long a page is to be."""
-        return self.number("limit", PAGE, 1, MOST)
+        """The requested page size."""
+        return self.query_number("limit", PAGE_SIZE, 1, MAX_PAGE_SIZE)
 
 
-Call = Callable[[Api, ApiRequest], Awaitable[Any]]
+EndpointHandler = Callable[[Api, ApiRequest], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
 class ApiEndpoint:
-    """A method and a path, what they do, and in which shapes."""
+    """An endpoint: its method, path, summary, handler, body and response."""
 
     method: str
     path: str
-    about: str
-    call: Call
-    answer: type | None = None
+    summary: str
+    handle: EndpointHandler
+    response: type | None = None
     body: type[bodies.Body] | None = None
     status: int = 200
     query: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a path's part is one of
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of path parameters
 
 
 async def _clock(api: Api, _: ApiRequest) -> responses.ClockInfo:
@@ -78,61 +80,62 @@ async def _faults(api: Api, _: ApiRequest) -> responses.FaultList:
 
 
 async def _journal(api: Api, request: ApiRequest) -> responses.JournalPage:
-    if request.text("newest") == "true":
-        return await api.newest(
-            request.number("before") or None, request.limit, request.text("scope")
+    if request.query("newest") == "true":
+        return await api.newest_lines(
+            request.query_number("before") or None, request.limit, request.query("scope")
         )
-    if request.text("scope"):
-        raise Refused("BadQuery", "the lines of a scope come the newest first: say newest=true")
-    return await api.journal(request.number("after"), request.limit, request.text("event"))
+    if request.query("scope"):
+        raise Refused("BadQuery", "the scope filter needs newest=true")
+    return await api.journal(request.query_number("after"), request.limit, request.query("event"))
 
 
-_LIMIT = {"limit": f"How many at most, 1 to {MOST}."}
-_NEXT = {"after": "`next` of the page before.", **_LIMIT}
-_ACT = {"action": tuple(ACTIONS)}
+_LIMIT = {"limit": f"Page size, 1 to {MAX_PAGE_SIZE}."}
+_NEXT = {"after": "`next` of the previous page.", **_LIMIT}
+_ACTION = {"action": tuple(ACTIONS)}
 
 ENDPOINTS = (
     # --- Machines and scopes ---
     ApiEndpoint(
-        "GET", "/api/machines", "Machines, in order of their numbers.",
+        "GET", "/api/machines", "List machines by number.",
         lambda api, req: api.machines(
-            req.number("after"), req.limit, req.text("scope"), req.text("set")
+            req.query_number("after"), req.limit, req.query("scope"), req.query("set")
         ),
         responses.MachineList,
-        query={**_NEXT, "scope": "All of this scope.", "set": "All of this scale set."},
+        query={**_NEXT, "scope": "Only of this scope.", "set": "Only of this scale set."},
     ),
     ApiEndpoint(
-        "POST", "/api/machines", "Create a machine by itself, or several.",
+        "POST", "/api/machines", "Create one or more standalone machines.",
         lambda api, req: api.create_machines(req.settings, req.key, req.actor),
         responses.MachineList, bodies.NewMachine, 201,
     ),
     ApiEndpoint(
-        "GET", "/api/machines/{name:path}/explain", "What happened to a machine lately.",
-        lambda api, req: api.explain_machine(req.named("name")), responses.ExplanationInfo,
+        "GET", "/api/machines/{name:path}/explain", "Explain a machine's recent activity.",
+        lambda api, req: api.explain_machine(req.path_param("name")), responses.ExplanationInfo,
     ),
     ApiEndpoint(
-        "GET", "/api/machines/{name:path}", "One machine.",
-        lambda api, req: api.machine(req.named("name")), responses.MachineInfo,
+        "GET", "/api/machines/{name:path}", "Get a machine.",
+        lambda api, req: api.machine(req.path_param("name")), responses.MachineInfo,
     ),
     ApiEndpoint(
-        "POST", "/api/machines/{name:path}/{action}", "Let something happen to a machine.",
+        "POST", "/api/machines/{name:path}/{action}", "Start an action on a machine.",
         lambda api, req: api.act(
-            req.named("name"), req.named("action"), req.settings, req.key, req.actor
+            req.path_param("name"), req.path_param("action"), req.settings, req.key, req.actor
         ),
-        responses.AcceptedOperation, bodies.ActSettings, 202, words=_ACT,
+        responses.AcceptedOperation, bodies.ActSettings, 202, choices=_ACTION,
     ),
     ApiEndpoint(
-        "GET", "/api/scopes", "Scopes with their machines, in order of their ids.",
-        lambda api, req: api.scopes(req.text("after"), req.limit), responses.ScopeList, query=_NEXT,
+        "GET", "/api/scopes", "List scopes with their machines, by scope id.",
+        lambda api, req: api.scopes(req.query("after"), req.limit),
+        responses.ScopeList, query=_NEXT,
     ),
     ApiEndpoint(
-        "GET", "/api/scopes/{id:path}", "One scope.",
-        lambda api, req: api.scope(req.named("id")), responses.ScopeInfo,
+        "GET", "/api/scopes/{id:path}", "Get a scope.",
+        lambda api, req: api.scope(req.path_param("id")), responses.ScopeInfo,
     ),
     # --- Scale sets ---
     ApiEndpoint(
-        "GET", "/api/sets", "Scale sets, in order of their names.",
-        lambda api, req: api.sets(req.text("after"), req.limit),
+        "GET", "/api/sets", "List scale sets by name.",
+        lambda api, req: api.sets(req.query("after"), req.limit),
         responses.ScaleSetList, query=_NEXT,
     ),
     ApiEndpoint(
@@ -141,148 +144,152 @@ ENDPOINTS = (
         responses.ScaleSetInfo, bodies.NewSet, 201,
     ),
     ApiEndpoint(
-        "GET", "/api/sets/{name}", "One scale set.",
-        lambda api, req: api.set(req.named("name")), responses.ScaleSetInfo,
+        "GET", "/api/sets/{name}", "Get a scale set.",
+        lambda api, req: api.set(req.path_param("name")), responses.ScaleSetInfo,
     ),
     ApiEndpoint(
         "PATCH", "/api/sets/{name}", "Change a scale set's model.",
-        lambda api, req: api.update_set(req.named("name"), req.settings, req.actor),
+        lambda api, req: api.update_set(req.path_param("name"), req.settings, req.actor),
         responses.ScaleSetInfo, bodies.SetChanges,
     ),
     ApiEndpoint(
-        "DELETE", "/api/sets/{name}", "Delete a scale set, each instance with its notice.",
-        lambda api, req: api.delete_set(req.named("name"), req.key, req.actor),
+        "DELETE", "/api/sets/{name}", "Delete a scale set; each instance gets its notice first.",
+        lambda api, req: api.delete_set(req.path_param("name"), req.key, req.actor),
         responses.AcceptedOperation, status=202,
     ),
     ApiEndpoint(
-        "POST", "/api/sets/{name}/scale", "So many instances from now on.",
-        lambda api, req: api.scale_set(req.named("name"), req.settings, req.key, req.actor),
+        "POST", "/api/sets/{name}/scale", "Set the number of instances.",
+        lambda api, req: api.scale_set(req.path_param("name"), req.settings, req.key, req.actor),
         responses.AcceptedOperation, bodies.Capacity, 202,
     ),
     ApiEndpoint(
-        "POST", "/api/sets/{name}/upgrade", "Bring instances to the present model.",
-        lambda api, req: api.upgrade_set(req.named("name"), req.settings, req.actor),
+        "POST", "/api/sets/{name}/upgrade", "Upgrade instances to the latest model.",
+        lambda api, req: api.upgrade_set(req.path_param("name"), req.settings, req.actor),
         responses.ScaleSetInfo, bodies.Instances,
     ),
     ApiEndpoint(
-        "POST", "/api/sets/{name}/{action}", "Let something happen to instances of a set.",
+        "POST", "/api/sets/{name}/{action}", "Start an action on instances of a scale set.",
         lambda api, req: api.act_on_set(
-            req.named("name"), req.named("action"), req.settings, req.key, req.actor
+            req.path_param("name"), req.path_param("action"), req.settings, req.key, req.actor
         ),
-        responses.AcceptedOperation, bodies.Instances, 202, words={"action": OF_A_SET},
+        responses.AcceptedOperation, bodies.Instances, 202, choices={"action": SET_ACTIONS},
     ),
     # --- Events and operations ---
     ApiEndpoint(
-        "GET", "/api/events", "Events that are there, scope by scope.",
+        "GET", "/api/events", "List live events by scope.",
         lambda api, req: api.events(
-            req.text("after"), req.limit, req.text("scope"), req.text("machine")
+            req.query("after"), req.limit, req.query("scope"), req.query("machine")
         ),
         responses.EventList,
         query={**_NEXT, "scope": "Only of this scope.", "machine": "Only of this machine."},
     ),
     ApiEndpoint(
-        "GET", "/api/events/{id}", "One event, also when it is over.",
-        lambda api, req: api.event(req.named("id")), responses.EventInfo,
+        "GET", "/api/events/{id}", "Get an event, live or over.",
+        lambda api, req: api.event(req.path_param("id")), responses.EventInfo,
     ),
     ApiEndpoint(
-        "GET", "/api/events/{id}/explain", "Who was told, who approved, what is awaited, and why.",
-        lambda api, req: api.explain_event(req.named("id")), responses.ExplanationInfo,
+        "GET", "/api/events/{id}/explain",
+        "Explain an event: deliveries, approvals, what it waits for, and why.",
+        lambda api, req: api.explain_event(req.path_param("id")), responses.ExplanationInfo,
     ),
     ApiEndpoint(
-        "POST", "/api/events/{id}/approve", "Start an event now.",
-        lambda api, req: api.approve(req.named("id"), req.actor), responses.EventInfo,
+        "POST", "/api/events/{id}/approve", "Approve an event, so that it starts now.",
+        lambda api, req: api.approve(req.path_param("id"), req.actor), responses.EventInfo,
         bodies.NoSettings,
     ),
     ApiEndpoint(
-        "POST", "/api/events/{id}/cancel", "An event will not happen after all.",
-        lambda api, req: api.cancel(req.named("id"), req.actor), responses.EventInfo,
+        "POST", "/api/events/{id}/cancel", "Cancel an event.",
+        lambda api, req: api.cancel(req.path_param("id"), req.actor), responses.EventInfo,
         bodies.NoSettings,
     ),
     ApiEndpoint(
-        "GET", "/api/operations/{id:path}/explain", "What became of an operation.",
-        lambda api, req: api.explain_operation(req.named("id")), responses.ExplanationInfo,
+        "GET", "/api/operations/{id:path}/explain", "Explain an operation.",
+        lambda api, req: api.explain_operation(req.path_param("id")), responses.ExplanationInfo,
     ),
     ApiEndpoint(
-        "GET", "/api/operations/{id:path}", "One operation.",
-        lambda api, req: api.operation(req.named("id")), responses.OperationInfo,
+        "GET", "/api/operations/{id:path}", "Get an operation.",
+        lambda api, req: api.operation(req.path_param("id")), responses.OperationInfo,
     ),
     ApiEndpoint(
-        "GET", "/api/timeline", "What is planned, under way, and lately over.",
-        lambda api, req: api.timeline(req.number("seconds", 3600, 1, 7 * _DAY_SECONDS)),
-        responses.TimelineInfo, query={"seconds": "How far back, up to a week."},
+        "GET", "/api/timeline", "List events that are scheduled, in progress or recently ended.",
+        lambda api, req: api.timeline(req.query_number("seconds", 3600, 1, 7 * _DAY_SECONDS)),
+        responses.TimelineInfo, query={"seconds": "How many seconds to look back, up to a week."},
     ),
     # --- Rollouts ---
     ApiEndpoint(
-        "GET", "/api/rollouts", "Rollouts, in order of their ids.",
-        lambda api, req: api.rollouts(req.text("after"), req.limit),
+        "GET", "/api/rollouts", "List rollouts by id.",
+        lambda api, req: api.rollouts(req.query("after"), req.limit),
         responses.RolloutList, query=_NEXT,
     ),
     ApiEndpoint(
-        "POST", "/api/rollouts", "Work through machines, an update domain or a host at a time.",
+        "POST", "/api/rollouts", "Start a rollout, one update domain or one host at a time.",
         lambda api, req: api.start_rollout(req.settings, req.key, req.actor),
         responses.RolloutInfo, bodies.NewRollout, 201,
     ),
     ApiEndpoint(
-        "GET", "/api/rollouts/{id}", "One rollout, and how far it is.",
-        lambda api, req: api.rollout(req.named("id")), responses.RolloutInfo,
+        "GET", "/api/rollouts/{id}", "Get a rollout with its progress.",
+        lambda api, req: api.rollout(req.path_param("id")), responses.RolloutInfo,
     ),
     ApiEndpoint(
-        "POST", "/api/rollouts/{id}/{action}", "Pause a rollout, let it go on, or end it.",
-        lambda api, req: api.steer_rollout(req.named("id"), req.named("action"), req.actor),
-        responses.RolloutInfo, bodies.NoSettings, words={"action": tuple(STEERING)},
+        "POST", "/api/rollouts/{id}/{action}", "Pause, resume or abort a rollout.",
+        lambda api, req: api.control_rollout(
+            req.path_param("id"), req.path_param("action"), req.actor
+        ),
+        responses.RolloutInfo, bodies.NoSettings, choices={"action": tuple(ROLLOUT_ACTIONS)},
     ),
     # --- Time and faults ---
-    ApiEndpoint("GET", "/api/clock", "The fleet's time.", _clock, responses.ClockInfo),
+    ApiEndpoint("GET", "/api/clock", "Get the fleet's time.", _clock, responses.ClockInfo),
     ApiEndpoint(
-        "POST", "/api/clock", "Let virtual time pass, or run.",
+        "POST", "/api/clock", "Advance the virtual clock, or set its rate.",
         lambda api, req: api.set_clock(req.settings), responses.ClockInfo, bodies.ClockChange,
     ),
-    ApiEndpoint("GET", "/api/faults", "The faults in force.", _faults, responses.FaultList),
+    ApiEndpoint("GET", "/api/faults", "List the active faults.", _faults, responses.FaultList),
     ApiEndpoint(
-        "POST", "/api/faults", "Let the metadata endpoint misbehave.",
+        "POST", "/api/faults", "Inject a fault into the metadata endpoint.",
         lambda api, req: api.put_fault(req.settings), None, bodies.NewFault, 204,
     ),
     ApiEndpoint(
-        "DELETE", "/api/faults", "All is well again.",
+        "DELETE", "/api/faults", "Clear all faults.",
         lambda api, _: api.clear_faults(), status=204,
     ),
     # --- The journal ---
     ApiEndpoint(
-        "GET", "/api/journal", "Who did what, when and why.", _journal, responses.JournalPage,
+        "GET", "/api/journal", "List journal lines: who did what, when and why.",
+        _journal, responses.JournalPage,
         query={
             **_NEXT,
             "event": "Only of this event.",
-            "newest": "`true`: the newest first.",
-            "before": "With `newest`: `next` of the page before.",
+            "newest": "`true`: newest first.",
+            "before": "With `newest`: `next` of the previous page.",
             "scope": "With `newest`: only of this scope.",
         },
     ),
     # --- Scenarios and webhooks ---
     ApiEndpoint(
-        "GET", "/api/scenarios", "The scenarios that ship with it.",
+        "GET", "/api/scenarios", "List the bundled scenarios.",
         lambda api, _: api.scenarios(), responses.ScenarioList,
     ),
     ApiEndpoint(
-        "POST", "/api/scenarios/{name}/run", "Run a scenario in a cloud of its own.",
-        lambda api, req: api.run_scenario(req.named("name")),
+        "POST", "/api/scenarios/{name}/run", "Run a scenario on a separate fleet.",
+        lambda api, req: api.run_scenario(req.path_param("name")),
         responses.ScenarioResultInfo, bodies.NoSettings,
     ),
     ApiEndpoint(
-        "GET", "/api/webhooks", "Whom every change of an event is sent to.",
+        "GET", "/api/webhooks", "List webhooks.",
         lambda api, _: api.webhooks(), responses.WebhookList,
     ),
     ApiEndpoint(
-        "POST", "/api/webhooks", "Send every change of an event there.",
+        "POST", "/api/webhooks", "Create a webhook that receives every event change.",
         lambda api, req: api.create_webhook(req.settings, req.actor),
         responses.CreatedWebhook, bodies.NewWebhook, 201,
     ),
     ApiEndpoint(
-        "DELETE", "/api/webhooks/{name}", "Send nothing more there.",
-        lambda api, req: api.remove_webhook(req.named("name"), req.actor), status=204,
+        "DELETE", "/api/webhooks/{name}", "Delete a webhook.",
+        lambda api, req: api.remove_webhook(req.path_param("name"), req.actor), status=204,
     ),
     ApiEndpoint(
-        "POST", "/api/webhooks/{name}/test", "Send a message that is about nothing.",
-        lambda api, req: api.test_webhook(req.named("name")),
+        "POST", "/api/webhooks/{name}/test", "Send a test message to a webhook.",
+        lambda api, req: api.test_webhook(req.path_param("name")),
         responses.WebhookTestResult, bodies.NoSettings,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Events and operations, and their stories."""
+"""Events, operations and their explanations."""
 
 from fairwarning.console.api import responses, views
-from fairwarning.console.api.part import OPERATOR, PAGE, ApiSection
+from fairwarning.console.api.part import OPERATOR, PAGE_SIZE, ApiSection
 from fairwarning.core import commands
 from fairwarning.core.decision import FactType
 from fairwarning.core.errors import Conflict, NotFound
@@ -12,77 +12,77 @@ from fairwarning.service.lookup import find_machine
 
 
 class EventsApi(ApiSection):
-    """What is announced, and what somebody asked for."""
+    """Scheduled events, and the operations that cause them."""
 
     async def events(
-        self, after: str = "", limit: int = PAGE, scope: str = "", machine: str = ""
+        self, after: str = "", limit: int = PAGE_SIZE, scope: str = "", machine: str = ""
     ) -> responses.EventList:
-        """Events that are there, scope by scope: a page may be a little longer than asked for."""
+        """List live events by scope; scopes are not split, so a page may exceed the limit."""
         name = scope
         if machine:
-            place = await find_machine(self.fleet, machine)
-            name, machine = place.scope, place.machine.name
+            location = await find_machine(self.fleet, machine)
+            name, machine = location.scope, location.machine.name
         if name:
-            found = (await self._scope(name)).events.values()
-            shown = [views.event(one, name) for one in found]
-            mine = [one for one in shown if not machine or machine in one.resources]
-            return responses.EventList(events=mine, next=None)
+            events = (await self._scope(name)).events.values()
+            infos = [views.event_info(event, name) for event in events]
+            matching = [info for info in infos if not machine or machine in info.resources]
+            return responses.EventList(events=matching, next=None)
         live = await live_events(self.fleet, after, limit)
         last = live[-1][0] if len(live) >= limit else None
         return responses.EventList(
-            events=[views.event(one, where) for where, one in live], next=last
+            events=[views.event_info(event, scope_id) for scope_id, event in live], next=last
         )
 
     async def event(self, name: str) -> responses.EventInfo:
-        """One event, also when it is over."""
-        life, live = await queries.event_history(self.fleet, name)
-        return views.event(live, life.scope) if live else views.past_event(life)
+        """Return an event, live or over."""
+        history, live = await queries.event_history(self.fleet, name)
+        return views.event_info(live, history.scope) if live else views.past_event_info(history)
 
     async def approve(self, name: str, actor: str = OPERATOR) -> responses.EventInfo:
-        """Start it now; once more is no error (M12)."""
-        event = await self._there(name)
+        """Approve an event, so that it starts now; a repeat is not an error (M12)."""
+        event = await self._live_event(name)
         command = commands.Approve(scope=event.scope, events=(event.id,), actor=actor)
         await self.fleet.submit(command)
         return await self.event(name)
 
     async def cancel(self, name: str, actor: str = OPERATOR) -> responses.EventInfo:
-        """It will not happen after all; once more is no error."""
-        life, live = await queries.event_history(self.fleet, name)
-        if live is None and life.ended is FactType.CANCELLED:
-            return views.past_event(life)
-        event = await self._there(name)
+        """Cancel an event; a repeat is not an error."""
+        history, live = await queries.event_history(self.fleet, name)
+        if live is None and history.ended is FactType.CANCELLED:
+            return views.past_event_info(history)
+        event = await self._live_event(name)
         await self.fleet.submit(commands.Cancel(scope=event.scope, event=event.id, actor=actor))
         return await self.event(name)
 
-    async def _there(self, name: str) -> responses.EventInfo:
+    async def _live_event(self, name: str) -> responses.EventInfo:
         event = await self.event(name)
         if event.status == "Over":
             raise Conflict("EventOver", f"event {event.id} is over")
         return event
 
     async def explain_event(self, name: str) -> responses.ExplanationInfo:
-        """Who was told and when, who approved, what is awaited, why it started (O7)."""
-        return views.explanation(await queries.explain_event(self.fleet, name))
+        """Explain an event: deliveries, approvals, what it waits for, why it started (O7)."""
+        return views.explanation_info(await queries.explain_event(self.fleet, name))
 
     async def operation(self, name: str) -> responses.OperationInfo:
-        """One operation."""
-        found = await self.fleet.reader.read(Operation, name)
-        if found is None:
+        """Return an operation."""
+        operation = await self.fleet.reader.read(Operation, name)
+        if operation is None:
             raise NotFound("UnknownOperation", f"there is no operation {name[:60]!r}")
-        return views.operation(found)
+        return views.operation_info(operation)
 
     async def explain_operation(self, name: str) -> responses.ExplanationInfo:
-        """What became of an operation."""
-        return views.explanation(await queries.explain_operation(self.fleet, name))
+        """Explain an operation."""
+        return views.explanation_info(await queries.explain_operation(self.fleet, name))
 
     async def timeline(self, seconds: float) -> responses.TimelineInfo:
-        """The last so many seconds, and what is to come."""
-        seen = await timeline(self.fleet, seconds)
-        ends = max((life.not_before or 0 for life, live in seen.events if live), default=0)
+        """Return the events of the last `seconds`, and all live events."""
+        recent = await timeline(self.fleet, seconds)
+        ends = max((history.not_before or 0 for history, live in recent.events if live), default=0)
         return responses.TimelineInfo(
-            begins=views.time(seen.begins),
-            ends=views.time(max(seen.now, ends)),
-            now=views.time(seen.now),
-            cut=seen.cut,
-            events=[views.event_history(life, live) for life, live in seen.events],
+            begins=views.time(recent.begins),
+            ends=views.time(max(recent.now, ends)),
+            now=views.time(recent.now),
+            cut=recent.cut,
+            events=[views.event_history_info(history, live) for history, live in recent.events],
         )

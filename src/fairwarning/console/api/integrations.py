@@ -1,11 +1,11 @@
-"""What is not the fleet's own: scenarios, which run beside it, and webhooks, which leave it."""
+"""Scenarios, which run apart from the fleet, and webhooks."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 
 from fairwarning.console.api import bodies, responses
-from fairwarning.console.api.part import OPERATOR, ApiSection, Settings, read
+from fairwarning.console.api.part import OPERATOR, ApiSection, Settings, parse
 from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from fairwarning.service.webhooks.webhooks import WebhookService
 
 
-Hooks = Callable[[], Awaitable["WebhookService"]]
-"""Who has none need not load what sends to them."""
+LoadWebhooks = Callable[[], Awaitable["WebhookService"]]
+"""Return the webhook service, which is loaded on first use."""
 
 
 class ScenarioRunner(Protocol):
-    """Where scenarios are played, each in a cloud of its own: nothing of it touches the fleet."""
+    """Runs scenarios, each on a separate fleet, so that this fleet is not affected."""
 
-    def shipped(self) -> list[responses.ScenarioInfo]:
-        """The scenarios there are."""
+    def list_scenarios(self) -> list[responses.ScenarioInfo]:
+        """List the bundled scenarios."""
 
-    def play(self, name: str) -> responses.ScenarioResultInfo:
-        """Run one of them, in virtual time; takes a moment."""
+    def run(self, name: str) -> responses.ScenarioResultInfo:
+        """Run a scenario in virtual time. It blocks, for up to some seconds."""
 
 
 class IntegrationsApi(ApiSection):
@@ -35,67 +35,68 @@ class IntegrationsApi(ApiSection):
         self,
         fleet: Fleet,
         cloud: CloudSettings,
-        webhooks: Hooks,
+        webhooks: LoadWebhooks,
         scenarios: ScenarioRunner | None = None,
     ) -> None:
         super().__init__(fleet, cloud)
         self._runner = scenarios
         self._webhooks = webhooks
-        self._playing = asyncio.Lock()
+        self._running = asyncio.Lock()
 
     # --- Scenarios (O6) ---
 
     async def scenarios(self) -> responses.ScenarioList:
-        """The scenarios that ship with it."""
-        return responses.ScenarioList(scenarios=self._stage().shipped())
+        """List the bundled scenarios."""
+        return responses.ScenarioList(scenarios=self._scenario_runner().list_scenarios())
 
     async def run_scenario(self, name: str) -> responses.ScenarioResultInfo:
-        """Run one in virtual time, in a cloud of its own."""
-        stage = self._stage()
-        if name not in {one.name for one in stage.shipped()}:
-            known = ", ".join(one.name for one in stage.shipped())
-            raise NotFound("UnknownScenario", f"there is no scenario {name[:60]!r}; it is {known}")
-        async with self._playing:  # one at a time: each is a whole cloud
-            return await asyncio.to_thread(stage.play, name)
+        """Run a scenario in virtual time, on a separate fleet."""
+        runner = self._scenario_runner()
+        names = [scenario.name for scenario in runner.list_scenarios()]
+        if name not in names:
+            text = f"there is no scenario {name[:60]!r}; use one of {', '.join(names)}"
+            raise NotFound("UnknownScenario", text)
+        async with self._running:  # one at a time: each runs a whole fleet
+            return await asyncio.to_thread(runner.run, name)
 
-    def _stage(self) -> ScenarioRunner:
+    def _scenario_runner(self) -> ScenarioRunner:
         if self._runner is None:
-            raise Unavailable("NoScenarios", "this service runs no scenarios")
+            raise Unavailable("NoScenarios", "this service has no scenarios")
         return self._runner
 
     # --- Webhooks ---
 
     async def webhooks(self) -> responses.WebhookList:
-        """All webhooks; without their secrets."""
-        shown = [
+        """List all webhooks, without their secrets."""
+        webhooks = [
             responses.WebhookInfo(
-                name=one.name,
-                url=one.url,
-                form=one.form.value,
-                state=one.state.value,
-                cursor=one.cursor,
-                delivered=one.delivered,
-                given_up=one.given_up,
-                last_error=one.last_error,
+                name=webhook.name,
+                url=webhook.url,
+                form=webhook.form.value,
+                state=webhook.state.value,
+                cursor=webhook.cursor,
+                delivered=webhook.delivered,
+                given_up=webhook.given_up,
+                last_error=webhook.last_error,
             )
-            for one in await (await self._webhooks()).list()
+            for webhook in await (await self._webhooks()).list()
         ]
-        return responses.WebhookList(webhooks=shown)
+        return responses.WebhookList(webhooks=webhooks)
 
     async def create_webhook(
         self, settings: Settings, actor: str = OPERATOR
     ) -> responses.CreatedWebhook:
-        """From now on, send every change of an event there."""
-        given = bodies.given(read(bodies.NewWebhook, settings))
-        made = await (await self._webhooks()).create(**given, actor=actor)
+        """Send every event change to a URL from now on."""
+        fields = bodies.set_fields(parse(bodies.NewWebhook, settings))
+        created = await (await self._webhooks()).create(**fields, actor=actor)
         return responses.CreatedWebhook(
-            name=made.name, url=made.url, form=made.form.value, secret=made.secret
+            name=created.name, url=created.url, form=created.form.value, secret=created.secret
         )
 
     async def remove_webhook(self, name: str, actor: str = OPERATOR) -> None:
-        """Send nothing more there."""
+        """Delete a webhook."""
         await (await self._webhooks()).remove(name, actor=actor)
 
     async def test_webhook(self, name: str) -> responses.WebhookTestResult:
-        """Send a message that is about nothing."""
+        """Send a test message."""
         return responses.WebhookTestResult(status=await (await self._webhooks()).test(name))

@@ -1,4 +1,4 @@
-"""Machines, and what happens to them."""
+"""Machines, scopes and the actions on machines."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -6,13 +6,13 @@ from math import ceil
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.api.part import (
     OPERATOR,
-    PAGE,
+    PAGE_SIZE,
     ApiSection,
     Settings,
-    name_of,
-    one_of,
-    read,
-    work,
+    choose,
+    maintenance_kind,
+    operation_id,
+    parse,
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Command, Operate
@@ -42,10 +42,10 @@ ACTIONS: Mapping[str, type[Operate]] = {
     "migrate": commands.Maintain,
     "degrade": commands.Degrade,
 }
-"""What happens to a machine, by the words of the API."""
+"""The command of each action on a machine, by the action's name in the API."""
 
-OF_A_SET = tuple(word for word, kind in ACTIONS.items() if kind in commands.OF_A_SET)
-"""Those that go through the set when they happen to one of its instances."""
+SET_ACTIONS = tuple(name for name, command in ACTIONS.items() if command in commands.OF_A_SET)
+"""The actions that an instance of a scale set takes through its set."""
 
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     "freeze": ("duration_seconds",),
@@ -59,90 +59,100 @@ class MachinesApi(ApiSection):
     """Machines and scopes."""
 
     async def machines(
-        self, after: int = 0, limit: int = PAGE, scope: str = "", set_: str = ""
+        self, after: int = 0, limit: int = PAGE_SIZE, scope: str = "", set_: str = ""
     ) -> responses.MachineList:
-        """Machines in order of their numbers; of one scope or set, if given."""
+        """List machines by number, optionally of one scope or set."""
         if scope and set_:
-            raise Refused("BadQuery", "say either scope or set")
+            raise Refused("BadQuery", "give either scope or set")
         if scope or set_:
             return responses.MachineList(machines=await self._members(scope, set_), next=None)
-        places = await self.fleet.reader.list_machines(after, limit)
-        shown = await self._shown(places)
-        last = places[-1].number if len(places) == limit else None
-        return responses.MachineList(machines=shown, next=last)
+        locations = await self.fleet.reader.list_machines(after, limit)
+        machines = await self._machine_infos(locations)
+        last = locations[-1].number if len(locations) == limit else None
+        return responses.MachineList(machines=machines, next=last)
 
     async def _members(self, scope: str, set_: str) -> list[responses.MachineInfo]:
-        """All machines of a scope or of a set: there are never many."""
+        """List all machines of a scope or a set, in one page: both are bounded."""
         if set_:
-            found = await self.fleet.reader.read(ScaleSet, set_)
-            if found is None:
+            scale_set = await self.fleet.reader.read(ScaleSet, set_)
+            if scale_set is None:
                 raise NotFound("UnknownSet", f"there is no scale set {set_[:60]!r}")
-            scopes = found.groups
+            scopes = scale_set.groups
         else:
             scopes = ((await self._scope(scope)).id,)
         reader = self.fleet.reader
-        places = [place for name in scopes for place in await reader.find_machines(scope=name)]
-        return await self._shown(places)
+        locations = [
+            location for name in scopes for location in await reader.find_machines(scope=name)
+        ]
+        return await self._machine_infos(locations)
 
     async def machine(self, name: str) -> responses.MachineInfo:
-        """One machine."""
-        place = await find_machine(self.fleet, name)
-        return views.machine(place, await self._scope(place.scope))
+        """Return a machine."""
+        location = await find_machine(self.fleet, name)
+        return views.machine_info(location, await self._scope(location.scope))
 
     async def explain_machine(self, name: str) -> responses.ExplanationInfo:
-        """What happened to a machine lately, and what is awaited."""
-        return views.explanation(await queries.explain_machine(self.fleet, name))
+        """Explain a machine's recent activity, and what it waits for."""
+        return views.explanation_info(await queries.explain_machine(self.fleet, name))
 
     async def create_machines(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.MachineList:
-        """A machine by itself, or `count` of them, each by itself."""
-        entry = bodies.given(read(bodies.NewMachine, settings))
-        wanted = fleet_file.entry("machine", entry)
-        await self._create(wanted, key, actor)
-        scopes = [one.scope for one in wanted if isinstance(one, commands.CreateScope)]
+        """Create a standalone machine, or `count` of them."""
+        entry = bodies.set_fields(parse(bodies.NewMachine, settings))
+        create_commands = fleet_file.entry("machine", entry)
+        await self._create(create_commands, key, actor)
+        scopes = [
+            command.scope
+            for command in create_commands
+            if isinstance(command, commands.CreateScope)
+        ]
         reader = self.fleet.reader
-        places = [place for scope in scopes for place in await reader.find_machines(scope=scope)]
-        return responses.MachineList(machines=await self._shown(places), next=None)
+        locations = [
+            location for scope in scopes for location in await reader.find_machines(scope=scope)
+        ]
+        return responses.MachineList(machines=await self._machine_infos(locations), next=None)
 
-    async def _create(self, wanted: tuple[fleet_file.Create, ...], key: str, actor: str) -> None:
-        """All of them and, if it is new, their group; or nothing."""
-        group = wanted[0].group or self.cloud.group  # one entry, so it is everybody's
-        writes = [resources.create(one, group, key, actor) for one in wanted]
+    async def _create(
+        self, create_commands: tuple[fleet_file.Create, ...], key: str, actor: str
+    ) -> None:
+        """Create all resources, and their resource group if it is new, in one decision."""
+        group = create_commands[0].group or self.cloud.group  # all come from one entry
+        writes = [resources.create(command, group, key, actor) for command in create_commands]
         if await self.fleet.reader.read(resources.Resource, resources.group_id(group)) is None:
-            made = resources.create_group(group, self.cloud.location)
-            writes.insert(0, changed(made, operation=key, actor=actor))
+            new_group = resources.create_group(group, self.cloud.location)
+            writes.insert(0, changed(new_group, operation=key, actor=actor))
         first, *rest = writes
         try:
             await self.fleet.submit(changed(first, follow=(*first.follow, *rest)))
         except Conflict as conflict:
             if conflict.code != "Changed":
                 raise
-            one = wanted[0]
-            name = one.set if isinstance(one, commands.CreateSet) else one.scope
-            text = f"there is a {name!r} already; pick another name"
+            command = create_commands[0]
+            name = command.set if isinstance(command, commands.CreateSet) else command.scope
+            text = f"{name!r} already exists; choose another name"
             raise Conflict("NameTaken", text) from conflict
 
     async def act(
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """Let something happen to a machine; a repeat under the same key has no effect (IC2)."""
-        if done := await self._repeat(key):
-            return done
-        command = await self.machine_command(name, action, name_of(key), settings, actor)
-        place = await find_machine(self.fleet, name)
-        return await self._accept(command, (place.scope,))
+        """Start an action on a machine; a repeat with the same key has no effect (IC2)."""
+        if repeated := await self._repeated(key):
+            return repeated
+        command = await self.machine_command(name, action, operation_id(key), settings, actor)
+        location = await find_machine(self.fleet, name)
+        return await self._submit(command, (location.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
     ) -> Command:
-        """What `act` submits."""
-        place = await find_machine(self.fleet, name)
-        kind = one_of(action, ACTIONS, "action")
-        how = await self._how(place.scope, action, settings)
-        scope = await self._scope(place.scope)
-        if scope.owner and action in OF_A_SET:
-            instances = (place.machine.instance,)
+        """Return the command that `act` submits."""
+        location = await find_machine(self.fleet, name)
+        kind = choose(action, ACTIONS, "action")
+        arguments = await self._arguments(location.scope, action, settings)
+        scope = await self._scope(location.scope)
+        if scope.owner and action in SET_ACTIONS:
+            instances = (location.machine.instance,)
             return commands.OperateInstances(
                 set=scope.owner,
                 operation=operation,
@@ -150,46 +160,47 @@ class MachinesApi(ApiSection):
                 instances=instances,
                 actor=actor,
             )
-        machines = (place.machine.name,)
+        machines = (location.machine.name,)
         command: Command = kind(
-            scope=place.scope, machines=machines, operation=operation, actor=actor, **how
+            scope=location.scope, machines=machines, operation=operation, actor=actor, **arguments
         )
         return command
 
-    async def _how(self, scope: str, action: str, settings: Settings) -> dict[str, object]:
-        """The action's settings, as its command has them."""
-        how = bodies.given(read(bodies.ActSettings, settings))
-        takes = _SETTINGS.get(action, ())
-        for name in how:
-            if name not in takes:
-                allowed = ", ".join(takes) or "none"
+    async def _arguments(self, scope: str, action: str, settings: Settings) -> dict[str, object]:
+        """Convert an action's settings to the arguments of its command."""
+        arguments = bodies.set_fields(parse(bodies.ActSettings, settings))
+        allowed_names = _SETTINGS.get(action, ())
+        for name in arguments:
+            if name not in allowed_names:
+                allowed = ", ".join(allowed_names) or "none"
                 raise Refused("BadBody", f"{action} has no {name}; its settings are: {allowed}")
-        if "kind" in how:
-            how["kind"] = work(how["kind"])
+        if "kind" in arguments:
+            arguments["kind"] = maintenance_kind(arguments["kind"])
         if action == "migrate":
-            how["migration"] = True
-        elif "days" in how:
-            ahead = how.pop("days") * _DAY_SECONDS
+            arguments["migration"] = True
+        elif "days" in arguments:
+            ahead = arguments.pop("days") * _DAY_SECONDS
             if not 0 <= ahead <= limits.DEGRADE_MAX_SECONDS:
                 raise Refused("BadBody", "days must be from 0 to 7")
             least = (await self._scope(scope)).rules.redeploy_seconds
-            how["not_before"] = ceil(self.fleet.clock.now() + max(ahead, least))
-        return how
+            arguments["not_before"] = ceil(self.fleet.clock.now() + max(ahead, least))
+        return arguments
 
     # --- Scopes ---
 
-    async def scopes(self, after: str = "", limit: int = PAGE) -> responses.ScopeList:
-        """Scopes with their machines, in order of their ids."""
-        limit = min(limit, PAGE)  # each has up to 200 machines
+    async def scopes(self, after: str = "", limit: int = PAGE_SIZE) -> responses.ScopeList:
+        """List scopes with their machines, by scope id."""
+        limit = min(limit, PAGE_SIZE)  # a scope has up to 200 machines
         names = await self.fleet.reader.list_ids(Scope, after, limit)
-        shown = []
+        scopes = []
         for name in names:
             scope = await self.fleet.reader.read(Scope, name)
             if scope:
-                shown.append(views.scope(scope, await self.fleet.reader.find_machines(scope=name)))
-        return responses.ScopeList(scopes=shown, next=names[-1] if len(names) == limit else None)
+                machines = await self.fleet.reader.find_machines(scope=name)
+                scopes.append(views.scope_info(scope, machines))
+        return responses.ScopeList(scopes=scopes, next=names[-1] if len(names) == limit else None)
 
     async def scope(self, name: str) -> responses.ScopeInfo:
-        """One scope."""
+        """Return a scope with its machines."""
         machines = await self.fleet.reader.find_machines(scope=name)
-        return views.scope(await self._scope(name), machines)
+        return views.scope_info(await self._scope(name), machines)

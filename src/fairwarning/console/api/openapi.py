@@ -1,6 +1,6 @@
-"""The OpenAPI document, made of the table of endpoints (C4).
+"""The OpenAPI document, generated from the endpoint table (C4).
 
-`python -m fairwarning.console.api.openapi` prints it, as docs/openapi.json has it.
+`python -m fairwarning.console.api.openapi` prints it for docs/openapi.json.
 """
 
 import json
@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint
-from fairwarning.console.api.part import MOST
+from fairwarning.console.api.part import MAX_PAGE_SIZE
 from fairwarning.console.api.responses import CreatedWebhook
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"
-_PART = re.compile(r"{(\w+)(?::path)?}")
-_NUMBERS = {
-    "limit": {"type": "integer", "minimum": 1, "maximum": MOST},
+_PATH_PARAM = re.compile(r"{(\w+)(?::path)?}")
+_NUMBER_SCHEMAS = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE},
     "seconds": {"type": "integer", "minimum": 1},
     "before": {"type": "integer", "minimum": 0},
 }
@@ -25,131 +25,144 @@ _REF = "#/components/schemas/{name}"
 
 
 class ErrorDetail(msgspec.Struct):
-    """Why a request was refused, and what is allowed."""
+    """Why a request failed, and what is allowed."""
 
     code: str
     message: str
 
 
 class ErrorResponse(msgspec.Struct):
-    """What every refused request is answered with."""
+    """The body of every error response."""
 
     error: ErrorDetail
 
 
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """Build the document."""
     paths: dict[str, dict[str, Any]] = {}
-    for one in ENDPOINTS:
-        paths.setdefault(_PART.sub(r"{\1}", one.path), {})[one.method.lower()] = _operation(one)
+    for endpoint in ENDPOINTS:
+        path = _PATH_PARAM.sub(r"{\1}", endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
     paths[STREAM] = {"get": _STREAM}
-    kinds = [kind for one in ENDPOINTS for kind in (one.answer, one.body) if kind]
+    types = [
+        type_ for endpoint in ENDPOINTS for type_ in (endpoint.response, endpoint.body) if type_
+    ]
     _, schemas = msgspec.json.schema_components(
-        [*dict.fromkeys(kinds), ErrorResponse], ref_template=_REF
+        [*dict.fromkeys(types), ErrorResponse], ref_template=_REF
     )
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Fairwarning, the operator's API",
+            "title": "Fairwarning operator API",
             "version": "1",
-            "description": "What Azure has no public interface for. Lists come in pages: give "
-            "`next` as `after`. `Idempotency-Key` names what a POST creates or begins.",
+            "description": "Operations that Azure has no public API for. Lists are paged: pass "
+            "`next` as `after`. `Idempotency-Key` identifies what a POST creates or starts.",
         },
         "security": [{"token": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": schemas,
-            "responses": {"Refused": _content("It was refused.", _ref(ErrorResponse))},
+            "responses": {"Refused": _content("The request failed.", _ref(ErrorResponse))},
         },
     }
 
 
-def _operation(one: ApiEndpoint) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "summary": one.about,
-        "operationId": _name(one),
-        "parameters": [*_in_path(one), *_in_query(one), *_in_headers(one)],
+def _operation(endpoint: ApiEndpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": endpoint.summary,
+        "operationId": _operation_id(endpoint),
+        "parameters": [
+            *_path_parameters(endpoint),
+            *_query_parameters(endpoint),
+            *_header_parameters(endpoint),
+        ],
         "responses": {
-            str(one.status): _content(one.about, _ref(one.answer) if one.answer else None),
+            str(endpoint.status): _content(
+                endpoint.summary, _ref(endpoint.response) if endpoint.response else None
+            ),
             "default": {"$ref": "#/components/responses/Refused"},
         },
     }
-    if one.body:
-        needed = any(field.required for field in msgspec.structs.fields(one.body))
-        shown["requestBody"] = {
-            "required": needed,
-            "content": {"application/json": {"schema": _ref(one.body)}},
+    if endpoint.body:
+        required = any(field.required for field in msgspec.structs.fields(endpoint.body))
+        operation["requestBody"] = {
+            "required": required,
+            "content": {"application/json": {"schema": _ref(endpoint.body)}},
         }
-    return shown
+    return operation
 
 
-def _name(one: ApiEndpoint) -> str:
-    words = re.findall(r"\w+", _PART.sub(r"by_\1", one.path.removeprefix("/api/")))
-    return "_".join([one.method.lower(), *words])
+def _operation_id(endpoint: ApiEndpoint) -> str:
+    words = re.findall(r"\w+", _PATH_PARAM.sub(r"by_\1", endpoint.path.removeprefix("/api/")))
+    return "_".join([endpoint.method.lower(), *words])
 
 
-def _in_path(one: ApiEndpoint) -> list[dict[str, Any]]:
+def _path_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "in": "path",
             "required": True,
-            "schema": {"type": "string", "enum": list(one.words[name])}
-            if name in one.words
+            "schema": {"type": "string", "enum": list(endpoint.choices[name])}
+            if name in endpoint.choices
             else {"type": "string", "minLength": 1},
         }
-        for name in _PART.findall(one.path)
+        for name in _PATH_PARAM.findall(endpoint.path)
     ]
 
 
-def _in_query(one: ApiEndpoint) -> list[dict[str, Any]]:
+def _query_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
             "in": "query",
             "description": about,
-            "schema": _NUMBERS.get(name, {"type": "string"}),
+            "schema": _NUMBER_SCHEMAS.get(name, {"type": "string"}),
         }
-        for name, about in one.query.items()
+        for name, about in endpoint.query.items()
     ]
 
 
-def _in_headers(one: ApiEndpoint) -> list[dict[str, Any]]:
-    if one.method != "POST" or one.status not in {201, 202} or one.answer is CreatedWebhook:
+def _header_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
+    if (
+        endpoint.method != "POST"
+        or endpoint.status not in {201, 202}
+        or endpoint.response is CreatedWebhook
+    ):
         return []
-    about = "A repeat under the same key has no further effect."
+    about = "A repeat with the same key has no further effect."
     schema = {"type": "string"}
     return [{"name": "Idempotency-Key", "in": "header", "description": about, "schema": schema}]
 
 
-def _ref(kind: type) -> dict[str, str]:
-    return {"$ref": _REF.format(name=kind.__name__)}
+def _ref(type_: type) -> dict[str, str]:
+    return {"$ref": _REF.format(name=type_.__name__)}
 
 
-def _content(about: str, schema: dict[str, str] | None) -> dict[str, Any]:
-    shown: dict[str, Any] = {"description": about}
+def _content(description: str, schema: dict[str, str] | None) -> dict[str, Any]:
+    content: dict[str, Any] = {"description": description}
     if schema:
-        shown["content"] = {"application/json": {"schema": schema}}
-    return shown
+        content["content"] = {"application/json": {"schema": schema}}
+    return content
 
 
 _STREAM = {
-    "summary": "Each new line of the journal as it comes, and moves of the clock.",
+    "summary": "Stream new journal lines and changes of the clock.",
     "operationId": "get_stream",
     "description": "Server-sent events. `line`: a journal line as JSON, its number as id. "
-    "`clock`: the fleet's time, when somebody moved it.",
+    "`clock`: the fleet's time, after an operator changed it.",
     "parameters": [
         {
             "name": "after",
             "in": "query",
-            "description": "Begin past this line; else with what comes next.",
+            "description": "Start after this line; by default, with the next new line.",
             "schema": {"type": "string"},
         }
     ],
     "responses": {
         "200": {
-            "description": "It goes on until either side ends it.",
+            "description": "The stream stays open until either side closes it.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         "default": {"$ref": "#/components/responses/Refused"},
@@ -158,9 +171,9 @@ _STREAM = {
 
 
 def text() -> str:
-    """The document as it is checked in."""
+    """Return the document as docs/openapi.json contains it."""
     return json.dumps(document(), indent=1, sort_keys=False) + "\n"
 
 
 if __name__ == "__main__":
-    print(text(), end="")  # noqa: T201  (that is what it is for)
+    print(text(), end="")  # noqa: T201  (its purpose)

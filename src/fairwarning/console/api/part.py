@@ -1,4 +1,4 @@
-"""What the parts of the API share: the fleet, pages, and how settings are read."""
+"""What all sections of the API share: the fleet, page sizes, and parsing of settings."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -16,17 +16,17 @@ from fairwarning.service.history import queries
 from fairwarning.service.lookup import MachineLocation
 
 Settings = Mapping[str, Any]
-"""What somebody wants, as JSON or as a form has it."""
+"""The members of a JSON body, or the fields of a form."""
 
 OPERATOR = "operator"
-PAGE = 100  # of a list, unless asked for otherwise
-MOST = 1000
+PAGE_SIZE = 100  # entries in a page of a list, by default
+MAX_PAGE_SIZE = 1000
 
 B = TypeVar("B", bound=bodies.Body)
 
 
 class ApiSection:
-    """Speaks to the fleet for somebody, whom the journal calls `actor`."""
+    """A group of API methods over one fleet. The journal records `actor` as their caller."""
 
     def __init__(self, fleet: Fleet, cloud: CloudSettings) -> None:
         self.fleet = fleet
@@ -38,78 +38,84 @@ class ApiSection:
             raise NotFound("UnknownScope", f"there is no scope {name[:60]!r}")
         return scope
 
-    async def _shown(self, places: Iterable[MachineLocation]) -> list[responses.MachineInfo]:
-        """Those that are still there: a machine may go at any moment."""
-        shown = [(one, await self.fleet.reader.read(Scope, one.scope)) for one in places]
-        return [views.machine(one, scope) for one, scope in shown if scope]
+    async def _machine_infos(
+        self, locations: Iterable[MachineLocation]
+    ) -> list[responses.MachineInfo]:
+        """Describe machines, leaving out those whose scope was deleted in the meantime."""
+        scopes = [
+            (location, await self.fleet.reader.read(Scope, location.scope))
+            for location in locations
+        ]
+        return [views.machine_info(location, scope) for location, scope in scopes if scope]
 
-    async def _repeat(
+    async def _repeated(
         self, key: str, groups: tuple[str, ...] = ()
     ) -> responses.AcceptedOperation | None:
-        """What was answered to this key before, as it is now; None if it is new (IC2).
+        """Return the operation with this idempotency key; None if the key is new (IC2).
 
-        It may be about these groups of a set, although nothing was done to their machines.
+        The response also covers these placement groups of a set, even if the operation changed
+        none of their machines.
         """
-        known = await self.fleet.reader.read(Operation, key) if key else None
-        if known is None:
+        operation = await self.fleet.reader.read(Operation, key) if key else None
+        if operation is None:
             return None
         scopes = {scope.id: scope for scope in await queries.operation_scopes(self.fleet, key)}
         for name in groups:
             if scope := await self.fleet.reader.read(Scope, name):
                 scopes[name] = scope
-        return _accepted(known, scopes.values())
+        return _accepted(operation, scopes.values())
 
-    async def _accept(
+    async def _submit(
         self, command: Command, scopes: tuple[str, ...]
     ) -> responses.AcceptedOperation:
-        """Have it decided; what it announced is in these scopes."""
+        """Submit a command, and return its operation with the events it made in these scopes."""
         operation = await self.fleet.submit(command)
         assert operation is not None
-        read = [await self.fleet.reader.read(Scope, name) for name in scopes]
+        changed = [await self.fleet.reader.read(Scope, name) for name in scopes]
         newest = await self.fleet.reader.read(Operation, operation.id)
-        return _accepted(newest or operation, [scope for scope in read if scope])
+        return _accepted(newest or operation, [scope for scope in changed if scope])
 
 
 def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.AcceptedOperation:
     scopes = list(scopes)
     events = [
-        views.event(event, scope.id)
+        views.event_info(event, scope.id)
         for scope in scopes
         for event in scope.events.values()
         if event.operation == operation.id
     ]
     polled = any(scope.enabled for scope in scopes)
     return responses.AcceptedOperation(
-        operation=views.operation(operation), events=events, polled=polled
+        operation=views.operation_info(operation), events=events, polled=polled
     )
 
 
-def name_of(key: str) -> str:
-    """What an operation is called: as whoever asks wishes, so that a repeat is known (IC2)."""
+def operation_id(key: str) -> str:
+    """Return the idempotency key, or a new id: repeats are recognised by the key (IC2)."""
     return key or uuid.uuid4().hex
 
 
-def read(kind: type[B], settings: Settings) -> B:
-    """The settings in their shape; what is not allowed is refused, and said so."""
+def parse(body: type[B], settings: Settings) -> B:
+    """Convert settings to a request body; the error lists the allowed settings."""
     try:
-        return msgspec.convert(settings, kind)
+        return msgspec.convert(settings, body)
     except msgspec.ValidationError as error:
-        known = ", ".join(kind.__struct_fields__) or "none"
-        raise Refused("BadBody", f"{error}; the settings are: {known}") from None
+        allowed = ", ".join(body.__struct_fields__) or "none"
+        raise Refused("BadBody", f"{error}; the settings are: {allowed}") from None
 
 
-def one_of(value: str, known: Mapping[str, Any], what: str) -> Any:  # noqa: ANN401  (its value)
-    """What a word stands for."""
-    if value not in known:
-        words = ", ".join(known)
+def choose(value: str, choices: Mapping[str, Any], what: str) -> Any:  # noqa: ANN401  (its value)
+    """Return the choice with this name; the error lists all names."""
+    if value not in choices:
+        names = ", ".join(choices)
         raise NotFound(
-            f"Unknown{what.title()}", f"there is no {what} {value[:40]!r}; it is {words}"
+            f"Unknown{what.title()}", f"there is no {what} {value[:40]!r}; use one of {names}"
         )
-    return known[value]
+    return choices[value]
 
 
-def work(value: str) -> ImpactKind:
-    """What maintenance does, by its word."""
+def maintenance_kind(value: str) -> ImpactKind:
+    """Return the impact of maintenance by its name."""
     for kind in (ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY):
         if value == kind.value:
             return kind

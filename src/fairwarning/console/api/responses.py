@@ -1,4 +1,4 @@
-"""What the operator's API gives, as shapes; the OpenAPI document is made of them (C4)."""
+"""Response bodies of the operator API; the OpenAPI document is generated from them (C4)."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Time = str
 
 
 class EventInfo(Struct):
-    """Notice of an impact on machines of one scope."""
+    """An event: notice of an impact on machines of one scope."""
 
     id: str
     type: str
@@ -28,7 +28,7 @@ class EventInfo(Struct):
 
 
 class MachineInfo(Struct):
-    """A machine, and what is announced for it."""
+    """A machine and its live events."""
 
     name: str
     scope: str
@@ -55,7 +55,7 @@ class MachineInfo(Struct):
 
 
 class ScopeInfo(Struct):
-    """The machines that see one document, and the events in it."""
+    """A scope: machines that share one Scheduled Events document, and its events."""
 
     id: str
     kind: str
@@ -69,7 +69,7 @@ class ScopeInfo(Struct):
 
 
 class OperationInfo(Struct):
-    """What somebody asked for, and how far it is."""
+    """An accepted command and its progress."""
 
     id: str
     kind: str
@@ -85,7 +85,7 @@ class OperationInfo(Struct):
 
 
 class AcceptedOperation(Struct):
-    """An operation was accepted; the events that it made, if the machines' scope is polled."""
+    """An accepted operation with the events it scheduled; `polled`: its machines get notice."""
 
     operation: OperationInfo
     events: list[EventInfo]
@@ -93,7 +93,7 @@ class AcceptedOperation(Struct):
 
 
 class ScaleSetInfo(Struct):
-    """A scale set and its model; instances that are about to go are `leaving`, not `capacity`."""
+    """A scale set and its model; `capacity` excludes the instances that are `leaving`."""
 
     name: str
     group: str
@@ -114,7 +114,7 @@ class ScaleSetInfo(Struct):
 
 
 class RolloutInfo(Struct):
-    """A host rollout, and how far it is."""
+    """A host rollout and its progress."""
 
     id: str
     kind: str
@@ -143,7 +143,7 @@ class ClockInfo(Struct):
 
 
 class FaultInfo(Struct):
-    """What the metadata endpoint does wrong, to whom and how often."""
+    """An injected fault, and the machines and requests it applies to."""
 
     kind: str
     scope: str
@@ -154,7 +154,7 @@ class FaultInfo(Struct):
 
 
 class JournalLineInfo(Struct):
-    """A line of the journal: who did what, when and why."""
+    """A journal line: who did what, when and why."""
 
     number: int
     at: Time
@@ -168,7 +168,7 @@ class JournalLineInfo(Struct):
 
 
 class ExplanationStepInfo(Struct):
-    """One thing that came to pass, `after` so many seconds since the first."""
+    """A step of an explanation, `after` seconds since the first step."""
 
     at: Time
     after: float
@@ -179,21 +179,21 @@ class ExplanationStepInfo(Struct):
 
 
 class DeliveryInfo(Struct):
-    """A machine was shown the event."""
+    """A delivery of the event to a machine."""
 
     machine: str
     at: Time
 
 
 class ApprovalInfo(Struct):
-    """Somebody approved the event."""
+    """An approval of the event."""
 
     by: str
     at: Time
 
 
 class ExplanationInfo(Struct):
-    """What happened, in order, why, and what is still awaited."""
+    """What happened in order, why, and what is still pending."""
 
     kind: Literal["event", "operation", "machine"]
     id: str
@@ -210,7 +210,7 @@ class ExplanationInfo(Struct):
 
 
 class EventHistoryInfo(EventInfo):
-    """An event with the moments of its life."""
+    """An event with the times of its transitions."""
 
     approved_at: Time | None
     started_at: Time | None
@@ -219,7 +219,7 @@ class EventHistoryInfo(EventInfo):
 
 
 class TimelineInfo(Struct, rename={"begins": "from", "ends": "to"}):
-    """Events that are there, and those that were over since `from`; `cut`: there were more."""
+    """Live events, and those that ended since `from`; `cut`: the list is incomplete."""
 
     begins: Time
     ends: Time
@@ -229,7 +229,7 @@ class TimelineInfo(Struct, rename={"begins": "from", "ends": "to"}):
 
 
 class ScenarioInfo(Struct):
-    """A scenario that can be run."""
+    """A bundled scenario."""
 
     name: str
     about: str
@@ -237,7 +237,7 @@ class ScenarioInfo(Struct):
 
 
 class ScenarioResultInfo(Struct):
-    """How a scenario went, in virtual time; `difference` is the first one."""
+    """The result of a scenario run: `seconds` of virtual time, and the first `difference`."""
 
     name: str
     passed: bool
@@ -248,7 +248,7 @@ class ScenarioResultInfo(Struct):
 
 
 class WebhookInfo(Struct):
-    """Whom every change of an event is sent to, and how that goes."""
+    """A webhook and its delivery state."""
 
     name: str
     url: str
@@ -261,7 +261,7 @@ class WebhookInfo(Struct):
 
 
 class CreatedWebhook(Struct):
-    """The secret that messages are signed with is shown this once."""
+    """A new webhook with its signing secret, which is shown only once."""
 
     name: str
     url: str
@@ -270,7 +270,7 @@ class CreatedWebhook(Struct):
 
 
 class WebhookTestResult(Struct):
-    """How a webhook's target answered."""
+    """The HTTP status that the webhook's target returned."""
 
     status: int
 
@@ -279,55 +279,55 @@ class WebhookTestResult(Struct):
 
 
 class MachineList(Struct):
-    """Machines in order of their numbers."""
+    """A page of machines, by number."""
 
     machines: list[MachineInfo]
     next: int | None
 
 
 class ScopeList(Struct):
-    """Scopes in order of their ids."""
+    """A page of scopes, by id."""
 
     scopes: list[ScopeInfo]
     next: str | None
 
 
 class ScaleSetList(Struct):
-    """Scale sets in order of their names."""
+    """A page of scale sets, by name."""
 
     sets: list[ScaleSetInfo]
     next: str | None
 
 
 class EventList(Struct):
-    """Events that are there, in order of their scopes."""
+    """A page of live events, by scope."""
 
     events: list[EventInfo]
     next: str | None
 
 
 class RolloutList(Struct):
-    """Rollouts in order of their ids."""
+    """A page of rollouts, by id."""
 
     rollouts: list[RolloutInfo]
     next: str | None
 
 
 class JournalPage(Struct):
-    """Lines of the journal."""
+    """A page of journal lines."""
 
     lines: list[JournalLineInfo]
     next: int | None
 
 
 class FaultList(Struct):
-    """The faults in force."""
+    """The active faults."""
 
     faults: list[FaultInfo]
 
 
 class ScenarioList(Struct):
-    """The scenarios that ship with it."""
+    """The bundled scenarios."""
 
     scenarios: list[ScenarioInfo]
 

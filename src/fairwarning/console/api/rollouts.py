@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.console.api.part import (
     OPERATOR,
-    PAGE,
+    PAGE_SIZE,
     ApiSection,
     Settings,
-    name_of,
-    one_of,
-    read,
-    work,
+    choose,
+    maintenance_kind,
+    operation_id,
+    parse,
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Rollout, ScaleSet, Scope
 
-STEERING: Mapping[str, type[RolloutCommand]] = {
+ROLLOUT_ACTIONS: Mapping[str, type[RolloutCommand]] = {
     "pause": commands.PauseRollout,
     "resume": commands.ResumeRollout,
     "abort": commands.AbortRollout,
@@ -26,65 +26,65 @@ STEERING: Mapping[str, type[RolloutCommand]] = {
 
 
 class RolloutsApi(ApiSection):
-    """Host rollouts, started and steered."""
+    """Start, follow and control host rollouts."""
 
-    async def rollouts(self, after: str = "", limit: int = PAGE) -> responses.RolloutList:
-        """Rollouts in order of their ids."""
+    async def rollouts(self, after: str = "", limit: int = PAGE_SIZE) -> responses.RolloutList:
+        """List rollouts by id."""
         names = await self.fleet.reader.list_ids(Rollout, after, limit)
-        shown = [
-            views.rollout(found)
+        rollouts = [
+            views.rollout_info(rollout)
             for name in names
-            if (found := await self.fleet.reader.read(Rollout, name))
+            if (rollout := await self.fleet.reader.read(Rollout, name))
         ]
         return responses.RolloutList(
-            rollouts=shown, next=names[-1] if len(names) == limit else None
+            rollouts=rollouts, next=names[-1] if len(names) == limit else None
         )
 
     async def rollout(self, name: str) -> responses.RolloutInfo:
-        """One rollout, and how far it is."""
-        found = await self.fleet.reader.read(Rollout, name)
-        if found is None:
+        """Return a rollout with its progress."""
+        rollout = await self.fleet.reader.read(Rollout, name)
+        if rollout is None:
             raise NotFound("UnknownRollout", f"there is no rollout {name[:60]!r}")
-        return views.rollout(found)
+        return views.rollout_info(rollout)
 
     async def start_rollout(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.RolloutInfo:
-        """Work through machines, an update domain or a host at a time."""
-        given = bodies.given(read(bodies.NewRollout, settings))
-        name = given.pop("id", "") or name_of(key)
+        """Start a rollout, which handles one update domain or one host at a time."""
+        fields = bodies.set_fields(parse(bodies.NewRollout, settings))
+        name = fields.pop("id", "") or operation_id(key)
         if key and await self.fleet.reader.read(Rollout, name):  # a repeat (IC2)
             return await self.rollout(name)
-        given["scopes"] = await self._scopes(given.pop("scopes", []), given.pop("sets", []))
-        if "kind" in given:
-            given["kind"] = work(given["kind"])
-        if hosts := given.pop("hosts", []):
-            given["hosts"] = tuple(hosts)
-        await self.fleet.submit(commands.StartRollout(rollout=name, actor=actor, **given))
+        fields["scopes"] = await self._scopes(fields.pop("scopes", []), fields.pop("sets", []))
+        if "kind" in fields:
+            fields["kind"] = maintenance_kind(fields["kind"])
+        if hosts := fields.pop("hosts", []):
+            fields["hosts"] = tuple(hosts)
+        await self.fleet.submit(commands.StartRollout(rollout=name, actor=actor, **fields))
         return await self.rollout(name)
 
     async def _scopes(self, scopes: list[str], sets: list[str]) -> tuple[str, ...]:
-        """Those named, and those of the sets named; without any, all there are."""
-        wanted = dict.fromkeys(scopes)
+        """Return the named scopes and those of the named sets; without either, all scopes."""
+        chosen = dict.fromkeys(scopes)
         for name in sets:
-            found = await self.fleet.reader.read(ScaleSet, name)
-            if found is None:
+            scale_set = await self.fleet.reader.read(ScaleSet, name)
+            if scale_set is None:
                 raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
-            wanted |= dict.fromkeys(found.groups)
+            chosen |= dict.fromkeys(scale_set.groups)
         if not scopes and not sets:
-            all_of_them = await self.fleet.reader.list_ids(Scope, "", limits.ROLLOUT_SCOPES + 1)
-            wanted = dict.fromkeys(all_of_them)
-        if len(wanted) > limits.ROLLOUT_SCOPES:
-            most = f"a rollout goes over at most {limits.ROLLOUT_SCOPES} scopes; name them"
-            raise Refused("TooManyScopes", most)
-        if not wanted:
-            raise Refused("NothingToDo", "there is no machine to work on")
-        return tuple(wanted)
+            all_scopes = await self.fleet.reader.list_ids(Scope, "", limits.ROLLOUT_SCOPES + 1)
+            chosen = dict.fromkeys(all_scopes)
+        if len(chosen) > limits.ROLLOUT_SCOPES:
+            text = f"a rollout covers at most {limits.ROLLOUT_SCOPES} scopes; name those to cover"
+            raise Refused("TooManyScopes", text)
+        if not chosen:
+            raise Refused("NothingToDo", "there are no machines to roll out to")
+        return tuple(chosen)
 
-    async def steer_rollout(
+    async def control_rollout(
         self, name: str, action: str, actor: str = OPERATOR
     ) -> responses.RolloutInfo:
-        """Pause it, let it go on, or end it."""
-        kind = one_of(action, STEERING, "action")
+        """Pause, resume or abort a rollout."""
+        kind = choose(action, ROLLOUT_ACTIONS, "action")
         await self.fleet.submit(kind(rollout=name, actor=actor))
         return await self.rollout(name)

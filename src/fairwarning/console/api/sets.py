@@ -1,8 +1,15 @@
 """Scale sets."""
 
 from fairwarning.console.api import bodies, responses, views
-from fairwarning.console.api.machines import ACTIONS, OF_A_SET, MachinesApi
-from fairwarning.console.api.part import OPERATOR, PAGE, Settings, name_of, one_of, read
+from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS, MachinesApi
+from fairwarning.console.api.part import (
+    OPERATOR,
+    PAGE_SIZE,
+    Settings,
+    choose,
+    operation_id,
+    parse,
+)
 from fairwarning.core import commands
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet, Scope
@@ -11,41 +18,41 @@ from fairwarning.service.config.values import MODEL, FleetFileError, table
 
 
 class ScaleSetsApi(MachinesApi):
-    """Scale sets, their models and instances."""
+    """Scale sets, with their models and instances."""
 
-    async def sets(self, after: str = "", limit: int = PAGE) -> responses.ScaleSetList:
-        """Scale sets in order of their names."""
+    async def sets(self, after: str = "", limit: int = PAGE_SIZE) -> responses.ScaleSetList:
+        """List scale sets by name."""
         names = await self.fleet.reader.list_ids(ScaleSet, after, limit)
-        shown = [
-            await self._set(found)
+        sets = [
+            await self._set_info(scale_set)
             for name in names
-            if (found := await self.fleet.reader.read(ScaleSet, name))
+            if (scale_set := await self.fleet.reader.read(ScaleSet, name))
         ]
-        return responses.ScaleSetList(sets=shown, next=names[-1] if len(names) == limit else None)
+        return responses.ScaleSetList(sets=sets, next=names[-1] if len(names) == limit else None)
 
     async def set(self, name: str) -> responses.ScaleSetInfo:
-        """One scale set."""
-        return await self._set(await self._known(name))
+        """Return a scale set."""
+        return await self._set_info(await self._read_set(name))
 
-    async def _known(self, name: str) -> ScaleSet:
-        found = await self.fleet.reader.read(ScaleSet, name)
-        if found is None:
+    async def _read_set(self, name: str) -> ScaleSet:
+        scale_set = await self.fleet.reader.read(ScaleSet, name)
+        if scale_set is None:
             raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
-        return found
+        return scale_set
 
-    async def _done_before(self, name: str, key: str) -> responses.AcceptedOperation | None:
-        found = await self.fleet.reader.read(ScaleSet, name)
-        return await self._repeat(key, found.groups if found else ())
+    async def _repeated_on_set(self, name: str, key: str) -> responses.AcceptedOperation | None:
+        scale_set = await self.fleet.reader.read(ScaleSet, name)
+        return await self._repeated(key, scale_set.groups if scale_set else ())
 
-    async def _set(self, found: ScaleSet) -> responses.ScaleSetInfo:
-        groups = [await self.fleet.reader.read(Scope, group) for group in found.groups]
-        return views.scale_set(found, [group for group in groups if group])
+    async def _set_info(self, scale_set: ScaleSet) -> responses.ScaleSetInfo:
+        groups = [await self.fleet.reader.read(Scope, group) for group in scale_set.groups]
+        return views.scale_set_info(scale_set, [group for group in groups if group])
 
     async def create_set(
         self, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """A scale set with its first instances (T8)."""
-        entry = bodies.given(read(bodies.NewSet, settings))
+        """Create a scale set with its first instances (T8)."""
+        entry = bodies.set_fields(parse(bodies.NewSet, settings))
         if entry["terminate_notice"] is None:
             del entry["terminate_notice"]
         await self._create(fleet_file.entry("scale_set", entry), key, actor)
@@ -54,15 +61,17 @@ class ScaleSetsApi(MachinesApi):
     async def update_set(
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """Another model; it changes no event that exists (T3)."""
-        await self._known(name)
-        given = bodies.given(read(bodies.SetChanges, settings))
-        none = given.get("terminate_notice", "") is None
+        """Change a scale set's model; existing events stay as they are (T3)."""
+        await self._read_set(name)
+        changes = bodies.set_fields(parse(bodies.SetChanges, settings))
+        notice_off = changes.get("terminate_notice", "") is None
         try:
-            model = table({key: value for key, value in given.items() if value is not None}, MODEL)
-        except FleetFileError as wrong:
-            raise Refused("BadBody", wrong.message) from None
-        notice = 0 if none else model.pop("terminate_notice", None)
+            model = table(
+                {key: value for key, value in changes.items() if value is not None}, MODEL
+            )
+        except FleetFileError as error:
+            raise Refused("BadBody", error.message) from None
+        notice = 0 if notice_off else model.pop("terminate_notice", None)
         command = commands.UpdateSet(set=name, terminate_seconds=notice, actor=actor, **model)
         await self.fleet.submit(command)
         return await self.set(name)
@@ -70,19 +79,21 @@ class ScaleSetsApi(MachinesApi):
     async def scale_set(
         self, name: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """So many instances from now on; those that leave get their notice."""
-        if done := await self._done_before(name, key):
-            return done
-        groups = (await self._known(name)).groups
-        capacity = read(bodies.Capacity, settings).capacity
-        command = commands.Scale(set=name, operation=name_of(key), capacity=capacity, actor=actor)
-        return await self._accept(command, groups)
+        """Scale a set; instances that are deleted get their notice first."""
+        if repeated := await self._repeated_on_set(name, key):
+            return repeated
+        groups = (await self._read_set(name)).groups
+        capacity = parse(bodies.Capacity, settings).capacity
+        command = commands.Scale(
+            set=name, operation=operation_id(key), capacity=capacity, actor=actor
+        )
+        return await self._submit(command, groups)
 
     async def upgrade_set(
         self, name: str, settings: Settings, actor: str = OPERATOR
     ) -> responses.ScaleSetInfo:
-        """Bring instances to the present model (T3)."""
-        await self._known(name)
+        """Upgrade instances to the latest model (T3)."""
+        await self._read_set(name)
         instances = _instances(settings)
         await self.fleet.submit(
             commands.UpgradeInstances(set=name, instances=instances, actor=actor)
@@ -92,30 +103,30 @@ class ScaleSetsApi(MachinesApi):
     async def act_on_set(
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """Let something happen to instances of a set, each with its notice."""
-        if done := await self._done_before(name, key):
-            return done
-        groups = (await self._known(name)).groups
-        kind = one_of(action, {word: ACTIONS[word] for word in OF_A_SET}, "action")
+        """Start an action on instances of a set, each with its notice."""
+        if repeated := await self._repeated_on_set(name, key):
+            return repeated
+        groups = (await self._read_set(name)).groups
+        kind = choose(action, {name: ACTIONS[name] for name in SET_ACTIONS}, "action")
         instances = _instances(settings)
         if action == "delete" and instances is None:
             raise Refused("BadBody", "name the instances to delete; DELETE deletes the whole set")
         command = commands.OperateInstances(
-            set=name, operation=name_of(key), action=kind, instances=instances, actor=actor
+            set=name, operation=operation_id(key), action=kind, instances=instances, actor=actor
         )
-        return await self._accept(command, groups)
+        return await self._submit(command, groups)
 
     async def delete_set(
         self, name: str, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
-        """The whole set goes, each instance with its notice."""
-        if done := await self._done_before(name, key):
-            return done
-        groups = (await self._known(name)).groups
-        command = commands.DeleteSet(set=name, operation=name_of(key), actor=actor)
-        return await self._accept(command, groups)
+        """Delete a scale set; each instance gets its notice first."""
+        if repeated := await self._repeated_on_set(name, key):
+            return repeated
+        groups = (await self._read_set(name)).groups
+        command = commands.DeleteSet(set=name, operation=operation_id(key), actor=actor)
+        return await self._submit(command, groups)
 
 
 def _instances(settings: Settings) -> tuple[int, ...] | None:
-    given = bodies.given(read(bodies.Instances, settings))
-    return tuple(given["instances"]) if "instances" in given else None
+    fields = bodies.set_fields(parse(bodies.Instances, settings))
+    return tuple(fields["instances"]) if "instances" in fields else None

@@ -1,4 +1,4 @@
-"""Entities as the API shows them."""
+"""Conversion of entities to API responses."""
 
 from fairwarning.console.api import responses
 from fairwarning.core import rollout as rollouts
@@ -12,12 +12,12 @@ from fairwarning.service.lookup import MachineLocation
 
 
 def time(moment: float) -> str:
-    """A moment as the API writes it."""
+    """Format a time as the API does."""
     return iso(int(moment))
 
 
 def time_or_none(moment: float | None) -> str | None:
-    """The same, if there is one."""
+    """Format a time that may be missing."""
     return None if moment is None else time(moment)
 
 
@@ -25,169 +25,173 @@ def _notice(seconds: int) -> str | None:
     return format_duration(seconds) if seconds else None
 
 
-def event(one: Event, scope: str) -> responses.EventInfo:
-    """An event that is there."""
+def event_info(event: Event, scope: str) -> responses.EventInfo:
+    """Describe a live event."""
     return responses.EventInfo(
-        id=one.id,
-        type=one.type.value,
-        status=one.status.value,
-        source=one.source.value,
+        id=event.id,
+        type=event.type.value,
+        status=event.status.value,
+        source=event.source.value,
         scope=scope,
-        resources=list(one.resources),
-        created_at=time(one.created_at),
-        not_before=iso(one.not_before),
-        operation=one.operation,
-        impact=one.impact.value if one.impact else None,
-        duration_seconds=one.duration_seconds,
-        description=one.description,
-        approved_by=one.approved_by,
-        awaits=list(one.awaits),
+        resources=list(event.resources),
+        created_at=time(event.created_at),
+        not_before=iso(event.not_before),
+        operation=event.operation,
+        impact=event.impact.value if event.impact else None,
+        duration_seconds=event.duration_seconds,
+        description=event.description,
+        approved_by=event.approved_by,
+        awaits=list(event.awaits),
     )
 
 
-def past_event(life: EventHistory) -> responses.EventInfo:
-    """An event that is over, as far as the journal tells."""
+def past_event_info(history: EventHistory) -> responses.EventInfo:
+    """Describe an event that is over, from the journal."""
     return responses.EventInfo(
-        id=life.id,
-        type=life.type.value if life.type else "",
+        id=history.id,
+        type=history.type.value if history.type else "",
         status="Over",
-        source=life.source.value if life.source else "",
-        scope=life.scope,
-        resources=list(life.resources),
-        created_at=time(life.created_at or 0.0),
-        not_before=time_or_none(life.not_before),
-        operation=life.operation,
+        source=history.source.value if history.source else "",
+        scope=history.scope,
+        resources=list(history.resources),
+        created_at=time(history.created_at or 0.0),
+        not_before=time_or_none(history.not_before),
+        operation=history.operation,
         impact=None,
         duration_seconds=-1,
         description="",
-        approved_by=life.approved_by,
+        approved_by=history.approved_by,
         awaits=[],
     )
 
 
-def event_history(life: EventHistory, live: Event | None) -> responses.EventHistoryInfo:
-    """An event on the timeline."""
-    shown = event(live, life.scope) if live else past_event(life)
+def event_history_info(history: EventHistory, live: Event | None) -> responses.EventHistoryInfo:
+    """Describe an event with the times of its transitions."""
+    info = event_info(live, history.scope) if live else past_event_info(history)
     return responses.EventHistoryInfo(
-        **{name: getattr(shown, name) for name in shown.__struct_fields__},
-        approved_at=time_or_none(life.approved_at),
-        started_at=time_or_none(life.started_at),
-        ended_at=time_or_none(life.ended_at),
-        cancelled=life.ended is FactType.CANCELLED,
+        **{name: getattr(info, name) for name in info.__struct_fields__},
+        approved_at=time_or_none(history.approved_at),
+        started_at=time_or_none(history.started_at),
+        ended_at=time_or_none(history.ended_at),
+        cancelled=history.ended is FactType.CANCELLED,
     )
 
 
-def machine(place: MachineLocation, scope: Scope) -> responses.MachineInfo:
-    """A machine of a scope."""
-    one: Machine = scope.machines.get(place.machine.name, place.machine)
-    impact = scope.impacts.get(one.name)
+def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineInfo:
+    """Describe a machine of a scope."""
+    machine: Machine = scope.machines.get(location.machine.name, location.machine)
+    impact = scope.impacts.get(machine.name)
     return responses.MachineInfo(
-        name=one.name,
+        name=machine.name,
         scope=scope.id,
         set=scope.owner,
-        instance=one.instance,
-        number=place.number,
+        instance=machine.instance,
+        number=location.number,
         kind=scope.kind.value,
         group=scope.group,
-        host_name=one.host_name,
-        host=one.host,
-        power=one.power.value,
-        priority=one.priority.value,
-        eviction=one.eviction.value,
-        update_domain=one.update_domain,
-        fault_domain=one.fault_domain,
-        terminate_notice=_notice(one.terminate_seconds),
-        size=one.size,
-        zone=one.zone,
-        tags=dict(one.tags),
-        address=one.address,
+        host_name=machine.host_name,
+        host=machine.host,
+        power=machine.power.value,
+        priority=machine.priority.value,
+        eviction=machine.eviction.value,
+        update_domain=machine.update_domain,
+        fault_domain=machine.fault_domain,
+        terminate_notice=_notice(machine.terminate_seconds),
+        size=machine.size,
+        zone=machine.zone,
+        tags=dict(machine.tags),
+        address=machine.address,
         polled=scope.enabled,
         doing=impact.kind.value if impact and impact.deadline is not None else None,
-        events=[event(e, scope.id) for e in scope.events.values() if one.name in e.resources],
+        events=[
+            event_info(event, scope.id)
+            for event in scope.events.values()
+            if machine.name in event.resources
+        ],
     )
 
 
-def scope(one: Scope, places: list[MachineLocation]) -> responses.ScopeInfo:
-    """A scope with its machines."""
+def scope_info(scope: Scope, locations: list[MachineLocation]) -> responses.ScopeInfo:
+    """Describe a scope with its machines."""
     return responses.ScopeInfo(
-        id=one.id,
-        kind=one.kind.value,
-        set=one.owner,
-        group=one.group,
-        enabled=one.enabled,
-        incarnation=one.incarnation,
-        polled_at=time(one.polled_at) if one.polled_at else None,
-        machines=[machine(place, one) for place in places],
-        events=[event(e, one.id) for e in one.events.values()],
+        id=scope.id,
+        kind=scope.kind.value,
+        set=scope.owner,
+        group=scope.group,
+        enabled=scope.enabled,
+        incarnation=scope.incarnation,
+        polled_at=time(scope.polled_at) if scope.polled_at else None,
+        machines=[machine_info(location, scope) for location in locations],
+        events=[event_info(event, scope.id) for event in scope.events.values()],
     )
 
 
-def operation(one: Operation) -> responses.OperationInfo:
-    """An operation."""
+def operation_info(operation: Operation) -> responses.OperationInfo:
+    """Describe an operation."""
     return responses.OperationInfo(
-        id=one.id,
-        kind=one.kind,
-        actor=one.actor,
-        status=one.status.value,
-        accepted_at=time(one.accepted_at),
-        ended_at=time_or_none(one.ended_at),
-        planned=one.planned,
-        done=one.done,
-        failed=one.failed,
-        cancelled=one.cancelled,
-        error=one.error,
+        id=operation.id,
+        kind=operation.kind,
+        actor=operation.actor,
+        status=operation.status.value,
+        accepted_at=time(operation.accepted_at),
+        ended_at=time_or_none(operation.ended_at),
+        planned=operation.planned,
+        done=operation.done,
+        failed=operation.failed,
+        cancelled=operation.cancelled,
+        error=operation.error,
     )
 
 
-def scale_set(one: ScaleSet, groups: list[Scope]) -> responses.ScaleSetInfo:
-    """A scale set with what its placement groups hold."""
+def scale_set_info(scale_set: ScaleSet, groups: list[Scope]) -> responses.ScaleSetInfo:
+    """Describe a scale set, with the machines of its placement groups."""
     machines = [machine for group in groups for machine in group.machines.values()]
     impacts = [impact for group in groups for impact in group.impacts.values()]
     leaving = sum(impact.kind is ImpactKind.DELETE for impact in impacts)
     return responses.ScaleSetInfo(
-        name=one.id,
-        group=one.group,
+        name=scale_set.id,
+        group=scale_set.group,
         capacity=len(machines) - leaving,
         leaving=leaving,
-        model=one.model,
-        terminate_notice=_notice(one.terminate_seconds),
-        upgrade=one.upgrade.value,
-        scale_in=one.scale_in.value,
-        priority=one.priority.value,
-        eviction=one.eviction.value,
-        size=one.size,
-        zone=one.zone,
-        tags=dict(one.tags),
-        scopes=list(one.groups),
-        deleting=bool(one.deleting),
-        outdated=[machine.name for machine in machines if machine.model != one.model],
+        model=scale_set.model,
+        terminate_notice=_notice(scale_set.terminate_seconds),
+        upgrade=scale_set.upgrade.value,
+        scale_in=scale_set.scale_in.value,
+        priority=scale_set.priority.value,
+        eviction=scale_set.eviction.value,
+        size=scale_set.size,
+        zone=scale_set.zone,
+        tags=dict(scale_set.tags),
+        scopes=list(scale_set.groups),
+        deleting=bool(scale_set.deleting),
+        outdated=[machine.name for machine in machines if machine.model != scale_set.model],
     )
 
 
-def rollout(one: Rollout) -> responses.RolloutInfo:
-    """A rollout."""
+def rollout_info(rollout: Rollout) -> responses.RolloutInfo:
+    """Describe a rollout."""
     return responses.RolloutInfo(
-        id=one.id,
-        kind=one.kind.value,
-        actor=one.actor,
-        status=one.status.value,
-        why=one.why,
-        started_at=time(one.started_at),
-        ended_at=time_or_none(one.ended_at),
-        machines=one.machines,
-        done=one.done,
-        failed=one.failed,
-        skipped=one.skipped,
-        progress=rollouts.progress(one),
-        batch=one.batch,
-        lanes=one.lanes,
-        running=len(one.running),
-        halt_percent=one.halt_percent,
+        id=rollout.id,
+        kind=rollout.kind.value,
+        actor=rollout.actor,
+        status=rollout.status.value,
+        why=rollout.why,
+        started_at=time(rollout.started_at),
+        ended_at=time_or_none(rollout.ended_at),
+        machines=rollout.machines,
+        done=rollout.done,
+        failed=rollout.failed,
+        skipped=rollout.skipped,
+        progress=rollouts.progress(rollout),
+        batch=rollout.batch,
+        lanes=rollout.lanes,
+        running=len(rollout.running),
+        halt_percent=rollout.halt_percent,
     )
 
 
-def line(entry: JournalEntry) -> responses.JournalLineInfo:
-    """A line of the journal."""
+def line_info(entry: JournalEntry) -> responses.JournalLineInfo:
+    """Describe a journal line."""
     told: JournalLine = entry.line
     kind, name = told.entity
     return responses.JournalLineInfo(
@@ -203,18 +207,22 @@ def line(entry: JournalEntry) -> responses.JournalLineInfo:
     )
 
 
-def explanation(one: Explanation) -> responses.ExplanationInfo:
-    """A story, and how long its parts took where it is about one event."""
-    first = one.steps[0].at if one.steps else 0.0
-    life = one.events[0] if one.kind == "event" else EventHistory(id="", scope="")
-    approvals = [(each.approved_by, each.approved_at) for each in one.events]
-    told = {name: at for each in reversed(one.events) for name, at in each.delivered.items()}
+def explanation_info(explanation: Explanation) -> responses.ExplanationInfo:
+    """Describe an explanation, with durations if it is about a single event."""
+    first = explanation.steps[0].at if explanation.steps else 0.0
+    history = (
+        explanation.events[0] if explanation.kind == "event" else EventHistory(id="", scope="")
+    )
+    approvals = [(event.approved_by, event.approved_at) for event in explanation.events]
+    deliveries = {
+        name: at for event in reversed(explanation.events) for name, at in event.delivered.items()
+    }
     return responses.ExplanationInfo(
-        kind=one.kind,
-        id=one.id,
-        title=one.title,
-        summary=one.summary,
-        awaits=one.awaits,
+        kind=explanation.kind,
+        id=explanation.id,
+        title=explanation.title,
+        summary=explanation.summary,
+        awaits=explanation.awaits,
         steps=[
             responses.ExplanationStepInfo(
                 at=time(step.at),
@@ -224,18 +232,18 @@ def explanation(one: Explanation) -> responses.ExplanationInfo:
                 machines=list(step.machines),
                 text=step.text,
             )
-            for step in one.steps
+            for step in explanation.steps
         ],
-        told=[responses.DeliveryInfo(machine=name, at=time(at)) for name, at in told.items()],
+        told=[responses.DeliveryInfo(machine=name, at=time(at)) for name, at in deliveries.items()],
         approved=[
             responses.ApprovalInfo(by=by, at=time(at)) for by, at in approvals if at is not None
         ],
-        notice_seconds=_between(life.created_at, life.not_before),
-        waited_seconds=_between(life.created_at, life.started_at),
-        impact_seconds=_between(life.started_at, life.ended_at),
-        events=[each.id for each in one.events],
+        notice_seconds=_seconds_between(history.created_at, history.not_before),
+        waited_seconds=_seconds_between(history.created_at, history.started_at),
+        impact_seconds=_seconds_between(history.started_at, history.ended_at),
+        events=[event.id for event in explanation.events],
     )
 
 
-def _between(begin: float | None, end: float | None) -> float | None:
+def _seconds_between(begin: float | None, end: float | None) -> float | None:
     return None if begin is None or end is None else round(end - begin, 3)

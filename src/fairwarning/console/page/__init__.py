@@ -1,1 +1,1 @@
-"""The web page (O8): what people see and click. Server-rendered, with one small script of ours."""
+"""The web page (O8). Pages are rendered on the server; one small script updates them live."""

@@ -1,51 +1,54 @@
-"""An event: its story, and the two things that can be done about it."""
+"""The page of an event: its explanation, and buttons to approve or cancel it."""
 
 from fairwarning.console.api.responses import EventInfo
 from fairwarning.console.page.forms import FormDone
 from fairwarning.console.page.preview import OperationPreview, PreviewText, preview
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import Approve
 
-_OFF = "It will not happen. The operation it belongs to counts it as cancelled."
+_CANCEL_TEXT = "Cancels the event without impact. Its operation counts it as cancelled."
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """Who was told, who approved, what is awaited, how long each step took (O7)."""
-    event = await visit.api.event(visit.named("id"))
-    story = await visit.api.explain_event(event.id)
-    data = {"event": event, "story": story, "deeds": await _choices(visit, event)}
+async def show(request: PageRequest) -> PageContent:
+    """Show deliveries, approvals, what the event waits for, and how long each step took (O7)."""
+    event = await request.api.event(request.path_param("id"))
+    explanation = await request.api.explain_event(event.id)
+    data = {
+        "event": event,
+        "explanation": explanation,
+        "actions": await _actions(request, event),
+    }
     return PageContent("event.html", data)
 
 
-async def _choices(visit: PageRequest, event: EventInfo) -> list[OperationPreview]:
-    if event.status != "Scheduled" or not visit.may:
+async def _actions(request: PageRequest, event: EventInfo) -> list[OperationPreview]:
+    if event.status != "Scheduled" or not request.can_edit:
         return []
-    fleet = visit.fleet
-    approved = await preview(fleet, Approve(scope=event.scope, events=(event.id,)))
+    approval = await preview(request.fleet, Approve(scope=event.scope, events=(event.id,)))
     if event.approved_by:
-        approved = PreviewText("It is approved already, and waits for others.", refused=True)
-    elif not approved.text:
-        approved = PreviewText("It is approved, and waits for the others that must be as well.")
+        approval = PreviewText("already approved; waiting for other approvals.", refused=True)
+    elif not approval.text:
+        approval = PreviewText("Approves the event. It starts once all other approvals are in.")
     return [
-        OperationPreview("approve", "Approve", approved, "main"),
-        OperationPreview("cancel", "Cancel", PreviewText(_OFF), "grave"),
+        OperationPreview("approve", "Approve", approval, "primary"),
+        OperationPreview("cancel", "Cancel", PreviewText(_CANCEL_TEXT), "danger"),
     ]
 
 
-async def approve(visit: PageRequest) -> FormDone:
-    """Let it start now."""
-    event = await visit.api.approve(visit.named("id"), visit.actor)
-    return FormDone("Approved.", f"/events/{event.id}")
+async def approve(request: PageRequest) -> FormDone:
+    """Approve the event."""
+    event = await request.api.approve(request.path_param("id"), request.actor)
+    return FormDone("Event approved.", f"/events/{event.id}")
 
 
-async def cancel(visit: PageRequest) -> FormDone:
-    """It will not happen after all."""
-    event = await visit.api.cancel(visit.named("id"), visit.actor)
-    return FormDone("Cancelled: it will not happen.", f"/events/{event.id}")
+async def cancel(request: PageRequest) -> FormDone:
+    """Cancel the event."""
+    event = await request.api.cancel(request.path_param("id"), request.actor)
+    return FormDone("Event cancelled.", f"/events/{event.id}")
 
 
 VIEWS: Views = [("/events/{id}", show)]
-DEEDS: Deeds = [
+FORMS: FormRoutes = [
     ("/events/{id}/approve", approve, show),
     ("/events/{id}/cancel", cancel, show),
 ]

@@ -1,39 +1,39 @@
-"""Faults on demand (M21): what is in force, set and cleared."""
+"""The page of injected faults (M21)."""
 
 from typing import Any
 
 from fairwarning.console.page.forms import FormDone
 from fairwarning.console.page.render import FAULTS
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """The faults in force, and a form for another."""
-    page = visit.api.faults()
+async def show(request: PageRequest) -> PageContent:
+    """Show the active faults and a form to inject another."""
+    page = request.api.faults()
     return PageContent("faults.html", {"faults": page.faults, "kinds": list(FAULTS.items())})
 
 
-async def put(visit: PageRequest) -> FormDone:
-    """One more, or another in its place."""
-    form = visit.form
-    given: dict[str, Any] = {
-        "count": form.whole("count", "so many requests"),
-        "seconds": form.number("seconds", "so many seconds"),
-        "delay_seconds": form.number("delay_seconds", "seconds late"),
+async def inject(request: PageRequest) -> FormDone:
+    """Inject a fault, or replace it."""
+    form = request.form
+    fields: dict[str, Any] = {
+        "count": form.integer("count", "the number of requests"),
+        "seconds": form.number("seconds", "the duration"),
+        "delay_seconds": form.number("delay_seconds", "the delay"),
         "machine": form.text("machine") or None,
         "scope": form.text("scope") or None,
     }
-    kept = {name: value for name, value in given.items() if value is not None}
+    settings = {name: value for name, value in fields.items() if value is not None}
     kind = form.text("kind")
-    await visit.api.put_fault({"kind": kind, **kept})
-    return FormDone(f"From now on: {FAULTS.get(kind, kind)}.", "/faults")
+    await request.api.put_fault({"kind": kind, **settings})
+    return FormDone(f"Fault injected: {FAULTS.get(kind, kind)}.", "/faults")
 
 
-async def clear(visit: PageRequest) -> FormDone:
-    """All is well again."""
-    await visit.api.clear_faults()
-    return FormDone("No faults any more.", "/faults")
+async def clear(request: PageRequest) -> FormDone:
+    """Clear all faults."""
+    await request.api.clear_faults()
+    return FormDone("All faults cleared.", "/faults")
 
 
 VIEWS: Views = [("/faults", show)]
-DEEDS: Deeds = [("/faults", put, show), ("/faults/clear", clear, show)]
+FORMS: FormRoutes = [("/faults", inject, show), ("/faults/clear", clear, show)]

@@ -1,4 +1,4 @@
-"""The fleet, and above it the timeline."""
+"""The start page: the timeline and the machines of the fleet."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -8,25 +8,25 @@ from fairwarning.console.page import timeline, words
 from fairwarning.console.page.render import KINDS
 from fairwarning.console.page.request import PageContent, PageRequest, View
 
-SCOPES = 20  # on a page: however big the fleet, a page is not
-_SEARCHED = 1000  # scopes that a filter looks through
-_READ = 100  # of them at a time
-_WINDOW = 3600
-_ALONE = "Standalone"
+SCOPES = 20  # on a page, so that it stays small however large the fleet is
+_MAX_SEARCHED = 1000  # scopes that a filter searches
+_BATCH = 100  # scopes that a search reads at a time
+_WINDOW_SECONDS = 3600
+_STANDALONE = "Standalone"
 
 
 @dataclass(frozen=True)
 class UpdateDomain:
-    """Machines that a rollout hits together."""
+    """Machines that a rollout updates together."""
 
     number: int
-    label: bool  # whether it is worth saying
+    label: bool  # whether to show the number
     machines: list[MachineInfo]
 
 
 @dataclass(frozen=True)
 class ScopeBlock:
-    """A scope, or neighbours that are a machine each."""
+    """A scope, or adjacent standalone machines."""
 
     id: str
     title: str
@@ -35,81 +35,84 @@ class ScopeBlock:
     domains: list[UpdateDomain]
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """A page of scopes; with a filter, those that have it in a name."""
-    seconds = visit.whole("window")
+async def show(request: PageRequest) -> PageContent:
+    """Show the timeline and a page of scopes, filtered by name if a filter is set."""
+    seconds = request.query_integer("window")
     if seconds not in timeline.WINDOWS:
-        seconds = _WINDOW
-    seen = await visit.api.timeline(seconds)
-    sought = visit.query("q")
-    scopes, following = await _scopes(visit, sought.lower())
+        seconds = _WINDOW_SECONDS
+    recent = await request.api.timeline(seconds)
+    pattern = request.query("q")
+    scopes, following = await _scopes(request, pattern.lower())
     data = {
-        "chart": timeline.chart(seen.events, seen.now, seconds),
+        "chart": timeline.chart(recent.events, recent.now, seconds),
         "windows": timeline.WINDOWS,
-        "q": sought,
-        "blocks": _blocks(scopes, sought.lower()),
+        "q": pattern,
+        "blocks": _blocks(scopes, pattern.lower()),
         "next": following,
-        "searched": f", among the first {_SEARCHED} scopes" if following else "",
+        "searched": f" among the first {_MAX_SEARCHED} scopes" if following else "",
     }
     return PageContent("fleet.html", data)
 
 
-async def _scopes(visit: PageRequest, sought: str) -> tuple[list[ScopeInfo], str | None]:
-    """What is shown, and after which scope to go on."""
-    after = visit.query("after")
-    if not sought:
-        page = await visit.api.scopes(after, SCOPES)
+async def _scopes(request: PageRequest, pattern: str) -> tuple[list[ScopeInfo], str | None]:
+    """Return the scopes to show, and the id after which the next page starts."""
+    after = request.query("after")
+    if not pattern:
+        page = await request.api.scopes(after, SCOPES)
         return page.scopes, page.next
-    found: list[ScopeInfo] = []
+    matches: list[ScopeInfo] = []
     following: str | None = after
-    for _ in range(_SEARCHED // _READ):
-        page = await visit.api.scopes(following or "", _READ)
+    for _ in range(_MAX_SEARCHED // _BATCH):
+        page = await request.api.scopes(following or "", _BATCH)
         for scope in page.scopes:
-            if _matches(scope, sought):
-                found.append(scope)
-            if len(found) == SCOPES:
-                return found, scope.id
+            if _matches(scope, pattern):
+                matches.append(scope)
+            if len(matches) == SCOPES:
+                return matches, scope.id
         following = page.next
         if following is None:
             break
-    return found, following
+    return matches, following
 
 
-def _matches(scope: ScopeInfo, sought: str) -> bool:
-    return sought in scope.id.lower() or any(sought in m.name.lower() for m in scope.machines)
+def _matches(scope: ScopeInfo, pattern: str) -> bool:
+    return pattern in scope.id.lower() or any(
+        pattern in machine.name.lower() for machine in scope.machines
+    )
 
 
-def _blocks(scopes: list[ScopeInfo], sought: str) -> list[ScopeBlock]:
-    """Each scope by itself, but machines that are scopes of their own side by side."""
+def _blocks(scopes: list[ScopeInfo], pattern: str) -> list[ScopeBlock]:
+    """Return a block for each scope, and one for each run of standalone machines."""
     blocks: list[ScopeBlock] = []
-    for alone, group in groupby(scopes, key=lambda scope: scope.kind == _ALONE):
-        if alone:
-            blocks.append(_alone(list(group)))
+    for standalone, group in groupby(scopes, key=lambda scope: scope.kind == _STANDALONE):
+        if standalone:
+            blocks.append(_standalone_block(list(group)))
         else:
-            blocks += [_block(scope, sought) for scope in group]
+            blocks += [_block(scope, pattern) for scope in group]
     return blocks
 
 
-def _alone(scopes: list[ScopeInfo]) -> ScopeBlock:
+def _standalone_block(scopes: list[ScopeInfo]) -> ScopeBlock:
     machines = [machine for scope in scopes for machine in scope.machines]
     polled = sum(scope.enabled for scope in scopes)
-    about = f"{words.count(len(machines), 'machine')}, {polled} polled; each a scope of its own"
+    about = f"{words.count(len(machines), 'machine')}, {polled} polling; each is its own scope"
     domains = [UpdateDomain(0, label=False, machines=machines)]
-    return ScopeBlock(f"alone-{scopes[0].id}", "Standalone", about, "", domains)
+    return ScopeBlock(f"alone-{scopes[0].id}", "Standalone machines", about, "", domains)
 
 
-def _block(scope: ScopeInfo, sought: str) -> ScopeBlock:
+def _block(scope: ScopeInfo, pattern: str) -> ScopeBlock:
     machines = scope.machines
-    if sought and sought not in scope.id.lower():
-        machines = [one for one in machines if sought in one.name.lower()]
-    ordered = sorted(machines, key=lambda one: one.update_domain)  # stable: else as created
+    if pattern and pattern not in scope.id.lower():
+        machines = [machine for machine in machines if pattern in machine.name.lower()]
+    # The sort is stable: within a domain, machines keep the order of their creation.
+    ordered = sorted(machines, key=lambda machine: machine.update_domain)
     domains = [
         UpdateDomain(number, label=True, machines=list(group))
-        for number, group in groupby(ordered, key=lambda one: one.update_domain)
+        for number, group in groupby(ordered, key=lambda machine: machine.update_domain)
     ]
-    told = "polled" if scope.enabled else "not polled: nothing is announced"
+    polling = "polling" if scope.enabled else "not polling: machines get no notice"
     count = words.count(len(scope.machines), "machine")
-    about = f"{KINDS.get(scope.kind, scope.kind)}, {count}, {told}"
+    about = f"{KINDS.get(scope.kind, scope.kind)}, {count}, {polling}"
     return ScopeBlock(scope.id, scope.id, about, scope.set, domains)
 
 

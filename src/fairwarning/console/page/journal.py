@@ -1,13 +1,13 @@
-"""The journal, the newest line first."""
+"""The page of the journal, newest line first."""
 
 from fairwarning.console.page.request import PageContent, PageRequest, Views
 
-_LINES = 100
+_LINES = 100  # on a page
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """A page of lines; `before` turns to older ones."""
-    page = await visit.api.newest(visit.whole("before"), _LINES)
+async def show(request: PageRequest) -> PageContent:
+    """Show a page of lines; `before` selects an older page."""
+    page = await request.api.newest_lines(request.query_integer("before"), _LINES)
     return PageContent("journal.html", {"lines": page.lines, "next": page.next})
 
 

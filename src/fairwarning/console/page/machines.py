@@ -1,4 +1,4 @@
-"""A machine: all of it, and whatever may be done to it."""
+"""The page of a machine: its properties, its activity and its actions."""
 
 from fairwarning.console.api.responses import MachineInfo
 from fairwarning.console.page import words
@@ -7,110 +7,110 @@ from fairwarning.console.page.preview import (
     OperationPreview,
     PreviewInput,
     PreviewText,
-    fresh,
+    new_key,
     preview,
 )
 from fairwarning.console.page.render import link
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import NotFound
 
 _DURATION = PreviewInput("duration_seconds", "seconds", "9")
 _KIND = PreviewInput(
     "kind",
-    "as",
+    "impact",
     "freeze",
     (("freeze", "Freeze"), ("reboot", "Reboot"), ("redeploy", "Redeploy")),
 )
-_USERS = "What users ask for"
-_PLATFORM = "What the platform does"
+_USER = "User operations"
+_PLATFORM = "Platform events"
 _ACTIONS: tuple[tuple[str, str, str, tuple[PreviewInput, ...]], ...] = (
-    (_USERS, "restart", "Restart", ()),
-    (_USERS, "redeploy", "Redeploy", ()),
-    (_USERS, "reimage", "Reimage", ()),
-    (_USERS, "stop", "Stop", ()),
-    (_USERS, "deallocate", "Deallocate", ()),
-    (_USERS, "start", "Start", ()),
-    (_USERS, "delete", "Delete", ()),
+    (_USER, "restart", "Restart", ()),
+    (_USER, "redeploy", "Redeploy", ()),
+    (_USER, "reimage", "Reimage", ()),
+    (_USER, "stop", "Stop", ()),
+    (_USER, "deallocate", "Deallocate", ()),
+    (_USER, "start", "Start", ()),
+    (_USER, "delete", "Delete", ()),
     (_PLATFORM, "freeze", "Freeze", (_DURATION,)),
-    (_PLATFORM, "migrate", "Live-migrate", ()),
+    (_PLATFORM, "migrate", "Live migrate", ()),
     (_PLATFORM, "maintain", "Maintain", (_KIND,)),
     (_PLATFORM, "degrade", "Degrade", (PreviewInput("days", "days ahead"),)),
     (_PLATFORM, "evict", "Evict", ()),
-    (_PLATFORM, "recommend", "Recommend to leave", ()),
+    (_PLATFORM, "recommend", "Recommend rebalance", ()),
     (_PLATFORM, "fail", "Fail now", ()),
 )
-_GRAVE = frozenset({"delete", "evict", "fail"})
+_DANGEROUS = frozenset({"delete", "evict", "fail"})
 _LABELS = {action: label for _, action, label, _ in _ACTIONS}
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """The machine with its events, its story, and what each operation would do to it now."""
-    name = visit.named("name")
-    machine = await visit.api.machine(name)
+async def show(request: PageRequest) -> PageContent:
+    """Show the machine with its events, its activity, and a preview of each action."""
+    name = request.path_param("name")
+    machine = await request.api.machine(name)
     data = {
         "machine": machine,
         "at": link(machine),
-        "story": await visit.api.explain_machine(name),
-        "deeds": await _choices(visit, machine) if visit.may else [],
+        "explanation": await request.api.explain_machine(name),
+        "actions": await _actions(request, machine) if request.can_edit else [],
     }
     return PageContent("machine.html", data)
 
 
-async def _choices(
-    visit: PageRequest, machine: MachineInfo
+async def _actions(
+    request: PageRequest, machine: MachineInfo
 ) -> list[tuple[str, list[OperationPreview]]]:
     name = f"{machine.scope}/{machine.name}"
-    nothing = "Nothing changes." if machine.polled else "Nothing: nobody polls in its scope."
-    groups: dict[str, list[OperationPreview]] = {_USERS: [], _PLATFORM: []}
+    no_effect = "No effect." if machine.polled else "No effect: no machine in its scope polls."
+    groups: dict[str, list[OperationPreview]] = {_USER: [], _PLATFORM: []}
     for heading, action, label, inputs in _ACTIONS:
-        command = await visit.api.machine_command(name, action, fresh(), {})
-        foreseen = await preview(visit.fleet, command)
-        if not foreseen.text:  # advice, and nobody to give it to
-            foreseen = PreviewText(nothing)
-        kind = "grave" if action in _GRAVE else ""
-        groups[heading].append(OperationPreview(action, label, foreseen, kind, inputs))
+        command = await request.api.machine_command(name, action, new_key(), {})
+        text = await preview(request.fleet, command)
+        if not text.text:  # a recommendation, but no machine polls for it
+            text = PreviewText(no_effect)
+        kind = "danger" if action in _DANGEROUS else ""
+        groups[heading].append(OperationPreview(action, label, text, kind, inputs))
     return list(groups.items())
 
 
-async def act(visit: PageRequest) -> FormDone:
-    """Let something happen to it."""
-    name, action, form = visit.named("name"), visit.named("action"), visit.form
+async def act(request: PageRequest) -> FormDone:
+    """Start an action on the machine."""
+    name, action, form = request.path_param("name"), request.path_param("action"), request.form
     body: dict[str, object] = {}
-    if (seconds := form.whole("duration_seconds", "seconds")) is not None:
+    if (seconds := form.integer("duration_seconds", "seconds")) is not None:
         body["duration_seconds"] = seconds
     if (days := form.number("days", "days ahead")) is not None:
         body["days"] = days
     if kind := form.text("kind"):
         body["kind"] = kind
-    answer = await visit.api.act(name, action, body, form.text("key"), visit.actor)
+    accepted = await request.api.act(name, action, body, form.text("key"), request.actor)
     try:
-        to = link(await visit.api.machine(name))
-    except NotFound:  # deleted, and at once
+        to = link(await request.api.machine(name))
+    except NotFound:  # deleted without notice
         to = "/"
-    return FormDone(f"{_LABELS.get(action, action)}: {words.accepted(answer)}", to)
+    return FormDone(f"{_LABELS.get(action, action)}: {words.describe_accepted(accepted)}", to)
 
 
 async def new(_: PageRequest) -> PageContent:
-    """An empty form."""
+    """Show the form for a new machine."""
     return PageContent("machine_new.html", {})
 
 
-async def create(visit: PageRequest) -> FormDone:
-    """One machine, or several of a name."""
-    form = visit.form
+async def create(request: PageRequest) -> FormDone:
+    """Create one machine, or several with numbered names."""
+    form = request.form
     body: dict[str, object] = {
         name: value
         for name in ("name", "priority", "eviction", "size", "zone")
         if (value := form.text(name))
     }
-    if (count := form.whole("count", "how many")) is not None:
+    if (count := form.integer("count", "the number of machines")) is not None:
         body["count"] = count
-    made = (await visit.api.create_machines(body, form.text("key"), visit.actor)).machines
-    return FormDone(f"{made[0].name} is there.", link(made[0]))
+    created = (await request.api.create_machines(body, form.text("key"), request.actor)).machines
+    return FormDone(f"{created[0].name} created.", link(created[0]))
 
 
 VIEWS: Views = [("/machines/new", new), ("/machines/{name:path}", show)]
-DEEDS: Deeds = [
+FORMS: FormRoutes = [
     ("/machines/new", create, new),
     ("/machines/{name:path}/{action}", act, show),
 ]

@@ -1,4 +1,4 @@
-"""The page's routes: who looks, what is shown, and what becomes of a form."""
+"""The routes of the page: rendering of views, and handling of forms."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,9 +23,16 @@ from fairwarning.console.page import (
     sets,
 )
 from fairwarning.console.page.forms import FormDone, FormRefused
-from fairwarning.console.page.preview import fresh
+from fairwarning.console.page.preview import new_key
 from fairwarning.console.page.render import environment
-from fairwarning.console.page.request import Deed, Deeds, PageContent, PageRequest, View, Views
+from fairwarning.console.page.request import (
+    FormHandler,
+    FormRoutes,
+    PageContent,
+    PageRequest,
+    View,
+    Views,
+)
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.tokens import Principal, Role, Unauthorized
@@ -40,18 +47,18 @@ _VIEWS: Views = [
     *journal.VIEWS,
     *faults.VIEWS,
 ]
-_DEEDS: Deeds = [
-    *clock.DEEDS,
-    *machines.DEEDS,
-    *sets.DEEDS,
-    *events.DEEDS,
-    *rollouts.DEEDS,
-    *scenarios.DEEDS,
-    *faults.DEEDS,
+_FORMS: FormRoutes = [
+    *clock.FORMS,
+    *machines.FORMS,
+    *sets.FORMS,
+    *events.FORMS,
+    *rollouts.FORMS,
+    *scenarios.FORMS,
+    *faults.FORMS,
 ]
 _FILES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SEE_OTHER = 303
-_NOTICE = "fairwarning_notice"  # a cookie: what the page after a redirect says, once
+_NOTICE = "fairwarning_notice"  # a cookie with a notice that the next page shows once
 _NOTICE_SECONDS = 30
 _NOTICE_CHARACTERS = 1000
 HEADERS = {
@@ -66,125 +73,133 @@ HEADERS = {
 
 
 class Page:
-    """The routes of the page, over the same functions as the API."""
+    """The routes of the page. They call the same methods as the HTTP API."""
 
-    def __init__(self, api: Api, fleet: Fleet, who: Callable[[Request], Principal]) -> None:
+    def __init__(self, api: Api, fleet: Fleet, authorize: Callable[[Request], Principal]) -> None:
         self._api = api
         self._fleet = fleet
-        self._who = who
+        self._authorize = authorize
         self._env = environment()
 
     def routes(self) -> list[Route]:
-        """Every page, every form, and the files they use."""
+        """Return the routes of all pages, forms and static files."""
         return [
             Route("/static/{name}", self._static, methods=["GET"]),
-            *(self._post(*deed) for deed in _DEEDS),
+            *(self._post(*form) for form in _FORMS),
             *(self._get(*view) for view in _VIEWS),
         ]
 
-    # --- Looking ---
+    # --- Views ---
 
     def _get(self, path: str, view: View) -> Route:
         async def handle(request: Request) -> Response:
             try:
-                return await self._show(self._visit(request), view)
+                return await self._show(self._page_request(request), view)
             except FairwarningError as error:
                 return await self._error(request, error)
 
         return Route(path, handle, methods=["GET"])
 
-    def _visit(self, request: Request) -> PageRequest:
-        principal = self._who(request)
-        may = principal.role is Role.OPERATOR
-        return PageRequest(request, self._api, self._fleet, principal.name, may=may)
+    def _page_request(self, request: Request) -> PageRequest:
+        principal = self._authorize(request)
+        can_edit = principal.role is Role.OPERATOR
+        return PageRequest(request, self._api, self._fleet, principal.name, can_edit=can_edit)
 
-    async def _show(self, visit: PageRequest, view: View) -> Response:
-        shown = await view(visit)
-        # Our script only looks for what is new; the notice is for whoever comes from a form.
-        kept = "" if _scripted(visit.request) else visit.request.cookies.get(_NOTICE, "")
-        notice = unquote(kept)[:_NOTICE_CHARACTERS]
-        response = await self._html(visit, replace(shown, data={"notice": notice, **shown.data}))
+    async def _show(self, page_request: PageRequest, view: View) -> Response:
+        content = await view(page_request)
+        request = page_request.request
+        # A refresh by the script leaves the notice for the page that the form redirects to.
+        cookie = "" if _from_script(request) else request.cookies.get(_NOTICE, "")
+        notice = unquote(cookie)[:_NOTICE_CHARACTERS]
+        content = replace(content, data={"notice": notice, **content.data})
+        response = await self._html(page_request, content)
         if notice:
             response.delete_cookie(_NOTICE)
         return response
 
-    async def _html(self, visit: PageRequest, shown: PageContent, status: int = 200) -> Response:
-        here = _path(visit.request)
+    async def _html(
+        self, page_request: PageRequest, content: PageContent, status: int = 200
+    ) -> Response:
+        here = _path(page_request.request)
+        failed = page_request.failed
         data = {
-            "known": True,
-            "may": visit.may,
+            "logged_in": True,
+            "can_edit": page_request.can_edit,
             "here": here,
-            "back": here if visit.request.method == "GET" else "/",
-            "failed": visit.failed,
+            "back": here if page_request.request.method == "GET" else "/",
+            "failed": failed,
             "clock": self._api.clock(),
             "notice": "",
         }
-        html = self._env.get_template(shown.template).render(data | dict(shown.data))
-        return HTMLResponse(html, visit.failed.status if visit.failed else status, HEADERS)
+        html = self._env.get_template(content.template).render(data | dict(content.data))
+        return HTMLResponse(html, failed.status if failed else status, HEADERS)
 
-    # --- Doing ---
+    # --- Forms ---
 
-    def _post(self, path: str, deed: Deed, view: View) -> Route:
+    def _post(self, path: str, form_handler: FormHandler, view: View) -> Route:
         async def handle(request: Request) -> Response:
             try:
-                visit = replace(self._visit(request), form=await forms.read(request))
+                page_request = self._page_request(request)
+                page_request = replace(page_request, form=await forms.read(request))
             except FairwarningError as error:
                 return await self._error(request, error)
             try:
-                return _done(request, await deed(visit))
+                return _done(request, await form_handler(page_request))
             except FairwarningError as error:
-                return await self._refused(visit, view, error)
+                return await self._refused(page_request, view, error)
 
         return Route(path, handle, methods=["POST"])
 
-    async def _refused(self, visit: PageRequest, view: View, error: FairwarningError) -> Response:
-        """Beside the form, with what stood in it."""
-        request, message = visit.request, error.message
-        if _scripted(request):
+    async def _refused(
+        self, page_request: PageRequest, view: View, error: FairwarningError
+    ) -> Response:
+        """Show the form again with the error beside it, and keep its fields."""
+        request, message = page_request.request, error.message
+        if _from_script(request):
             return JSONResponse({"error": message}, error.status, HEADERS)
-        failed = FormRefused(_path(request), message, error.status, visit.form.given())
+        failed = FormRefused(_path(request), message, error.status, page_request.form.as_dict())
         try:
-            return await self._show(replace(visit, failed=failed), view)
-        except FairwarningError:  # what the form was about is gone
+            return await self._show(replace(page_request, failed=failed), view)
+        except FairwarningError:  # the page of the form no longer exists
             return await self._error(request, error)
 
     async def _error(self, request: Request, error: FairwarningError) -> Response:
-        if _scripted(request):
+        if _from_script(request):
             return JSONResponse({"error": error.message}, error.status, HEADERS)
         if isinstance(error, Unauthorized):
             return RedirectResponse("/login", _SEE_OTHER, HEADERS)
-        title = "Not found" if isinstance(error, NotFound) else "That did not work"
-        shown = PageContent(
-            "error.html", {"title": title, "message": error.message, "known": False}
+        title = "Not found" if isinstance(error, NotFound) else "Request failed"
+        content = PageContent(
+            "error.html", {"title": title, "message": error.message, "logged_in": False}
         )
-        return await self._html(PageRequest(request, self._api, self._fleet), shown, error.status)
+        return await self._html(PageRequest(request, self._api, self._fleet), content, error.status)
 
     async def _static(self, request: Request) -> Response:
         name = request.path_params["name"]
         if name not in _FILES:
             return Response(status_code=404)
         content = files(__package__).joinpath("static", name).read_bytes()
-        kept = {**HEADERS, "Cache-Control": "no-cache"}
-        return Response(content, media_type=_FILES[name], headers=kept)
+        headers = {**HEADERS, "Cache-Control": "no-cache"}
+        return Response(content, media_type=_FILES[name], headers=headers)
 
 
 def _path(request: Request) -> str:
-    """The path as our links and forms spell it: names may hold anything printable."""
+    """Return the path, quoted as in links and forms: names may contain any printable character."""
     return quote(request.scope["path"])
 
 
-def _scripted(request: Request) -> bool:
-    """Whether our script asks, which shows the answer itself."""
+def _from_script(request: Request) -> bool:
+    """Return whether page.js sent the request; it shows the response itself."""
     return "x-page" in request.headers
 
 
 def _done(request: Request, done: FormDone) -> Response:
-    """Back to a page, which says what was done: by itself if it is the page that asked."""
-    if not _scripted(request):
+    """Go to the next page with a notice; page.js shows the notice if the page stays the same."""
+    if not _from_script(request):
         response: Response = RedirectResponse(done.to, _SEE_OTHER, HEADERS)
     else:
-        told = {"notice": done.notice, "to": done.to, "key": fresh()}
-        response = JSONResponse(told, headers=HEADERS)
+        result = {"notice": done.notice, "to": done.to, "key": new_key()}
+        response = JSONResponse(result, headers=HEADERS)
         if unquote(request.headers["x-page"]) == unquote(done.to):
             return response
     notice = quote(done.notice[:_NOTICE_CHARACTERS])

@@ -1,7 +1,7 @@
-"""What an operation would lead to, said before it is asked for.
+"""Previews: what an operation would do if it were started now.
 
-The rules themselves are asked: the command is decided as it would be, and nothing is committed. So
-a button never promises what the engine would not do.
+The engine decides the command as usual, but nothing is committed. So a preview always says what the
+engine would do.
 """
 
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from fairwarning.core.model import Entity, Event, EventStatus, EventType, Impact
 from fairwarning.core.times import iso
 from fairwarning.service.fleet import Fleet
 
-_DOES = {
-    ImpactKind.FREEZE: "pauses",
-    ImpactKind.REBOOT: "reboots",
-    ImpactKind.REDEPLOY: "moves to another host and boots there",
-    ImpactKind.EVICT: "is evicted",
-    ImpactKind.DELETE: "is deleted",
-    ImpactKind.REIMAGE: "gets its image anew",
-    ImpactKind.STOP: "powers off",
-    ImpactKind.DEALLOCATE: "gives its hardware back",
-    ImpactKind.START: "powers on",
+_IMPACT_TEXTS = {
+    ImpactKind.FREEZE: "Pauses {}",
+    ImpactKind.REBOOT: "Reboots {}",
+    ImpactKind.REDEPLOY: "Redeploys {} to another host",
+    ImpactKind.EVICT: "Evicts {}",
+    ImpactKind.DELETE: "Deletes {}",
+    ImpactKind.REIMAGE: "Reimages {}",
+    ImpactKind.STOP: "Powers off {}",
+    ImpactKind.DEALLOCATE: "Deallocates {}",
+    ImpactKind.START: "Powers on {}",
 }
 
 
-# What is announced where somebody polls; all else never is (T4).
-_NOTICED = frozenset(
+# The impacts that get an event if a machine in the scope polls. No other impact does (T4).
+_WITH_NOTICE = frozenset(
     {
         ImpactKind.FREEZE,
         ImpactKind.REBOOT,
@@ -44,7 +44,7 @@ _NOTICED = frozenset(
 
 @dataclass(frozen=True)
 class PreviewText:
-    """What would follow, in words; `refused` where it would not be taken at all."""
+    """The text of a preview; `refused`: the reason why the operation would be refused."""
 
     text: str
     refused: bool = False
@@ -52,93 +52,99 @@ class PreviewText:
 
 @dataclass(frozen=True)
 class PreviewInput:
-    """A setting of an operation."""
+    """An input field of an operation."""
 
     name: str
     label: str
-    standing: str = ""
+    default: str = ""
     options: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class OperationPreview:
-    """An operation that may be asked for, and what it would lead to."""
+    """A button for an operation, with its preview and input fields."""
 
     action: str
     label: str
-    foreseen: PreviewText
-    kind: str = ""  # how its button looks
+    preview: PreviewText
+    kind: str = ""  # CSS class of the button
     fields: tuple[PreviewInput, ...] = ()
 
 
-def fresh() -> str:
-    """A name for an operation that nobody has asked for yet."""
+def new_key() -> str:
+    """Return a new idempotency key."""
     return uuid4().hex
 
 
 async def preview(fleet: Fleet, command: Command) -> PreviewText:
-    """What this command would do if it were given now."""
-    known: dict[Ref, Entity | None] = {}
+    """Describe what a command would do if it were submitted now."""
+    loaded: dict[Ref, Entity | None] = {}
 
     def get(ref: Ref) -> Entity | None:
-        if ref not in known:
+        if ref not in loaded:
             raise EntityNotLoaded(ref)
-        return known[ref]
+        return loaded[ref]
 
     now = fleet.clock.now()
     try:
         validate(command)
         while True:
             try:
-                return PreviewText(_told(cascade.run(command, now, get), now))
+                return PreviewText(_describe(cascade.run(command, now, get), now))
             except EntityNotLoaded as missing:
-                known |= await fleet.reader.read_all([missing.ref])
+                loaded |= await fleet.reader.read_all([missing.ref])
     except Refused as refused:
         return PreviewText(refused.message, refused=True)
 
 
-def _told(outcome: Outcome, now: float) -> str:
-    standing: dict[str, Event] = {}
-    left: dict[str, Event] = {}
-    silent = False
+def _describe(outcome: Outcome, now: float) -> str:
+    events_before: dict[str, Event] = {}
+    events_after: dict[str, Event] = {}
+    unpolled = False
     for before, after in outcome.changes.values():
         if isinstance(before, Scope):
-            standing |= before.events
-            silent = silent or not before.enabled
+            events_before |= before.events
+            unpolled = unpolled or not before.enabled
         if isinstance(after, Scope):
-            left |= after.events
-    born = [event for event in left.values() if event.id not in standing]
-    said = _announced(born, now)
-    said += _at_once(outcome, {event.id for event in born}, silent=silent)
+            events_after |= after.events
+    created = [event for event in events_after.values() if event.id not in events_before]
+    sentences = _describe_events(created, now)
+    created_ids = {event.id for event in created}
+    sentences += _describe_immediate(outcome, created_ids, unpolled=unpolled)
     gone = {line.fact.event for line in outcome.lines if line.fact.type is FactType.CANCELLED}
-    if replaced := [event.type.value for event in standing.values() if event.id in gone]:
-        said.append(f"It takes the place of the pending {', '.join(replaced)}.")
-    return " ".join(said)
+    if replaced := [event.type.value for event in events_before.values() if event.id in gone]:
+        sentences.append(f"Replaces the pending {', '.join(replaced)}.")
+    return " ".join(sentences)
 
 
-def _announced(born: list[Event], now: float) -> list[str]:
-    """A sentence for all that are announced alike."""
-    alike: dict[tuple[EventType, EventStatus, int, ImpactKind | None], list[str]] = {}
-    for event in born:
+def _describe_events(events: list[Event], now: float) -> list[str]:
+    """Describe the created events, with one text for all that differ only in their machines."""
+    machines_of: dict[tuple[EventType, EventStatus, int, ImpactKind | None], list[str]] = {}
+    for event in events:
         key = (event.type, event.status, event.not_before, event.impact)
-        alike.setdefault(key, []).extend(event.resources)
-    said = []
-    for (kind, status, not_before, impact), machines in alike.items():
-        what = f"{words.names(machines)} {_DOES[impact] if impact else 'is advised to leave'}"
+        machines_of.setdefault(key, []).extend(event.resources)
+    sentences = []
+    for (type_, status, not_before, impact), machines in machines_of.items():
+        names = words.join_names(machines)
+        text = (_IMPACT_TEXTS[impact] if impact else "Recommends moving workloads off {}").format(
+            names
+        )
         if status is EventStatus.STARTED:
-            said.append(f"{kind} without notice: {what} at once.")
+            sentences.append(f"Starts a {type_} event without notice. {text} immediately.")
             continue
-        notice = words.span(not_before - int(now))
-        latest = words.moment(iso(not_before), iso(int(now)))
-        when = f" once approved, at {latest} at the latest" if impact else f", until {latest}"
-        said.append(f"{kind} with {notice} notice: {what}{when}.")
-    return said
+        notice = words.duration(not_before - int(now))
+        latest = words.time_of_day(iso(not_before), iso(int(now)))
+        when = f" when approved, or at {latest}" if impact else f" by {latest}"
+        sentences.append(f"Schedules a {type_} event with {notice} notice. {text}{when}.")
+    return sentences
 
 
-def _at_once(outcome: Outcome, announced: set[str], *, silent: bool) -> list[str]:
-    begun = [one for one in outcome.impacts if one.event not in announced]
-    if not begun:
+def _describe_immediate(outcome: Outcome, created: set[str], *, unpolled: bool) -> list[str]:
+    """Describe the impacts that start at once, without a created event."""
+    impacts = [impact for impact in outcome.impacts if impact.event not in created]
+    if not impacts:
         return []
-    what = f"{words.names([one.machine for one in begun])} {_DOES[begun[0].kind]}"
-    why = ", as nobody polls in its scope" if silent and begun[0].kind in _NOTICED else ""
-    return [f"At once{why}: {what}."]
+    kind = impacts[0].kind
+    names = words.join_names([impact.machine for impact in impacts])
+    reason = ": no machine in its scope polls" if unpolled and kind in _WITH_NOTICE else ""
+    return [f"{_IMPACT_TEXTS[kind].format(names)} immediately{reason}."]

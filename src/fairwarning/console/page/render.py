@@ -1,4 +1,4 @@
-"""The one Jinja environment: templates of this package, everything escaped."""
+"""The Jinja environment of the page, with autoescaping, and its filters."""
 
 import re
 from urllib.parse import quote
@@ -7,30 +7,30 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fairwarning.console.api.responses import ExplanationStepInfo, MachineInfo
 from fairwarning.console.page import words
-from fairwarning.console.page.preview import fresh
+from fairwarning.console.page.preview import new_key
 from fairwarning.core.times import parse_duration
 
 KINDS = {
-    "Standalone": "a machine by itself",
+    "Standalone": "standalone machine",
     "AvailabilitySet": "availability set",
     "PlacementGroup": "placement group",
     "CloudService": "cloud service",
 }
 FAULTS = {
-    "delay": "answers late",
-    "empty": "200 with nothing in it",
-    "control": "control characters in the body",
-    "truncated": "half a body",
+    "delay": "Delayed response",
+    "empty": "200 OK with an empty body",
+    "control": "Control characters in the body",
+    "truncated": "Truncated body",
     "404": "404 Not Found",
     "410": "410 Gone",
     "429": "429 Too Many Requests",
     "500": "500 Internal Server Error",
-    "reset": "resets the connection",
+    "reset": "Connection reset",
 }
 
 
 def environment() -> Environment:
-    """With the filters that the templates use."""
+    """Build the environment."""
     env = Environment(
         loader=PackageLoader("fairwarning.console.page"),
         autoescape=True,
@@ -46,40 +46,40 @@ def environment() -> Environment:
         "kind": lambda kind: KINDS.get(kind, kind),
         "link": link,
         "minutes": lambda notice: parse_duration(notice) // 60 if notice else 5,
-        "moment": words.moment,
-        "mood": _mood,
-        "names": words.names,
+        "moment": words.time_of_day,
+        "names": words.join_names,
         "notice": _notice,
-        "rate": words.rate,
+        "rate": words.clock_rate,
         "sentence": _sentence,
-        "span": words.span,
+        "duration": words.duration,
         "spaced": _spaced,
-        "state": lambda machine: words.doing(machine.power, machine.doing),
+        "state": lambda machine: words.machine_state(machine.power, machine.doing),
+        "status_class": _status_class,
     }
-    env.globals |= {"fresh": fresh, "about": _about}
+    env.globals |= {"new_key": new_key, "preview_id": _preview_id}
     return env
 
 
 def link(machine: MachineInfo) -> str:
-    """Where a machine is shown. With its scope, since machines of two groups may share a name."""
+    """Return the path of a machine's page, with its scope: names are unique only within a scope."""
     return f"/machines/{quote(machine.scope)}/{quote(machine.name)}"
 
 
-def _mood(machine: MachineInfo) -> str:
-    """How a machine is drawn; the words beside it say the same."""
+def _status_class(machine: MachineInfo) -> str:
+    """Return the CSS class for a machine's status; text beside it says the same."""
     if machine.doing or any(event.status == "Started" for event in machine.events):
-        return "hit"
+        return "impacted"
     if machine.events:
-        return "soon"
+        return "scheduled"
     return "" if machine.power == "running" else "off"
 
 
 def _notice(notice: str | None) -> str:
-    return words.span(parse_duration(notice)) if notice else "none, it goes at once"
+    return words.duration(parse_duration(notice)) if notice else "off"
 
 
 def _sentence(step: ExplanationStepInfo) -> str:
-    """Its text with a capital, unless it begins with somebody's name."""
+    """Return the step's text with a capital, unless it starts with an actor or a machine."""
     first = step.text.partition(" ")[0].rstrip(",")
     if first in {step.actor, *step.machines}:
         return step.text
@@ -87,10 +87,10 @@ def _sentence(step: ExplanationStepInfo) -> str:
 
 
 def _spaced(did: str) -> str:
-    """`ImpactBegun` as people write it."""
+    """Split `ImpactBegun` into words: `Impact begun`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", did).capitalize()
 
 
-def _about(action: str) -> str:
-    """An id for what is said about a form."""
-    return "about" + re.sub(r"[^A-Za-z0-9_-]", "-", action)
+def _preview_id(action: str) -> str:
+    """Return the element id of a form's preview."""
+    return "preview" + re.sub(r"[^A-Za-z0-9_-]", "-", action)

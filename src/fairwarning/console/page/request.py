@@ -1,4 +1,4 @@
-"""One request to the page: what it asks, what it may do, and what it is shown."""
+"""A request to the page, and the types of the functions that handle it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,50 +11,51 @@ from fairwarning.console.page.forms import FormDone, FormFields, FormRefused
 from fairwarning.core.errors import Refused
 from fairwarning.service.fleet import Fleet
 
-_LONGEST = 250  # of what a query may say
-_DIGITS = 18  # of a number in it
+_MAX_LENGTH = 250  # of a query parameter
+_MAX_DIGITS = 18  # of a number in the query
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """A request, with what it works on. `failed` says which form on it was refused just now."""
+    """A request with the API and fleet it works on. `failed` is the form that was refused."""
 
     request: Request
     api: Api
     fleet: Fleet
     actor: str = ""
-    may: bool = False  # change anything
+    can_edit: bool = False
     failed: FormRefused | None = None
     form: FormFields = field(default_factory=lambda: FormFields([]))
 
-    def named(self, name: str) -> str:
-        """A part of the path."""
+    def path_param(self, name: str) -> str:
+        """Return a path parameter."""
         return str(self.request.path_params[name])
 
     def query(self, name: str) -> str:
-        """A part of the query; empty if it is not there."""
-        return self.request.query_params.get(name, "").strip()[:_LONGEST]
+        """Return a query parameter; empty if it is missing."""
+        return self.request.query_params.get(name, "").strip()[:_MAX_LENGTH]
 
-    def whole(self, name: str) -> int | None:
-        """A number of the query."""
+    def query_integer(self, name: str) -> int | None:
+        """Return a query parameter that is a whole number; None if it is missing."""
         text = self.query(name)
         if not text:
             return None
-        if len(text) > _DIGITS or not (text.isascii() and text.isdecimal()):
-            raise Refused("BadQuery", f"{name} must be a whole number of at most {_DIGITS} digits")
+        if len(text) > _MAX_DIGITS or not (text.isascii() and text.isdecimal()):
+            message = f"{name} must be a whole number of at most {_MAX_DIGITS} digits"
+            raise Refused("BadQuery", message)
         return int(text)
 
 
 @dataclass(frozen=True)
 class PageContent:
-    """A template, and what stands in it."""
+    """A template and its variables."""
 
     template: str
     data: Mapping[str, Any]
 
 
 View = Callable[[PageRequest], Awaitable[PageContent]]
-Deed = Callable[[PageRequest], Awaitable[FormDone]]
+FormHandler = Callable[[PageRequest], Awaitable[FormDone]]
 Views = list[tuple[str, View]]
-Deeds = list[tuple[str, Deed, View]]
-"""Where a form is posted to, what that does, and the page that shows why it was refused."""
+FormRoutes = list[tuple[str, FormHandler, View]]
+"""The path that a form posts to, its handler, and the page that shows a refused form again."""

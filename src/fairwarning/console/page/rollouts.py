@@ -1,84 +1,88 @@
-"""Host rollouts (E7): started, watched, paused, resumed, aborted."""
+"""The pages of host rollouts (E7): start, follow, pause, resume, abort."""
 
 from typing import Any
 from urllib.parse import quote
 
 from fairwarning.console.api.responses import EventInfo, RolloutInfo
+from fairwarning.console.page import words
 from fairwarning.console.page.forms import FormDone
 from fairwarning.console.page.preview import OperationPreview, PreviewText
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 
-_ROLLOUTS = 50
-_EVENTS = 20  # of a rollout, shown
-_SEARCHED = 1000  # of all that are there
-_CHOICES = {
+_ROLLOUTS = 50  # on a page
+_EVENTS = 20  # shown for a rollout
+_MAX_SEARCHED = 1000  # live events searched for those of a rollout
+_ACTIONS = {
     "Running": ("pause", "abort"),
     "Paused": ("resume", "abort"),
 }
-_ABOUT = {
-    "pause": ("Pause", "Nothing new begins; what was announced goes on.", ""),
-    "resume": ("Resume", "It goes on where it stopped.", "main"),
-    "abort": ("Abort", "It ends: scheduled events are cancelled, started ones run out.", "grave"),
+_BUTTONS = {
+    "pause": ("Pause", "Starts no new steps. Scheduled events go ahead.", ""),
+    "resume": ("Resume", "Continues the rollout where it stopped.", "primary"),
+    "abort": ("Abort", "Cancels scheduled events. Events in progress finish.", "danger"),
 }
-_SAID = {"pause": "Paused.", "resume": "It goes on.", "abort": "Aborted."}
+_NOTICES = {"pause": "Rollout paused.", "resume": "Rollout resumed.", "abort": "Rollout aborted."}
 
 
-async def index(visit: PageRequest) -> PageContent:
-    """All rollouts, a page of them at a time."""
-    page = await visit.api.rollouts(visit.query("after"), _ROLLOUTS)
+async def index(request: PageRequest) -> PageContent:
+    """Show a page of rollouts."""
+    page = await request.api.rollouts(request.query("after"), _ROLLOUTS)
     return PageContent("rollouts.html", {"rollouts": page.rollouts, "next": page.next})
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """How far one is, and which events it waits for."""
-    rollout = await visit.api.rollout(visit.named("id"))
-    choices = [
+async def show(request: PageRequest) -> PageContent:
+    """Show the progress of a rollout and its live events."""
+    rollout = await request.api.rollout(request.path_param("id"))
+    actions = [
         OperationPreview(action, label, PreviewText(about), kind)
-        for action in _CHOICES.get(rollout.status, ())
-        for label, about, kind in (_ABOUT[action],)
+        for action in _ACTIONS.get(rollout.status, ())
+        for label, about, kind in (_BUTTONS[action],)
     ]
-    data = {"rollout": rollout, "deeds": choices, "events": await _events(visit, rollout)}
+    data = {"rollout": rollout, "actions": actions, "events": await _events(request, rollout)}
     return PageContent("rollout.html", data)
 
 
-async def _events(visit: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
-    """Those that are announced or under way for it."""
-    page = await visit.api.events(limit=_SEARCHED)
+async def _events(request: PageRequest, rollout: RolloutInfo) -> list[EventInfo]:
+    """Return the rollout's events that are scheduled or in progress."""
+    page = await request.api.events(limit=_MAX_SEARCHED)
     own = [event for event in page.events if event.operation.startswith(f"{rollout.id}/")]
     return own[:_EVENTS]
 
 
-async def decide(visit: PageRequest) -> FormDone:
-    """Pause, resume or abort."""
-    name, action = visit.named("id"), visit.named("action")
-    await visit.api.steer_rollout(name, action, visit.actor)
-    return FormDone(_SAID.get(action, action), f"/rollouts/{quote(name)}")
+async def control(request: PageRequest) -> FormDone:
+    """Pause, resume or abort the rollout."""
+    name, action = request.path_param("id"), request.path_param("action")
+    await request.api.control_rollout(name, action, request.actor)
+    return FormDone(_NOTICES.get(action, action), f"/rollouts/{quote(name)}")
 
 
 async def new(_: PageRequest) -> PageContent:
-    """An empty form."""
+    """Show the form for a new rollout."""
     return PageContent("rollout_new.html", {})
 
 
-async def start(visit: PageRequest) -> FormDone:
-    """Over what was named; over the whole fleet if nothing was."""
-    form = visit.form
-    given: dict[str, Any] = {
+async def start(request: PageRequest) -> FormDone:
+    """Start a rollout over the named scopes and sets, or over the whole fleet."""
+    form = request.form
+    fields: dict[str, Any] = {
         "id": form.text("id") or None,
         "kind": form.text("kind") or None,
         "sets": form.text("sets").split() or None,
         "scopes": form.text("scopes").split() or None,
-        "batch": form.whole("batch", "scopes at once"),
-        "duration_seconds": form.whole("duration_seconds", "seconds a machine is away"),
-        "halt_percent": form.whole("halt_percent", "percent failed"),
+        "batch": form.integer("batch", "the number of concurrent scopes"),
+        "duration_seconds": form.integer("duration_seconds", "the impact duration"),
+        "halt_percent": form.integer("halt_percent", "the failure threshold"),
     }
-    kept = {name: value for name, value in given.items() if value is not None}
-    started = await visit.api.start_rollout(kept, form.text("key"), visit.actor)
-    return FormDone(f"Started over {started.machines} machines.", f"/rollouts/{quote(started.id)}")
+    settings = {name: value for name, value in fields.items() if value is not None}
+    started = await request.api.start_rollout(settings, form.text("key"), request.actor)
+    return FormDone(
+        f"Rollout started: {words.count(started.machines, 'machine')}.",
+        f"/rollouts/{quote(started.id)}",
+    )
 
 
 VIEWS: Views = [("/rollouts", index), ("/rollouts/new", new), ("/rollouts/{id}", show)]
-DEEDS: Deeds = [
+FORMS: FormRoutes = [
     ("/rollouts/new", start, new),
-    ("/rollouts/{id}/{action}", decide, show),
+    ("/rollouts/{id}/{action}", control, show),
 ]

@@ -1,24 +1,26 @@
-"""The scenarios that ship with it, to be run on a fleet of their own (O6)."""
+"""The page of the bundled scenarios, which run on a separate fleet (O6)."""
 
 from fairwarning.console.page import words
 from fairwarning.console.page.forms import FormDone
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.errors import Conflict
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """All of them."""
-    return PageContent("scenarios.html", {"scenarios": (await visit.api.scenarios()).scenarios})
+async def show(request: PageRequest) -> PageContent:
+    """List the scenarios."""
+    return PageContent("scenarios.html", {"scenarios": (await request.api.scenarios()).scenarios})
 
 
-async def run(visit: PageRequest) -> FormDone:
-    """Play one to its end; a difference is told beside it."""
-    verdict = await visit.api.run_scenario(visit.named("name"))
-    if not verdict.passed:
-        raise Conflict("ScenarioFailed", f"failed: {verdict.difference}")
-    told = f"{words.count(verdict.steps, 'step')}, {words.span(verdict.seconds)} of virtual time"
-    return FormDone(f"{verdict.name} passed: {told} in {verdict.took:.2f} s.", "/scenarios")
+async def run(request: PageRequest) -> FormDone:
+    """Run a scenario to its end; a failure is shown beside it."""
+    result = await request.api.run_scenario(request.path_param("name"))
+    if not result.passed:
+        raise Conflict("ScenarioFailed", f"failed: {result.difference}")
+    steps = words.count(result.steps, "step")
+    virtual = f"{words.duration(result.seconds)} of virtual time"
+    notice = f"{result.name} passed: {steps}, {virtual} in {result.took:.2f} s."
+    return FormDone(notice, "/scenarios")
 
 
 VIEWS: Views = [("/scenarios", show)]
-DEEDS: Deeds = [("/scenarios/{name}/run", run, show)]
+FORMS: FormRoutes = [("/scenarios/{name}/run", run, show)]

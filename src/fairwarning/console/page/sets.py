@@ -1,4 +1,4 @@
-"""Scale sets: made with or without termination notice (T8), changed, emptied."""
+"""The pages of scale sets: create with or without termination notice (T8), change, delete."""
 
 from typing import Any
 from urllib.parse import quote
@@ -6,148 +6,158 @@ from urllib.parse import quote
 from fairwarning.console.api.responses import MachineInfo, ScaleSetInfo
 from fairwarning.console.page import words
 from fairwarning.console.page.forms import FormDone, FormFields
-from fairwarning.console.page.preview import PreviewText, fresh, preview
-from fairwarning.console.page.request import Deeds, PageContent, PageRequest, Views
+from fairwarning.console.page.preview import PreviewText, new_key, preview
+from fairwarning.console.page.request import FormRoutes, PageContent, PageRequest, Views
 from fairwarning.core.commands import DeleteSet, Scale
 from fairwarning.core.errors import Refused
 
 _INSTANCES = 100  # on a page
 
 
-async def show(visit: PageRequest) -> PageContent:
-    """Its model, its instances, and what each change would lead to."""
-    name = visit.named("name")
-    found = await visit.api.set(name)
-    everyone = (await visit.api.machines(set_=name)).machines
-    machines, following = _page(everyone, visit.whole("after"))
-    data: dict[str, Any] = {"set": found, "machines": machines, "next": following}
-    data |= await _foreseen(visit, found) if visit.may else {}
+async def show(request: PageRequest) -> PageContent:
+    """Show the set's model and instances, and a preview of each change."""
+    name = request.path_param("name")
+    scale_set = await request.api.set(name)
+    instances = (await request.api.machines(set_=name)).machines
+    machines, following = _page(instances, request.query_integer("after"))
+    data: dict[str, Any] = {"set": scale_set, "machines": machines, "next": following}
+    data |= await _previews(request, scale_set) if request.can_edit else {}
     return PageContent("set.html", data)
 
 
 def _page(machines: list[MachineInfo], after: int | None) -> tuple[list[MachineInfo], int | None]:
-    """Some instances, and after which to go on."""
-    later = [one for one in machines if after is None or one.instance > after]
-    shown = sorted(later, key=lambda one: one.instance)[:_INSTANCES]
-    return shown, shown[-1].instance if len(later) > _INSTANCES else None
+    """Return a page of instances, and the id after which the next page starts."""
+    later = [machine for machine in machines if after is None or machine.instance > after]
+    page = sorted(later, key=lambda machine: machine.instance)[:_INSTANCES]
+    return page, page[-1].instance if len(later) > _INSTANCES else None
 
 
-async def _foreseen(visit: PageRequest, found: ScaleSetInfo) -> dict[str, Any]:
-    capacity = visit.whole("capacity")
-    chosen = None
+async def _previews(request: PageRequest, scale_set: ScaleSetInfo) -> dict[str, Any]:
+    capacity = request.query_integer("capacity")
+    scaled = None
     if capacity is not None:
-        chosen = {"capacity": capacity, "foreseen": await _scaled(visit, found, capacity)}
-    outdated = words.count(len(found.outdated), "instance")
+        text = await _preview_scale(request, scale_set, capacity)
+        scaled = {"capacity": capacity, "text": text}
+    outdated = words.count(len(scale_set.outdated), "instance")
     return {
-        "preview": chosen,
-        "fewer": await _scaled(visit, found, max(found.capacity - 1, 0)),
+        "preview": scaled,
+        "fewer": await _preview_scale(request, scale_set, max(scale_set.capacity - 1, 0)),
         "upgrade": PreviewText(
-            f"{outdated} will follow model {found.model}; nothing restarts."
-            if found.outdated
-            else f"All instances follow model {found.model} already."
+            f"Upgrades {outdated} to model {scale_set.model}, without a restart."
+            if scale_set.outdated
+            else f"All instances already use model {scale_set.model}."
         ),
-        "gone": await preview(visit.fleet, DeleteSet(set=found.name, operation=fresh())),
+        "delete": await preview(request.fleet, DeleteSet(set=scale_set.name, operation=new_key())),
     }
 
 
-async def _scaled(visit: PageRequest, found: ScaleSetInfo, capacity: int) -> PreviewText:
-    command = Scale(set=found.name, operation=fresh(), capacity=capacity)
-    return await preview(visit.fleet, command)
+async def _preview_scale(
+    request: PageRequest, scale_set: ScaleSetInfo, capacity: int
+) -> PreviewText:
+    command = Scale(set=scale_set.name, operation=new_key(), capacity=capacity)
+    return await preview(request.fleet, command)
 
 
-async def scale(visit: PageRequest) -> FormDone:
-    """So many instances from now on."""
-    name = visit.named("name")
-    capacity = visit.form.whole("capacity", "the number of instances")
+async def scale(request: PageRequest) -> FormDone:
+    """Set the number of instances."""
+    name = request.path_param("name")
+    capacity = request.form.integer("capacity", "the number of instances")
     if capacity is None:
-        raise Refused("NoCapacity", "say how many instances there are to be")
-    answer = await visit.api.scale_set(
-        name, {"capacity": capacity}, visit.form.text("key"), visit.actor
+        raise Refused("NoCapacity", "enter how many instances the set is to have")
+    accepted = await request.api.scale_set(
+        name, {"capacity": capacity}, request.form.text("key"), request.actor
     )
-    return FormDone(f"Scaled to {capacity}: {words.accepted(answer)}", _at(name))
+    return FormDone(f"Scaled to {capacity}: {words.describe_accepted(accepted)}", _path(name))
 
 
-async def notice(visit: PageRequest) -> FormDone:
-    """Termination notification on or off, and its delay: a new model (T3)."""
-    name = visit.named("name")
-    changed = await visit.api.update_set(
-        name, {"terminate_notice": _notice(visit.form)}, visit.actor
+async def notice(request: PageRequest) -> FormDone:
+    """Change termination notification, which makes a new model (T3)."""
+    name = request.path_param("name")
+    changed = await request.api.update_set(
+        name, {"terminate_notice": _notice(request.form)}, request.actor
     )
-    return FormDone(f"Model {changed.model}: {_said(changed)}.", _at(name))
+    return FormDone(f"Model {changed.model}: {_notice_text(changed)}.", _path(name))
 
 
-async def upgrade(visit: PageRequest) -> FormDone:
-    """All instances to the newest model."""
-    name = visit.named("name")
-    changed = await visit.api.upgrade_set(name, {}, visit.actor)
-    return FormDone(f"All instances follow model {changed.model}.", _at(name))
+async def upgrade(request: PageRequest) -> FormDone:
+    """Upgrade all instances to the latest model."""
+    name = request.path_param("name")
+    changed = await request.api.upgrade_set(name, {}, request.actor)
+    return FormDone(f"All instances use model {changed.model}.", _path(name))
 
 
-async def act(visit: PageRequest) -> FormDone:
-    """Something for the instances that are ticked."""
-    name, action, chosen = visit.named("name"), visit.form.text("action"), visit.form.instances()
-    if not chosen:
-        raise Refused("NoInstances", "tick the instances it is for")
+async def act(request: PageRequest) -> FormDone:
+    """Start an action on the selected instances."""
+    name, action = request.path_param("name"), request.form.text("action")
+    instances = request.form.instances()
+    if not instances:
+        raise Refused("NoInstances", "select at least one instance")
     if action == "upgrade":
-        changed = await visit.api.upgrade_set(name, {"instances": chosen}, visit.actor)
-        return FormDone(f"They follow model {changed.model}.", _at(name))
-    answer = await visit.api.act_on_set(
-        name, action, {"instances": chosen}, visit.form.text("key"), visit.actor
+        changed = await request.api.upgrade_set(name, {"instances": instances}, request.actor)
+        return FormDone(f"The selected instances use model {changed.model}.", _path(name))
+    accepted = await request.api.act_on_set(
+        name, action, {"instances": instances}, request.form.text("key"), request.actor
     )
-    return FormDone(f"{action.capitalize()}: {words.accepted(answer)}", _at(name))
+    return FormDone(f"{action.capitalize()}: {words.describe_accepted(accepted)}", _path(name))
 
 
-async def delete(visit: PageRequest) -> FormDone:
-    """The whole set goes, each instance with its notice."""
-    name = visit.named("name")
-    answer = await visit.api.delete_set(name, visit.form.text("key"), visit.actor)
-    # Without notice it is gone already, and its page with it.
-    to = _at(name) if answer.events else "/"
-    return FormDone(f"{name} is deleted: {words.accepted(answer)}", to)
+async def delete(request: PageRequest) -> FormDone:
+    """Delete the set; each instance gets its notice first."""
+    name = request.path_param("name")
+    accepted = await request.api.delete_set(name, request.form.text("key"), request.actor)
+    # Without notice the set is already deleted, and so is its page.
+    to = _path(name) if accepted.events else "/"
+    return FormDone(f"Deletion of {name}: {words.describe_accepted(accepted)}", to)
 
 
 async def new(_: PageRequest) -> PageContent:
-    """An empty form."""
+    """Show the form for a new scale set."""
     return PageContent("set_new.html", {})
 
 
-async def create(visit: PageRequest) -> FormDone:
-    """With termination notice where that is on."""
-    form = visit.form
-    capacity = form.whole("capacity", "the number of instances")
+async def create(request: PageRequest) -> FormDone:
+    """Create a scale set, with termination notice if it is turned on."""
+    form = request.form
+    capacity = form.integer("capacity", "the number of instances")
     if capacity is None:
-        raise Refused("NoCapacity", "say how many instances there are to be")
-    kept: dict[str, Any] = {
+        raise Refused("NoCapacity", "enter how many instances the set is to have")
+    settings: dict[str, Any] = {
         key: value
         for key in ("priority", "eviction", "size", "zone", "upgrade", "scale_in")
         if (value := form.text(key))
     }
-    kept |= {"name": form.text("name"), "capacity": capacity, "terminate_notice": _notice(form)}
-    made = await visit.api.create_set(kept, form.text("key"), visit.actor)
-    count = words.count(made.capacity, "instance")
-    return FormDone(f"{made.name} is there: {count}, {_said(made)}.", _at(made.name))
+    settings |= {
+        "name": form.text("name"),
+        "capacity": capacity,
+        "terminate_notice": _notice(form),
+    }
+    created = await request.api.create_set(settings, form.text("key"), request.actor)
+    count = words.count(created.capacity, "instance")
+    return FormDone(
+        f"{created.name} created: {count}, {_notice_text(created)}.", _path(created.name)
+    )
 
 
-def _at(name: str) -> str:
+def _path(name: str) -> str:
     return f"/sets/{quote(name)}"
 
 
 def _notice(form: FormFields) -> str | None:
-    """The delay as the model has it (T1); what it may be is decided further in."""
+    """Return the delay in the format of the model (T1); the engine checks its range."""
     if form.text("notify") != "on":
         return None
-    minutes = form.whole("delay", "the termination delay")
+    minutes = form.integer("delay", "the termination delay")
     if minutes is None:
-        raise Refused("NoDelay", "say how many minutes the termination delay is: 5 to 15")
+        raise Refused("NoDelay", "enter a termination delay of 5 to 15 minutes")
     return f"PT{minutes}M"
 
 
-def _said(found: ScaleSetInfo) -> str:
-    return "with termination notice" if found.terminate_notice else "without termination notice"
+def _notice_text(scale_set: ScaleSetInfo) -> str:
+    return "with termination notice" if scale_set.terminate_notice else "without termination notice"
 
 
 VIEWS: Views = [("/sets/new", new), ("/sets/{name:path}", show)]
-DEEDS: Deeds = [
+FORMS: FormRoutes = [
     ("/sets/new", create, new),
     ("/sets/{name:path}/scale", scale, show),
     ("/sets/{name:path}/notice", notice, show),

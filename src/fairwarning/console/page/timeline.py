@@ -1,7 +1,7 @@
-"""The live timeline: where each event's bar stands, as a share of the window. Pure.
+"""The live timeline: the position of each event's bar within the window. Pure.
 
-A row is drawn by the template as an SVG without a viewBox, in percent of its width: it fits any
-screen and its text keeps its size.
+The template draws a row as an SVG without a viewBox, with positions in percent of its width, so
+that it fits any screen and text keeps its size.
 """
 
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import words
 
 WINDOWS = {900: "15 min", 3600: "1 h", 21600: "6 h", 86400: "24 h"}
-"""Seconds that may be looked at, and what they are called."""
+"""The lengths of the window in seconds, with their labels."""
 
-ROWS = 40
-_STEPS = {900: 180, 3600: 600, 21600: 3600, 86400: 14400}  # between two marks of the axis
-_AHEAD = 0.5  # of the window lies in the future
-_SEEN = 0.4  # percent that even the shortest bar is wide
+ROWS = 40  # at most
+_TICK_SECONDS = {900: 180, 3600: 600, 21600: 3600, 86400: 14400}  # by length of the window
+_FUTURE_SHARE = 0.5  # of the window
+_MIN_WIDTH_PERCENT = 0.4  # of a bar
 
 
 @dataclass(frozen=True)
 class TimelineBar:
-    """A part of a row, in percent."""
+    """A bar in a row, in percent of its width."""
 
     x: str
     width: str
@@ -29,12 +29,12 @@ class TimelineBar:
 
 @dataclass(frozen=True)
 class TimelineRow:
-    """One event."""
+    """The row of an event."""
 
     event: EventHistoryInfo
     machines: str
-    notice: TimelineBar | None  # from its creation until it started, or was to
-    impact: TimelineBar | None  # from its start to its end
+    notice: TimelineBar | None  # from creation to start; before the start, to NotBefore
+    impact: TimelineBar | None  # from start to end
     approved: str | None
     not_before: str | None
     state: str
@@ -43,7 +43,7 @@ class TimelineRow:
 
 @dataclass(frozen=True)
 class TimelineTick:
-    """A mark of the axis."""
+    """A tick of the time axis."""
 
     x: str
     label: str
@@ -51,57 +51,57 @@ class TimelineTick:
 
 @dataclass(frozen=True)
 class TimelineChart:
-    """All that is drawn."""
+    """The whole chart."""
 
     seconds: int
     now: str
     now_x: str
     ticks: list[TimelineTick]
     rows: list[TimelineRow]
-    more: int  # events that found no row
+    more: int  # events beyond the last row
 
 
 class _Scale:
-    """Times to percent."""
+    """Converts times to percent of the window."""
 
     def __init__(self, now: str, seconds: int) -> None:
         self.now = words.epoch(now)
-        self.end = self.now + round(seconds * _AHEAD)
+        self.end = self.now + round(seconds * _FUTURE_SHARE)
         self.begin = self.end - seconds
 
     def at(self, time: float) -> float:
         return 100 * (time - self.begin) / (self.end - self.begin)
 
     def mark(self, time: str | None) -> str | None:
-        """A moment, if it is in the window."""
+        """Return the position of a time, or None outside the window."""
         if not time or not self.begin <= words.epoch(time) <= self.end:
             return None
         return _percent(self.at(words.epoch(time)))
 
     def bar(self, begin: float, end: float) -> TimelineBar | None:
-        """What of it is in the window."""
+        """Return the part of a bar inside the window, or None."""
         if end < self.begin or begin > self.end:
             return None
         left, right = max(self.at(begin), 0.0), min(self.at(end), 100.0)
-        return TimelineBar(_percent(left), _percent(max(right - left, _SEEN)))
+        return TimelineBar(_percent(left), _percent(max(right - left, _MIN_WIDTH_PERCENT)))
 
 
 def chart(events: Iterable[EventHistoryInfo], now: str, seconds: int) -> TimelineChart:
-    """The window around `now`; what is coming or under way comes first."""
+    """Build the chart of the window around `now`; live events come first."""
     scale = _Scale(now, seconds)
-    drawn = [row for event in sorted(events, key=_order) if (row := _row(event, scale, now))]
+    rows = [row for event in sorted(events, key=_sort_key) if (row := _row(event, scale, now))]
     return TimelineChart(
         seconds=seconds,
         now=now,
         now_x=_percent(scale.at(scale.now)),
         ticks=_ticks(scale, seconds),
-        rows=drawn[:ROWS],
-        more=max(len(drawn) - ROWS, 0),
+        rows=rows[:ROWS],
+        more=max(len(rows) - ROWS, 0),
     )
 
 
-def _order(event: EventHistoryInfo) -> tuple[int, int, str]:
-    """What is under way, what is coming by its NotBefore, what is over from the latest on."""
+def _sort_key(event: EventHistoryInfo) -> tuple[int, int, str]:
+    """Sort events in progress first, then scheduled by NotBefore, then ended, latest first."""
     if event.ended_at:
         return 2, -words.epoch(event.ended_at), event.id
     if event.started_at:
@@ -115,7 +115,7 @@ def _row(event: EventHistoryInfo, scale: _Scale, now: str) -> TimelineRow | None
     started = words.epoch(event.started_at) if event.started_at else None
     ended = words.epoch(event.ended_at) if event.ended_at else None
     until = started if started is not None else ended if ended is not None else due
-    # What came without notice has none; what was cancelled at once is still seen.
+    # An event without notice has no notice bar; an event cancelled at once has a short one.
     notice = scale.bar(created, until) if until > created or started is None else None
     impact = None
     if started is not None:
@@ -124,7 +124,7 @@ def _row(event: EventHistoryInfo, scale: _Scale, now: str) -> TimelineRow | None
         return None
     return TimelineRow(
         event=event,
-        machines=words.names(event.resources),
+        machines=words.join_names(event.resources),
         notice=notice,
         impact=impact,
         approved=scale.mark(event.approved_at),
@@ -135,31 +135,31 @@ def _row(event: EventHistoryInfo, scale: _Scale, now: str) -> TimelineRow | None
 
 
 def state(event: EventHistoryInfo) -> str:
-    """In a word."""
+    """Return the state of an event as shown to users."""
     if event.cancelled:
         return "cancelled"
     if event.ended_at:
-        return "over"
-    return "under way" if event.started_at or event.status == "Started" else "coming"
+        return "ended"
+    return "in progress" if event.started_at or event.status == "Started" else "scheduled"
 
 
 def _title(event: EventHistoryInfo, now: str) -> str:
-    """The row in a sentence, for who points at it or has it read aloud."""
-    parts = [f"announced {words.moment(event.created_at, now)}"]
+    """Describe a row in a sentence, for its tooltip and for screen readers."""
+    parts = [f"created {words.time_of_day(event.created_at, now)}"]
     if event.approved_at:
-        parts.append(f"approved {words.moment(event.approved_at, now)}")
+        parts.append(f"approved {words.time_of_day(event.approved_at, now)}")
     if event.started_at:
-        parts.append(f"started {words.moment(event.started_at, now)}")
+        parts.append(f"started {words.time_of_day(event.started_at, now)}")
     elif event.not_before and not event.cancelled:
-        parts.append(f"not before {words.moment(event.not_before, now)}")
+        parts.append(f"not before {words.time_of_day(event.not_before, now)}")
     if event.ended_at:
-        verb = "cancelled" if event.cancelled else "over"
-        parts.append(f"{verb} {words.moment(event.ended_at, now)}")
-    return f"{event.type} of {words.names(event.resources)}: {', '.join(parts)}"
+        verb = "cancelled" if event.cancelled else "ended"
+        parts.append(f"{verb} {words.time_of_day(event.ended_at, now)}")
+    return f"{event.type} of {words.join_names(event.resources)}: {', '.join(parts)}"
 
 
 def _ticks(scale: _Scale, seconds: int) -> list[TimelineTick]:
-    step = _STEPS[seconds]
+    step = _TICK_SECONDS[seconds]
     first = -(-scale.begin // step) * step
     return [
         TimelineTick(_percent(scale.at(time)), f"{time // 3600 % 24:02d}:{time // 60 % 60:02d}")

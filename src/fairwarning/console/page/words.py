@@ -1,4 +1,4 @@
-"""How times and states are said on the page. Pure."""
+"""Wording of times, names and states on the page. Pure."""
 
 from datetime import UTC, datetime
 
@@ -7,8 +7,8 @@ from fairwarning.core.times import spoken
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
-# What is being done to a machine, while it is.
-_DOING = {
+# The state of a machine while an impact is in progress.
+_IMPACT_STATES = {
     "freeze": "frozen",
     "reboot": "rebooting",
     "redeploy": "redeploying",
@@ -22,12 +22,12 @@ _DOING = {
 
 
 def epoch(time: str) -> int:
-    """Seconds since 1970 of a time as the API says it."""
+    """Return the seconds since 1970 of a time in the API's format."""
     return int(datetime.fromisoformat(time).timestamp())
 
 
-def moment(time: str | None, now: str = "") -> str:
-    """The time of day; with its date where that is not the date of `now`."""
+def time_of_day(time: str | None, now: str = "") -> str:
+    """Format a time as a time of day, with the date unless it is the date of `now`."""
     if not time:
         return ""
     when = datetime.fromisoformat(time).astimezone(UTC)
@@ -36,15 +36,15 @@ def moment(time: str | None, now: str = "") -> str:
     return f"{when.day} {when:%b %H:%M:%S}"
 
 
-def span(seconds: float | None) -> str:
-    """How long something takes, in at most two units: `4 min 30 s`."""
+def duration(seconds: float | None) -> str:
+    """Format a duration in at most two units: `4 min 30 s`."""
     if seconds is None:
-        return "not known"
+        return "unknown"
     return spoken(round(seconds))
 
 
 def countdown(until: str, now: str) -> str:
-    """What is left, as a clock shows it: `14:32`, `1:02:11`, `6 d 23 h`. page.js does the same."""
+    """Format the remaining time: `14:32`, `1:02:11`, `6 d 23 h`. page.js has the same function."""
     left = max(epoch(until) - epoch(now), 0)
     if left >= _DAY:
         return f"{left // _DAY} d {left % _DAY // _HOUR} h"
@@ -53,34 +53,34 @@ def countdown(until: str, now: str) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
-def rate(value: float) -> str:
-    """How fast the fleet's clock runs."""
-    return "frozen" if not value else f"runs \N{MULTIPLICATION SIGN}{value:g}"
+def clock_rate(rate: float) -> str:
+    """Describe the rate of the fleet's clock."""
+    return "paused" if not rate else f"running at \N{MULTIPLICATION SIGN}{rate:g}"
 
 
-def doing(power: str, under_way: str | None) -> str:
-    """What a machine is at."""
-    return _DOING.get(under_way, under_way) if under_way else power
+def machine_state(power: str, impact: str | None) -> str:
+    """Describe a machine by the impact in progress, or by its power state."""
+    return _IMPACT_STATES.get(impact, impact) if impact else power
 
 
-def names(given: list[str] | tuple[str, ...], most: int = 3) -> str:
-    """Some names, and how many more there are."""
-    more = len(given) - most
-    return ", ".join(given[:most]) + (f" and {more} more" if more > 0 else "")
+def join_names(names: list[str] | tuple[str, ...], most: int = 3) -> str:
+    """Join names; after `most` names, say how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 machine`, `3 machines`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def count(number: int, singular: str, plural: str = "") -> str:
+    """Format a number with its noun: `1 machine`, `3 machines`."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
-def accepted(answer: AcceptedOperation) -> str:
-    """What an accepted operation has led to, for people."""
-    if not answer.events:
-        return "done at once." if answer.operation.ended_at else "under way, without notice."
-    first = answer.events[0]
-    kinds = ", ".join(dict.fromkeys(event.type for event in answer.events))
+def describe_accepted(accepted: AcceptedOperation) -> str:
+    """Describe the effect of an accepted operation."""
+    if not accepted.events:
+        return "completed." if accepted.operation.ended_at else "in progress, without notice."
+    first = accepted.events[0]
+    types = ", ".join(dict.fromkeys(event.type for event in accepted.events))
     if first.status == "Started":
-        return f"{kinds} has started."
-    told = names([name for event in answer.events for name in event.resources])
-    return f"{kinds} is announced for {told}, not before {moment(first.not_before)[-8:]}."
+        return f"{types} started."
+    machines = join_names([name for event in accepted.events for name in event.resources])
+    return f"{types} scheduled for {machines}, not before {time_of_day(first.not_before)[-8:]}."

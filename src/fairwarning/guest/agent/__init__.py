@@ -1,4 +1,4 @@
-"""The agent: runs hooks before, at and after what happens to its machine, and approves (G4 to G6).
+"""The agent: runs hooks before, during and after an event, and approves events (G4 to G6).
 
-`plan` decides, `journal` remembers, `runner` acts.
+`plan` decides, `journal` persists, `agent` acts.
 """

@@ -1,7 +1,7 @@
-"""The agent itself: reads, decides with `plan`, writes down with `journal`, and acts.
+"""The agent: reads documents, decides with `plan`, persists with `journal`, and acts.
 
-One thread decides. Reading, approving, hooks and the others of a group have threads of their own
-and only leave messages, so that none of them ever keeps the reader or another waiting.
+One thread decides. Reading, approving, running hooks and watching the group have their own threads,
+which only send messages, so that none of them blocks another.
 """
 
 import logging
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from fairwarning.core.errors import FairwarningError, Refused, Unavailable
 from fairwarning.guest.agent.config import AgentConfig
-from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, company
+from fairwarning.guest.agent.group import HttpPeers, PeerDirectory, create_peers
 from fairwarning.guest.agent.hooks import HookRunner
 from fairwarning.guest.agent.journal import AgentJournal
 from fairwarning.guest.agent.plan import (
@@ -34,197 +34,197 @@ from fairwarning.guest.agent.plan import (
 from fairwarning.guest.client import ScheduledEvents
 from fairwarning.guest.discover import discover
 from fairwarning.guest.events import Document, Event
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 if TYPE_CHECKING:
     from fairwarning.guest.agent.health import HealthServer
 
 log = logging.getLogger(__name__)
 
-READ_SECONDS = 30.0  # how long one reading may be held
-LOOK_SECONDS = 1.0  # between looks at the others of a group
-WELL_SECONDS = 120.0  # without a document for so long, an agent is not well
-TICK_SECONDS = 2.0  # between looks at what was approved
+READ_SECONDS = 30.0  # the longest wait for a change
+GROUP_SECONDS = 1.0  # between queries of the group's members
+HEALTHY_SECONDS = 120.0  # an agent without a document for longer is unhealthy
+TICK_SECONDS = 2.0  # between checks of pending approvals
 _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _DocumentRead:
     document: Document
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
+class _HookEnded:
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
     failed: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Approved:
+class _ApprovalSent:
     event: str
     gone: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _MembersRead:
     members: dict[str, GroupMembers]
 
 
-_Message = _Read | _Ended | _Approved | _Looked
+_Message = _DocumentRead | _HookEnded | _ApprovalSent | _MembersRead
 
 
-FIGURES = (
+METRICS = (
     *("readings", "readings_failed", "events_seen"),
     *("hooks_done", "hooks_failed", "approvals"),
 )
-"""What it counts."""
+"""The names of the agent's counters."""
 
 
 class Agent:
-    """Runs until it is told to stop; starts where the one before it ended."""
+    """Runs until stopped; continues where the previous process ended."""
 
     def __init__(self, config: AgentConfig, *, dry: bool = False) -> None:
-        """With `dry`, it says what it would do and does nothing."""
+        """With `dry`, log actions and perform none."""
         self._config = config
         self._dry = dry
         self._messages: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         self._stopped = threading.Event()
-        self._figures = Counter(dict.fromkeys(FIGURES, 0))  # seen from the first look on
+        self._counters = Counter(dict.fromkeys(METRICS, 0))  # all are exported from the start
         self._read_at = time.monotonic()
         self._shared: list[Event] = []
         self._approving: set[str] = set()
-        self._company: PeerDirectory | None = None
+        self._peers: PeerDirectory | None = None
 
-    # --- Life ---
+    # --- Start and stop ---
 
     def run(self) -> None:
-        """Until `stop`. Whatever is configured wrongly is refused before anything runs."""
+        """Run until `stop`. Raise `Refused` for a bad configuration before any hook runs."""
         self._journal = AgentJournal(self._config.state)
         entries = [] if self._dry else self._journal.open()
-        health = self._listen()
+        health = self._start_health_server()
         try:
-            self._begin(entries)
+            self._watch(entries)
         finally:
             self._stopped.set()
             self._journal.close()
             if health:
                 health.close()
 
-    def _begin(self, entries: Iterable[AgentJournalEntry]) -> None:
-        reader = self._found()
+    def _watch(self, entries: Iterable[AgentJournalEntry]) -> None:
+        reader = self._connect()
         if reader is None:
             return
         name = self._config.name or reader.me()
         self._plan = AgentPlan(self._config, name)
         self._plan.restore(entries)
         if self._config.group is not None and not self._dry:
-            self._company = company(self._config.group, name)
-        self._hooks = HookRunner(name, self._ended)
+            self._peers = create_peers(self._config.group, name)
+        self._hooks = HookRunner(name, self._hook_ended)
         log.info("watching for %s; hooks: %d", name, len(self._config.hooks))
-        self._thread("reader", lambda: self._read(reader))
-        if self._company is not None:
-            self._thread("group", self._look)
+        self._start_thread("reader", lambda: self._read_documents(reader))
+        if self._peers is not None:
+            self._start_thread("group", self._watch_group)
         try:
-            self._decide()
+            self._process_messages()
         finally:
             self._hooks.close()
 
-    def _found(self) -> ScheduledEvents | None:
-        """A client of the endpoint, once there is one that knows us; it may come up after us."""
+    def _connect(self) -> ScheduledEvents | None:
+        """Return a client once the endpoint answers, which may start after the agent."""
         while not self._stopped.is_set():
             try:
-                self._where = discover(self._config.endpoint or None)
-                reader = ScheduledEvents(self._where, patience=_RETRY_SECONDS)
+                self._endpoint = discover(self._config.endpoint or None)
+                reader = ScheduledEvents(self._endpoint, patience=_RETRY_SECONDS)
                 if not self._config.name:
                     reader.me()
             except Unavailable as error:
-                log.warning("%s; trying again", error.message)
+                log.warning("%s; retrying", error.message)
                 self._stopped.wait(_RETRY_SECONDS)
             else:
                 return reader
         return None
 
     def stop(self) -> None:
-        """End soon; hooks that run are ended, and run again at the next start."""
+        """Stop soon. Running hooks are stopped, and run again at the next start."""
         self._stopped.set()
         self._messages.put(None)
 
-    def _listen(self) -> "HealthServer | None":
+    def _start_health_server(self) -> "HealthServer | None":
         if not self._config.listen or self._dry:
             return None
-        from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few have it listen)
+        from fairwarning.guest.agent.health import HealthServer  # noqa: PLC0415  (few agents listen)
 
-        return HealthServer(self._config.listen, self._is_well, self._told, self._is_ready)
+        return HealthServer(self._config.listen, self._is_healthy, self._metrics, self._is_ready)
 
-    def _thread(self, name: str, work: Callable[[], None]) -> None:
+    def _start_thread(self, name: str, work: Callable[[], None]) -> None:
         threading.Thread(target=work, name=name, daemon=True).start()
 
     # --- Deciding ---
 
-    def _decide(self) -> None:
+    def _process_messages(self) -> None:
         first = True
-        while True:  # until `stop`; what was told before that is still taken note of
+        while True:  # until `stop`; earlier messages are still processed
             try:
                 message = self._messages.get(timeout=TICK_SECONDS)
             except queue.Empty:
-                self._act(self._plan.insist(utc(time.time())))
+                self._perform(self._plan.resend_approvals(utc(time.time())))
                 continue
             now = utc(time.time())
             match message:
                 case None:
                     return
-                case _Read(document) if not document.incarnation and self._plan.known:
-                    continue  # an empty answer tells nothing of what we know of (IG5)
-                case _Read(document) if first:
+                case _DocumentRead(document) if not document.incarnation and self._plan.known:
+                    continue  # an empty response says nothing about known events (IG5)
+                case _DocumentRead(document) if first:
                     first = False
-                    self._act(self._plan.resume(document, now))
-                case _Read(document):
-                    self._act(self._plan.read(document, now))
-                case _Ended(event, phase, hook, failed):
-                    self._figures["hooks_failed" if failed else "hooks_done"] += 1
-                    self._act(self._plan.done(event, phase, hook, failed, now))
-                case _Approved(event, gone):
-                    self._figures["approvals"] += not gone
+                    self._perform(self._plan.resume(document, now))
+                case _DocumentRead(document):
+                    self._perform(self._plan.read(document, now))
+                case _HookEnded(event, phase, hook, failed):
+                    self._counters["hooks_failed" if failed else "hooks_done"] += 1
+                    self._perform(self._plan.done(event, phase, hook, failed, now))
+                case _ApprovalSent(event, gone):
+                    self._counters["approvals"] += not gone
                     self._approving.discard(event.upper())
-                    self._act(self._plan.approved(event, now, gone=gone))
-                case _Looked(members):
-                    self._act(self._plan.tick(members, now))
+                    self._perform(self._plan.approved(event, now, gone=gone))
+                case _MembersRead(members):
+                    self._perform(self._plan.tick(members, now))
             self._shared = self._plan.shared()
 
-    def _act(self, actions: Iterable[Action]) -> None:
+    def _perform(self, actions: Iterable[Action]) -> None:
         for action in actions:
             if self._dry:
-                self._pretend(action)
+                self._log_action(action)
                 continue
             match action:
                 case WriteNote(entry):
                     self._journal.write(entry)
                     if entry.step == "seen":
-                        self._figures["events_seen"] += 1
-                    elif entry.step == "forgotten" and self._company is not None:
-                        self._company.forget(entry.event)
+                        self._counters["events_seen"] += 1
+                    elif entry.step == "forgotten" and self._peers is not None:
+                        self._peers.forget(entry.event)
                 case RunHook() | ShortenHook() | StopHook():
-                    self._hook(action)
+                    self._control_hook(action)
                 case SendApproval(event):
                     self._approve(event)
                 case SignalReady(event):
-                    if self._company is not None:
-                        self._company.tell(event)
+                    if self._peers is not None:
+                        self._peers.signal_ready(event)
 
-    def _pretend(self, action: Action) -> None:
+    def _log_action(self, action: Action) -> None:
         match action:
             case RunHook(hook, phase, event):
                 log.info(
                     "would run hook %s, as %s %s is %s", hook.name, event.type, event.id, phase
                 )
-                self._messages.put(_Ended(event.id, phase, hook.name, ""))
+                self._messages.put(_HookEnded(event.id, phase, hook.name, ""))
             case SendApproval(event):
                 log.info("would approve %s %s", event.type, event.id)
-                self._messages.put(_Approved(event.id, gone=False))
+                self._messages.put(_ApprovalSent(event.id, gone=False))
 
-    def _hook(self, action: RunHook | ShortenHook | StopHook) -> None:
+    def _control_hook(self, action: RunHook | ShortenHook | StopHook) -> None:
         match action:
             case RunHook():
                 self._hooks.run(action)
@@ -233,71 +233,71 @@ class Agent:
             case StopHook():
                 self._hooks.stop(action)
 
-    # --- The threads ---
+    # --- Threads ---
 
-    def _read(self, reader: ScheduledEvents) -> None:
+    def _read_documents(self, reader: ScheduledEvents) -> None:
         while not self._stopped.is_set():
             try:
                 document = reader.wait(READ_SECONDS)
-            except FairwarningError as error:  # never "no events" (IG5)
+            except FairwarningError as error:  # does not mean "no events" (IG5)
                 log.warning("%s", error.message)
-                self._figures["readings_failed"] += 1
+                self._counters["readings_failed"] += 1
                 self._stopped.wait(_RETRY_SECONDS)
                 continue
-            self._figures["readings"] += reader.read_at > self._read_at
+            self._counters["readings"] += reader.read_at > self._read_at
             self._read_at = max(self._read_at, reader.read_at)
-            self._messages.put(_Read(document))
+            self._messages.put(_DocumentRead(document))
 
-    def _ended(self, event: str, phase: EventPhase, hook: str, failed: str) -> None:
-        self._messages.put(_Ended(event, phase, hook, failed))
+    def _hook_ended(self, event: str, phase: Phase, hook: str, failed: str) -> None:
+        self._messages.put(_HookEnded(event, phase, hook, failed))
 
     def _approve(self, event: Event) -> None:
-        """In a thread of its own: the endpoint may be away for a while."""
+        """Approve an event in its own thread, since the endpoint may be unavailable for a while."""
         key = event.id.upper()
         if key in self._approving:
             return
         self._approving.add(key)
-        self._thread("approve", lambda: self._insist(event))
+        self._start_thread("approve", lambda: self._send_approval(event))
 
-    def _insist(self, event: Event) -> None:
-        with ScheduledEvents(self._where) as client:
+    def _send_approval(self, event: Event) -> None:
+        with ScheduledEvents(self._endpoint) as client:
             while not self._stopped.is_set():
                 try:
                     client.approve(event)
-                except Refused as refused:  # it is over, or the endpoint takes no approval
-                    log.warning("event %s is not approved: %s", event.id, refused.message)
-                    self._messages.put(_Approved(event.id, gone=True))
+                except Refused as refused:  # the event is over, or must not be approved
+                    log.warning("event %s was not approved: %s", event.id, refused.message)
+                    self._messages.put(_ApprovalSent(event.id, gone=True))
                     return
                 except FairwarningError as error:
-                    log.warning("event %s: %s; trying again", event.id, error.message)
+                    log.warning("approving event %s: %s; retrying", event.id, error.message)
                     self._stopped.wait(_RETRY_SECONDS)
                     continue
                 log.info("event %s is approved", event.id)
-                self._messages.put(_Approved(event.id, gone=False))
+                self._messages.put(_ApprovalSent(event.id, gone=False))
                 return
 
-    def _look(self) -> None:
-        assert self._company is not None
+    def _watch_group(self) -> None:
+        assert self._peers is not None
         while not self._stopped.is_set():
             members: dict[str, GroupMembers] = {}
             try:
-                self._company.live()
+                self._peers.heartbeat()
                 for event in self._shared:
-                    members[event.id.upper()] = self._company.look(event)
+                    members[event.id.upper()] = self._peers.members(event)
             except (OSError, FairwarningError) as error:
-                log.warning("the others of the group: %s", error)
+                log.warning("cannot query the group's members: %s; retrying", error)
             if members:
-                self._messages.put(_Looked(members))
-            self._stopped.wait(LOOK_SECONDS)
+                self._messages.put(_MembersRead(members))
+            self._stopped.wait(GROUP_SECONDS)
 
-    # --- What others ask ---
+    # --- For the health server ---
 
-    def _is_well(self) -> bool:
-        return time.monotonic() - self._read_at < WELL_SECONDS
+    def _is_healthy(self) -> bool:
+        return time.monotonic() - self._read_at < HEALTHY_SECONDS
 
-    def _told(self) -> dict[str, float]:
-        waiting = {"seconds_since_reading": time.monotonic() - self._read_at}
-        return {**{name: float(n) for name, n in self._figures.items()}, **waiting}
+    def _metrics(self) -> dict[str, float]:
+        age = {"seconds_since_reading": time.monotonic() - self._read_at}
+        return {**{name: float(count) for name, count in self._counters.items()}, **age}
 
     def _is_ready(self, event: str) -> bool:
-        return isinstance(self._company, HttpPeers) and event.upper() in self._company.ready
+        return isinstance(self._peers, HttpPeers) and event.upper() in self._peers.ready

@@ -1,6 +1,6 @@
-"""The Kubernetes API as far as the agent needs it: a call until a deadline, nodes, their marks.
+"""The Kubernetes API for the agent: calls with a deadline, nodes, and their taints.
 
-lightkube, of the extra `kubernetes`, is imported inside functions only.
+lightkube, which the extra `kubernetes` installs, is imported inside functions only.
 """
 
 import logging
@@ -14,20 +14,20 @@ from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 from fairwarning.core.errors import NotFound, Refused, Unavailable
-from fairwarning.guest.events import Event, plain
+from fairwarning.guest.events import Event, normalize_name
 
-NODE_NAME = "NODE_NAME"  # the variable that names this machine's node, if it is set
-TAINT = "fairwarning.dev/event"  # its value is the type of the event that came last
-EVENT_ID = "fairwarning.dev/event-id"  # the events that marked the node, with commas between
-CORDONED = "fairwarning.dev/cordoned"  # those we cordoned it for; missing: it was not us
+NODE_NAME = "NODE_NAME"  # the environment variable with this machine's node name, if set
+TAINT = "fairwarning.dev/event"  # its value is the type of the latest event
+EVENT_ID = "fairwarning.dev/event-id"  # the events that marked the node, separated by commas
+CORDONED = "fairwarning.dev/cordoned"  # the events we cordoned it for; absent: we did not cordon
 
-CALL_SECONDS = 5.0  # an answer takes milliseconds
+CALL_SECONDS = 5.0  # a response usually takes milliseconds
 _SHORTEST_CALL_SECONDS = 0.1
-_SPARE_SECONDS = 1.0  # to say what remains: at the deadline itself, nobody listens any more ...
-_SPARE_SHARE = 0.1  # ... but no more than this part of a short time
-_PAUSE_SECONDS = (1.0, 5.0)  # between tries: the least, and what kubectl takes
+_SPARE_SECONDS = 1.0  # reserved to report remaining pods before the deadline ...
+_SPARE_SHARE = 0.1  # ... but at most this share of a short time
+_PAUSE_SECONDS = (1.0, 5.0)  # between attempts: minimum, and maximum as in kubectl
 LABEL_CHARACTERS = 63
-_PAUSE_SHARE = 1 / 30  # of the time that is left
+_PAUSE_SHARE = 1 / 30  # of the remaining time
 
 Client = Any  # lightkube's
 Patch = dict[str, Any]
@@ -40,32 +40,34 @@ log = logging.getLogger(__name__)
 
 
 def connect(seconds: float) -> Client:
-    """A client whose calls take so long at most; `Refused` where there is no cluster to talk to."""
+    """Return a client with this timeout; raise `Refused` if no cluster is configured."""
     try:
-        import lightkube  # noqa: PLC0415  (an extra has it)
+        import lightkube  # noqa: PLC0415  (an optional dependency)
     except ImportError as error:
         text = "Kubernetes needs lightkube: pip install 'fairwarning[kubernetes]'"
         raise Refused("NoLightkube", text) from error
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else a line for each request
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # otherwise it logs every request
     try:
-        made: Any = lightkube.Client
-        return made(timeout=seconds)
-    except Exception as error:  # a configuration can be wrong in any way
+        client_class: Any = lightkube.Client
+        return client_class(timeout=seconds)
+    except Exception as error:  # lightkube raises many kinds for a bad configuration
         text = (
-            f"no Kubernetes cluster can be used: {text_of(error)}. Run in a pod that has a service"
-            " account, or name a kubeconfig in KUBECONFIG"
+            f"cannot connect to a Kubernetes cluster: {error_text(error)}. Run in a pod with a"
+            " service account, or set KUBECONFIG to a kubeconfig file"
         )
         raise Refused("NoCluster", text) from error
 
 
 class KubernetesClient:
-    """The Kubernetes API until a deadline. Trouble that may pass is waited out."""
+    """Calls to the Kubernetes API until a deadline. Transient failures are retried."""
 
-    def __init__(self, deadline: datetime, unwanted: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, deadline: datetime, is_cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
         left = deadline.timestamp() - time.time()
         left -= min(_SPARE_SECONDS, left * _SPARE_SHARE)
-        self._ends = time.monotonic() + left
-        self._unwanted = unwanted
+        self._deadline = time.monotonic() + left
+        self._is_cancelled = is_cancelled
         self._seconds = 0.0
         self._client: Client = None
 
@@ -76,17 +78,17 @@ class KubernetesClient:
         if self._client is not None:
             self._client.close()
 
-    def left(self) -> float:
-        """Seconds until the deadline."""
-        return self._ends - time.monotonic()
+    def seconds_left(self) -> float:
+        """Return the seconds until the deadline."""
+        return self._deadline - time.monotonic()
 
     def client(self) -> Client:
-        """Whose calls end before the deadline does; raises if there is nothing more to do."""
-        if self._unwanted():
-            raise Unavailable("Over", "the event is over: nothing more is prepared for it")
-        left = self.left()
+        """Return a client whose calls end before the deadline; raise if it is too late."""
+        if self._is_cancelled():
+            raise Unavailable("Over", "the event is over, so its preparation stops")
+        left = self.seconds_left()
         if left <= 0:
-            raise Unavailable("NoTimeLeft", "the time is up")
+            raise Unavailable("NoTimeLeft", "the deadline has passed")
         if self._client is None or left < self._seconds:
             self.__exit__()
             self._seconds = max(_SHORTEST_CALL_SECONDS, min(CALL_SECONDS, left / 2))
@@ -94,34 +96,34 @@ class KubernetesClient:
         return self._client
 
     def pause(self) -> None:
-        """Wait before another try."""
-        least, most = _PAUSE_SECONDS
-        left = self.left()
-        time.sleep(max(0.0, min(max(least, left * _PAUSE_SHARE), most, left)))
+        """Wait before the next attempt."""
+        shortest, longest = _PAUSE_SECONDS
+        left = self.seconds_left()
+        time.sleep(max(0.0, min(max(shortest, left * _PAUSE_SHARE), longest, left)))
 
-    def call(self, ask: Callable[[Client], T]) -> T:
-        """The answer, however often it takes to get one."""
-        trouble = ""
+    def call(self, operation: Callable[[Client], T]) -> T:
+        """Return the result of an operation; retry transient failures."""
+        failure = ""
         while True:
             try:
                 client = self.client()
             except Unavailable as error:
-                raise Unavailable(error.code, f"{error.message}{trouble}") from error
+                raise Unavailable(error.code, f"{error.message}{failure}") from error
             try:
-                return ask(client)
+                return operation(client)
             except Refused:
                 raise
-            except Exception as error:  # of whatever HTTP library lightkube has
-                if not passes(status_of(error)):
-                    raise refused(error) from error
-                trouble = f"; the Kubernetes API failed: {text_of(error)}"
-                log.warning("the Kubernetes API failed, trying again: %s", text_of(error))
+            except Exception as error:  # from the HTTP library that lightkube uses
+                if not is_transient(status_of(error)):
+                    raise refusal_of(error) from error
+                failure = f"; the Kubernetes API failed: {error_text(error)}"
+                log.warning("Kubernetes API call failed: %s; retrying", error_text(error))
             self.pause()
 
     def change(
         self, machine: Callable[[], str], patch: Callable[["NodeView"], Patch | None]
     ) -> str:
-        """Change this machine's node, unless it is as it should be; its name."""
+        """Patch this machine's node if `patch` returns a change; return the node's name."""
 
         def step(client: Client) -> str:
             node = own_node(client, machine)
@@ -133,26 +135,26 @@ class KubernetesClient:
 
 
 def status_of(error: Exception) -> int:
-    """What the API answered; 0: nothing."""
+    """Return the HTTP status of a failed call; 0 if there was no response."""
     return int(getattr(getattr(error, "response", None), "status_code", 0))
 
 
-def passes(status: int) -> bool:
-    """Whether trouble may pass; a conflict means that somebody else changed the node just now."""
-    waits = {0, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
-    return status in waits or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+def is_transient(status: int) -> bool:
+    """Whether a retry may succeed; a conflict means that another client changed the node."""
+    retried = {0, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS}
+    return status in retried or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def refused(error: Exception) -> Refused:
-    """What the API will never do, in our words."""
-    text = f"the Kubernetes API refuses: {text_of(error)}"
+def refusal_of(error: Exception) -> Refused:
+    """Convert a permanent error of the API."""
+    text = f"the Kubernetes API refused the request: {error_text(error)}"
     if status_of(error) == HTTPStatus.FORBIDDEN:
-        text += "; examples/kubernetes/daemonset.yaml has the rights that are needed"
+        text += "; examples/kubernetes/daemonset.yaml lists the permissions that are needed"
     return Refused("Kubernetes", text)
 
 
-def text_of(error: Exception) -> str:
-    """What an error says, on one line."""
+def error_text(error: Exception) -> str:
+    """Return an error's message on one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -161,7 +163,7 @@ def text_of(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """What we look at of a node."""
+    """The parts of a node that the agent uses."""
 
     name: str
     version: str
@@ -172,24 +174,24 @@ class NodeView:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-def node_of(told: Mapping[str, Any]) -> NodeView:
-    """What we look at of a node, of all that the API tells."""
-    about, spec = told["metadata"], told.get("spec", {})
-    conditions = told.get("status", {}).get("conditions", ())
+def node_of(raw: Mapping[str, Any]) -> NodeView:
+    """Parse a node of the Kubernetes API."""
+    metadata, spec = raw["metadata"], raw.get("spec", {})
+    conditions = raw.get("status", {}).get("conditions", ())
     return NodeView(
-        about["name"],
-        about.get("resourceVersion", ""),
+        metadata["name"],
+        metadata.get("resourceVersion", ""),
         spec.get("providerID", ""),
         spec.get("unschedulable", False),
-        any(one["type"] == "Ready" and one["status"] == "True" for one in conditions),
-        about.get("annotations", {}),
+        any(item["type"] == "Ready" and item["status"] == "True" for item in conditions),
+        metadata.get("annotations", {}),
         tuple(spec.get("taints", ())),
     )
 
 
 def node_named(client: Client, name: str) -> NodeView:
-    """The node of this name."""
-    from lightkube.resources.core_v1 import Node  # noqa: PLC0415  (an extra has it)
+    """Return the node with this name."""
+    from lightkube.resources.core_v1 import Node  # noqa: PLC0415  (an optional dependency)
 
     try:
         return node_of(client.get(Node, name).to_dict())
@@ -200,14 +202,14 @@ def node_named(client: Client, name: str) -> NodeView:
 
 
 def all_nodes(client: Client) -> list[NodeView]:
-    """Every node."""
+    """Return every node."""
     from lightkube.resources.core_v1 import Node  # noqa: PLC0415  (as above)
 
     return [node_of(raw.to_dict()) for raw in client.list(Node)]
 
 
 def change_node(client: Client, name: str, patch: Patch) -> None:
-    """One change, whole or not at all."""
+    """Patch a node atomically."""
     from lightkube.resources.core_v1 import Node  # noqa: PLC0415  (as above)
     from lightkube.types import PatchType  # noqa: PLC0415
 
@@ -215,80 +217,81 @@ def change_node(client: Client, name: str, patch: Patch) -> None:
 
 
 def own_node(client: Client, machine: Callable[[], str]) -> NodeView:
-    """This machine's node: the one that the environment names, else the one that fits."""
+    """Return this machine's node: the one in NODE_NAME, or the one that matches."""
     if name := os.environ.get(NODE_NAME):
         return node_named(client, name)
-    return fitting(all_nodes(client), machine())
+    return match_node(all_nodes(client), machine())
 
 
-def fitting(nodes: list[NodeView], machine: str) -> NodeView:
-    """The node of a machine: by its providerID, else by its name."""
-    named = plain(machine)
-    fits = [node for node in nodes if named in _names(node.provider)]
-    fits = fits or [node for node in nodes if plain(node.name) == named]
-    if len(fits) == 1:
-        return fits[0]
-    found = f"fits {', '.join(node.name for node in fits)}" if fits else "is no node of the cluster"
-    text = f"machine {machine!r} {found}: set {NODE_NAME} to the name of this machine's node"
+def match_node(nodes: list[NodeView], machine: str) -> NodeView:
+    """Return the node of a machine: by providerID, otherwise by name."""
+    name = normalize_name(machine)
+    matches = [node for node in nodes if name in _names(node.provider)]
+    matches = matches or [node for node in nodes if normalize_name(node.name) == name]
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(node.name for node in matches)
+    problem = f"matches several nodes ({names})" if matches else "is not a node of the cluster"
+    text = f"machine {machine!r} {problem}: set {NODE_NAME} to the name of this machine's node"
     raise NotFound("NoNode", text)
 
 
 def _names(provider: str) -> set[str]:
-    """What events may call the machine that has this providerID."""
+    """Return the names that events may use for a machine with this providerID."""
     path = provider.partition("://")[2].rstrip("/")
     *_, kind, owner, _, last = ["", "", "", *path.split("/")]
     if kind.lower() == "virtualmachinescalesets":  # .../NAME/virtualMachines/0 is NAME_0 in events
         last = f"{owner}_{last}"
-    return {plain(path), plain(last)} - {""}
+    return {normalize_name(path), normalize_name(last)} - {""}
 
 
-# --- Marks ----------------------------------------------------------------------------------------
+# --- Taints and annotations -----------------------------------------------------------------------
 
 
-def marked(node: NodeView, event: Event, *, cordon: bool) -> Patch | None:
-    """How to mark a node for an event, all in one; None if it is."""
-    notes, spec = {EVENT_ID: _with(node, EVENT_ID, event)}, dict[str, Any]()
+def mark_patch(node: NodeView, event: Event, *, cordon: bool) -> Patch | None:
+    """Return the patch that marks a node for an event; None if it is marked."""
+    notes, spec = {EVENT_ID: _add_id(node, EVENT_ID, event)}, dict[str, Any]()
     if cordon and (CORDONED in node.annotations or not node.unschedulable):
-        notes[CORDONED] = _with(node, CORDONED, event)
+        notes[CORDONED] = _add_id(node, CORDONED, event)
         if not node.unschedulable:
             spec["unschedulable"] = True
     value = re.sub(r"[^A-Za-z0-9]", "", event.type)[:LABEL_CHARACTERS]
     taint = {"key": TAINT, "value": value, "effect": "NoSchedule"}
-    if not any(taint.items() <= one.items() for one in node.taints):
-        spec["taints"] = [*_others(node), taint]
+    if not any(taint.items() <= existing.items() for existing in node.taints):
+        spec["taints"] = [*_other_taints(node), taint]
     same = notes.items() <= node.annotations.items()
-    return None if same and not spec else _at(node, notes, spec)
+    return None if same and not spec else _patch(node, notes, spec)
 
 
-def unmarked(node: NodeView, event: Event) -> Patch | None:
-    """How to take an event's marks off; None if there are none."""
+def unmark_patch(node: NodeView, event: Event) -> Patch | None:
+    """Return the patch that removes an event's marks; None if there are none."""
     marked, cordoned = _ids(node, EVENT_ID), _ids(node, CORDONED)
     key = event.id.upper()
     if key not in marked + cordoned:
         return None
-    marked, cordoned = ([one for one in ids if one != key] for ids in (marked, cordoned))
+    marked, cordoned = ([id_ for id_ in ids if id_ != key] for ids in (marked, cordoned))
     spec: dict[str, Any] = {}
     if not cordoned and CORDONED in node.annotations:
         spec["unschedulable"] = None
     if not marked:
-        spec["taints"] = _others(node)
+        spec["taints"] = _other_taints(node)
     notes = {EVENT_ID: ",".join(marked) or None, CORDONED: ",".join(cordoned) or None}
-    return _at(node, notes, spec)
+    return _patch(node, notes, spec)
 
 
-def _at(node: NodeView, notes: Mapping[str, str | None], spec: Mapping[str, Any]) -> Patch:
-    """Only if nobody changed the node since we read it: its taints are written as a whole."""
+def _patch(node: NodeView, notes: Mapping[str, str | None], spec: Mapping[str, Any]) -> Patch:
+    """Return a patch that fails if the node has changed since: taints are replaced as a whole."""
     return {"metadata": {"resourceVersion": node.version, "annotations": notes}, "spec": spec}
 
 
 def _ids(node: NodeView, name: str) -> list[str]:
-    return [one for one in node.annotations.get(name, "").split(",") if one]
+    return [id_ for id_ in node.annotations.get(name, "").split(",") if id_]
 
 
-def _with(node: NodeView, name: str, event: Event) -> str:
+def _add_id(node: NodeView, name: str, event: Event) -> str:
     ids = _ids(node, name)
     return ",".join(ids if event.id.upper() in ids else [*ids, event.id.upper()])
 
 
-def _others(node: NodeView) -> list[Mapping[str, str]]:
-    return [one for one in node.taints if one["key"] != TAINT]
+def _other_taints(node: NodeView) -> list[Mapping[str, str]]:
+    return [taint for taint in node.taints if taint["key"] != TAINT]

@@ -1,4 +1,4 @@
-"""The agent's configuration: TOML, checked whole before anything runs. docs/agent.md shows it."""
+"""The agent's configuration: TOML, validated before any hook runs. See docs/agent.md."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -13,14 +13,14 @@ from fairwarning.core.errors import Refused
 from fairwarning.guest.agent import system
 from fairwarning.guest.endpoint import endpoint
 from fairwarning.guest.events import Event, EventSource, EventType
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
 _LONGEST_SECONDS = 24 * 3600
 _LAST_PORT = 65535
 
 
 class ApprovalPolicy(StrEnum):
-    """When an event is approved."""
+    """When to approve an event."""
 
     WHEN_DONE = "when done"
     AT_ONCE = "at once"
@@ -29,7 +29,7 @@ class ApprovalPolicy(StrEnum):
 
 
 class HookKind(StrEnum):
-    """What a hook is."""
+    """The kind of a hook."""
 
     COMMAND = "command"
     URL = "url"
@@ -38,10 +38,10 @@ class HookKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """Something to be done about events."""
+    """A hook to run for events."""
 
     name: str
-    phase: EventPhase
+    phase: Phase
     kind: HookKind
     command: tuple[str, ...] = ()
     url: str = ""
@@ -53,40 +53,40 @@ class HookSettings:
     timeout: timedelta = timedelta(seconds=300)
 
     def fits(self, event: Event) -> bool:
-        """Whether the event is of the kinds that it is for."""
+        """Whether the event has a type and source that this hook is for."""
         return (not self.types or event.type in self.types) and self.source in {"", event.source}
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How machines that share an event learn of each other (G5): one of these."""
+    """How machines that share an event exchange readiness (G5): exactly one of these is set."""
 
-    folder: str = ""  # that all of them see
+    folder: str = ""  # a folder shared by all of them
     peers: Mapping[str, str] = field(default_factory=dict)  # resource name -> URL of its agent
     kubernetes: bool = False  # annotations on nodes
 
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """All that an agent is told."""
+    """The agent's configuration."""
 
     hooks: tuple[HookSettings, ...] = ()
     endpoint: str = ""
-    name: str = ""  # of this machine; else it asks
-    state: Path = field(default_factory=system.state_folder)  # the folder of its journal
+    name: str = ""  # of this machine; empty: read it from instance metadata
+    state: Path = field(default_factory=system.state_folder)  # the folder of the journal
     approve: Mapping[str, ApprovalPolicy] = field(
         default_factory=dict
-    )  # by event type; "" is the rest
+    )  # by event type; "" is the default
     margin: timedelta = timedelta(seconds=5)
     listen: str = ""  # HOST:PORT of /healthz and /metrics
     group: GroupSettings | None = None
 
     def hook(self, name: str) -> HookSettings | None:
-        """The hook of this name."""
+        """Return the hook with this name."""
         return next((hook for hook in self.hooks if hook.name == name), None)
 
     def approves(self, event: Event) -> ApprovalPolicy:
-        """When this event is approved."""
+        """Return the policy for this event."""
         rule = self.approve.get(event.type, self.approve.get("", ApprovalPolicy.WHEN_DONE))
         if rule is ApprovalPolicy.USER_ONLY:
             return (
@@ -101,7 +101,7 @@ class AgentConfig:
 
 
 def read(path: Path) -> AgentConfig:
-    """The configuration in a file; `Refused` with the place where something is wrong."""
+    """Read a configuration file; raise `Refused` with the place of an error."""
     try:
         return parse(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -109,56 +109,56 @@ def read(path: Path) -> AgentConfig:
 
 
 def parse(text: str, source: str = "agent.toml") -> AgentConfig:
-    """The configuration that a text holds."""
+    """Parse a configuration."""
     try:
         raw = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise Refused("BadConfig", f"{source}: this is not TOML: {error}") from error
+        raise Refused("BadConfig", f"{source}: not valid TOML: {error}") from error
     try:
         return _config(raw)
-    except _ConfigError as wrong:
-        raise Refused("BadConfig", f"{source}: {wrong}") from None
+    except _ConfigError as error:
+        raise Refused("BadConfig", f"{source}: {error}") from None
 
 
 class _ConfigError(ValueError):
-    """Something in the file is wrong; the text says where and what is allowed."""
+    """An error in the file; the text names the place and the allowed values."""
 
 
 Read = Callable[[Any, str], Any]
 
 
 def _config(raw: Mapping[str, Any]) -> AgentConfig:
-    given = _table(raw, "", _CONFIG)
+    fields = _table(raw, "", _CONFIG)
     hooks = tuple(
-        _hook(one, f"hook {number}") for number, one in enumerate(given.pop("hook", ()), 1)
+        _hook(table, f"hook {number}") for number, table in enumerate(fields.pop("hook", ()), 1)
     )
     names = [hook.name for hook in hooks]
     for name in names:
         if names.count(name) > 1:
             raise _ConfigError(f"hook {name!r}: two hooks have this name")
-    return AgentConfig(hooks=hooks, **given)
+    return AgentConfig(hooks=hooks, **fields)
 
 
 def _hook(raw: object, place: str) -> HookSettings:
-    given = _table(raw, place, _HOOK)
-    for needed in ("name", "phase"):
-        if needed not in given:
-            raise _ConfigError(f"{place}: {needed} is missing")
-    place = f"hook {given['name']!r}"
-    kinds = [kind for kind in HookKind if kind.value in given]
+    fields = _table(raw, place, _HOOK)
+    for required in ("name", "phase"):
+        if required not in fields:
+            raise _ConfigError(f"{place}: {required} is missing")
+    place = f"hook {fields['name']!r}"
+    kinds = [kind for kind in HookKind if kind.value in fields]
     if len(kinds) != 1:
         raise _ConfigError(f"{place}: must have one of {', '.join(HookKind)}")
-    return HookSettings(kind=kinds[0], **given)
+    return HookSettings(kind=kinds[0], **fields)
 
 
 def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dict[str, Any]:
-    """The known keys of a table by the names of their fields; there may be no others."""
-    where = f"{place}: " if place else ""
+    """Read a table into fields; refuse unknown keys."""
+    prefix = f"{place}: " if place else ""
     if not isinstance(raw, dict):
-        raise _ConfigError(f"{where}must be a table")
+        raise _ConfigError(f"{prefix}must be a table")
     for key in raw:
         if key not in keys:
-            raise _ConfigError(f"{where}there is no key {key[:40]!r}; known are {', '.join(keys)}")
+            raise _ConfigError(f"{prefix}unknown key {key[:40]!r}; use one of {', '.join(keys)}")
     return {
         keys[key][0]: keys[key][1](value, f"{place}, {key}" if place else key)
         for key, value in raw.items()
@@ -167,7 +167,7 @@ def _table(raw: object, place: str, keys: Mapping[str, tuple[str, Read]]) -> dic
 
 def _text(value: object, place: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise _ConfigError(f"{place}: must be a text that is not empty")
+        raise _ConfigError(f"{place}: must be a non-empty string")
     return value
 
 
@@ -185,7 +185,7 @@ def _seconds(value: object, place: str) -> timedelta:
     return timedelta(seconds=value)
 
 
-def _some_seconds(value: object, place: str) -> timedelta:
+def _positive_seconds(value: object, place: str) -> timedelta:
     seconds = _seconds(value, place)
     if not seconds:
         raise _ConfigError(f"{place}: must be more than 0 seconds")
@@ -194,41 +194,39 @@ def _some_seconds(value: object, place: str) -> timedelta:
 
 def _words(value: object, place: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value:
-        raise _ConfigError(f"{place}: must be a list of words, such as ['./drain.sh', '--now']")
+        raise _ConfigError(f"{place}: must be a list of strings, such as ['./drain.sh', '--now']")
     return tuple(_text(word, place) for word in value)
 
 
 def _one_of(*allowed: str) -> Read:
-    def take(value: object, place: str) -> str:
+    def check(value: object, place: str) -> str:
         if value not in allowed:
             raise _ConfigError(f"{place}: must be one of {', '.join(allowed)}")
         return str(value)
 
-    return take
+    return check
 
 
 def _types(value: object, place: str) -> frozenset[str]:
-    one = _one_of(*EventType)
-    return frozenset(one(name, place) for name in _words(value, place))
+    check = _one_of(*EventType)
+    return frozenset(check(name, place) for name in _words(value, place))
 
 
-def _phase(value: object, place: str) -> EventPhase:
-    return EventPhase(
-        _one_of(EventPhase.SCHEDULED, EventPhase.STARTED, EventPhase.OVER)(value, place)
-    )
+def _phase(value: object, place: str) -> Phase:
+    return Phase(_one_of(Phase.SCHEDULED, Phase.STARTED, Phase.OVER)(value, place))
 
 
 def _approve(value: object, place: str) -> dict[str, ApprovalPolicy]:
-    """One rule for all, or one for each type of event; `default` is the rest."""
-    rule = _one_of(*ApprovalPolicy)
+    """Read one policy for all events, or one per event type with `default` for the others."""
+    check_policy = _one_of(*ApprovalPolicy)
     if not isinstance(value, dict):
-        return {"": ApprovalPolicy(rule(value, place))}
-    key = _one_of("default", *EventType)
+        return {"": ApprovalPolicy(check_policy(value, place))}
+    check_type = _one_of("default", *EventType)
     return {
-        ("" if key(name, place) == "default" else name): ApprovalPolicy(
-            rule(one, f"{place}, {name}")
+        ("" if check_type(name, place) == "default" else name): ApprovalPolicy(
+            check_policy(policy, f"{place}, {name}")
         )
-        for name, one in value.items()
+        for name, policy in value.items()
     }
 
 
@@ -242,10 +240,10 @@ def _url(value: object, place: str) -> str:
     url = _text(value, place)
     try:
         parts = urlsplit(url)
-        sound = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
-        sound = False
-    if not sound:
+        is_valid = False
+    if not is_valid:
         raise _ConfigError(f"{place}: must be a URL such as http://HOST:PORT/PATH")
     return url
 
@@ -258,10 +256,10 @@ def _call(value: object, place: str) -> str:
 
 
 def _group(value: object, place: str) -> GroupSettings:
-    given = _table(value, place, _GROUP)
-    if len(given) != 1 or not all(given.values()):
+    fields = _table(value, place, _GROUP)
+    if len(fields) != 1 or not all(fields.values()):
         raise _ConfigError(f"{place}: must have one of {', '.join(_GROUP)}")
-    return GroupSettings(**given)
+    return GroupSettings(**fields)
 
 
 def _endpoint(value: object, place: str) -> str:
@@ -274,20 +272,20 @@ def _endpoint(value: object, place: str) -> str:
 
 
 def _listen(value: object, place: str) -> str:
-    where = _text(value, place)
-    host, _, port = where.rpartition(":")
+    address = _text(value, place)
+    host, _, port = address.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or int(port) > _LAST_PORT:
         raise _ConfigError(f"{place}: must be HOST:PORT, such as 127.0.0.1:8172")
-    return where
+    return address
 
 
 def _hooks(value: object, place: str) -> list[object]:
     if not isinstance(value, list):
-        raise _ConfigError(f"{place}: write each one's heading in double brackets, [[hook]]")
+        raise _ConfigError(f"{place}: use double brackets for the heading of a hook, [[hook]]")
     return value
 
 
-# Keys of the file, the fields they fill, and how they are read.
+# Keys of the file, the fields that they set, and the functions that read them.
 _GROUP: dict[str, tuple[str, Read]] = {
     "folder": ("folder", _text),
     "peers": ("peers", _peers),
@@ -303,7 +301,7 @@ _HOOK: dict[str, tuple[str, Read]] = {
     "source": ("source", _one_of(*EventSource)),
     "required": ("required", _flag),
     "anyone": ("anyone", _flag),
-    "timeout_seconds": ("timeout", _some_seconds),
+    "timeout_seconds": ("timeout", _positive_seconds),
 }
 _CONFIG: dict[str, tuple[str, Read]] = {
     "endpoint": ("endpoint", _endpoint),

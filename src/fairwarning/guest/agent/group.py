@@ -1,4 +1,4 @@
-"""How machines that share an event learn of each other: who is alive, and who is ready (G5)."""
+"""How machines that share an event tell each other that they are alive and ready (G5)."""
 
 import http.client
 import json
@@ -9,90 +9,93 @@ from urllib.parse import quote, urlsplit
 
 from fairwarning.guest.agent.config import GroupSettings
 from fairwarning.guest.agent.plan import GroupMembers
-from fairwarning.guest.events import Event, plain
+from fairwarning.guest.events import Event, normalize_name
 
-ALIVE_SECONDS = 10.0  # a machine that has been silent for so long is not
-_ASK_SECONDS = 2.0
-_PEERS_AT_ONCE = 8
+ALIVE_SECONDS = 10.0  # a machine without a heartbeat for this long is not alive
+_TIMEOUT_SECONDS = 2.0
+_CONCURRENT_PEERS = 8
 
 
 class PeerDirectory(Protocol):
     """The other machines of a group."""
 
-    def live(self) -> None:
-        """Show that this machine lives: about once a second."""
+    def heartbeat(self) -> None:
+        """Show that this machine is alive; called about once a second."""
 
-    def tell(self, event: Event) -> None:
-        """This machine is ready for the event."""
+    def signal_ready(self, event: Event) -> None:
+        """Tell the group that this machine is ready for the event."""
 
-    def look(self, event: Event) -> GroupMembers:
-        """Who is alive, and who of them is ready, by their plain names."""
+    def members(self, event: Event) -> GroupMembers:
+        """Return the machines that are alive and those that are ready, by normalized name."""
 
     def forget(self, event: str) -> None:
-        """The event is over."""
+        """Remove what was stored for an event that is over."""
 
 
-def company(group: GroupSettings, name: str) -> PeerDirectory:
-    """The way to the others that the configuration names."""
+def create_peers(group: GroupSettings, name: str) -> PeerDirectory:
+    """Return the peer directory that the configuration selects."""
     if group.folder:
         return SharedFolder(Path(group.folder), name)
     if group.kubernetes:
-        from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an extra has it)
+        from fairwarning.guest.agent.kubernetes import KubernetesNodes  # noqa: PLC0415  (an optional dependency)
 
         return KubernetesNodes(name)
     return HttpPeers(group.peers, name)
 
 
 class SharedFolder:
-    """A folder that all machines see: a file says that its machine lives, another that it is ready.
+    """A shared folder with one file for a machine's heartbeat and one for its readiness.
 
-    Times are the files' own, so clocks may differ: what is compared is one file's age to another's.
+    Only modification times of files are compared, so the machines' clocks may differ.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
-        self._name = plain(name)
+        self._name = normalize_name(name)
 
-    def live(self) -> None:
-        """Touch a file."""
+    def heartbeat(self) -> None:
+        """Touch this machine's heartbeat file."""
         alive = self._folder / "alive"
         alive.mkdir(parents=True, exist_ok=True)
-        (alive / _file(self._name)).touch()
+        (alive / _file_name(self._name)).touch()
 
-    def tell(self, event: Event) -> None:
-        """Leave a file."""
-        place = self._event(event.id)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / _file(self._name)).touch()
+    def signal_ready(self, event: Event) -> None:
+        """Create this machine's readiness file."""
+        folder = self._event_folder(event.id)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _file_name(self._name)).touch()
 
-    def look(self, event: Event) -> GroupMembers:
-        """Look at everybody's files."""
-        self.live()
+    def members(self, event: Event) -> GroupMembers:
+        """Read the files of all machines."""
+        self.heartbeat()
         alive = self._folder / "alive"
-        now = (alive / _file(self._name)).stat().st_mtime
-        names = [plain(one) for one in event.resources]
-        living = {one for one in names if now - _age(alive / _file(one)) < ALIVE_SECONDS}
-        ready = {one for one in names if (self._event(event.id) / _file(one)).exists()}
+        now = (alive / _file_name(self._name)).stat().st_mtime
+        names = [normalize_name(resource) for resource in event.resources]
+        living = {
+            name for name in names if now - _modified(alive / _file_name(name)) < ALIVE_SECONDS
+        }
+        folder = self._event_folder(event.id)
+        ready = {name for name in names if (folder / _file_name(name)).exists()}
         return GroupMembers(frozenset(living), frozenset(ready))
 
     def forget(self, event: str) -> None:
-        """Take our own file away, and the folder if it was the last."""
-        place = self._event(event)
+        """Delete this machine's readiness file, and the event's folder if it is empty."""
+        folder = self._event_folder(event)
         try:
-            (place / _file(self._name)).unlink(missing_ok=True)
-            place.rmdir()
+            (folder / _file_name(self._name)).unlink(missing_ok=True)
+            folder.rmdir()
         except OSError:
-            pass  # somebody else's is still there, or nobody ever left one
+            pass  # other machines' files remain, or the folder never existed
 
-    def _event(self, event: str) -> Path:
-        return self._folder / _file(event.upper())
+    def _event_folder(self, event: str) -> Path:
+        return self._folder / _file_name(event.upper())
 
 
-def _file(name: str) -> str:
+def _file_name(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")  # a name may be `..`
 
 
-def _age(path: Path) -> float:
+def _modified(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
@@ -100,54 +103,58 @@ def _age(path: Path) -> float:
 
 
 class HttpPeers:
-    """The agents of the others, asked over HTTP; each says for which events it is ready."""
+    """The agents of the other machines, queried over HTTP for their readiness."""
 
     def __init__(self, urls: Mapping[str, str], name: str) -> None:
-        self._urls = {plain(peer): url for peer, url in urls.items()}
-        self._name = plain(name)
+        self._urls = {normalize_name(peer): url for peer, url in urls.items()}
+        self._name = normalize_name(name)
         self.ready: set[str] = set()
-        """Events that this machine is ready for; the agent's own server tells the others."""
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (most have no peers)
+        """Events that this machine is ready for; the health server publishes them."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (most agents have no peers)
 
-        self._asking = ThreadPoolExecutor(_PEERS_AT_ONCE, "peers")
+        self._executor = ThreadPoolExecutor(_CONCURRENT_PEERS, "peers")
 
-    def live(self) -> None:
-        """Its agent's own server shows it."""
+    def heartbeat(self) -> None:
+        """Do nothing: a reachable health server shows that the machine is alive."""
 
-    def tell(self, event: Event) -> None:
-        """Have it told to whoever asks."""
+    def signal_ready(self, event: Event) -> None:
+        """Publish readiness with the health server."""
         self.ready.add(event.id.upper())
 
-    def look(self, event: Event) -> GroupMembers:
-        """Ask everybody at once."""
-        names = [plain(one) for one in event.resources if plain(one) != self._name]
-        asked = {n: self._asking.submit(_ask, self._urls.get(n, ""), event.id) for n in names}
-        said = {name: answer.result() for name, answer in asked.items()}
-        alive = {name for name, ready in said.items() if ready is not None} | {self._name}
-        ready = {name for name, is_ready in said.items() if is_ready}
+    def members(self, event: Event) -> GroupMembers:
+        """Query all peers concurrently."""
+        names = [normalize_name(resource) for resource in event.resources]
+        queries = {
+            name: self._executor.submit(_query, self._urls.get(name, ""), event.id)
+            for name in names
+            if name != self._name
+        }
+        results = {name: query.result() for name, query in queries.items()}
+        alive = {name for name, ready in results.items() if ready is not None} | {self._name}
+        ready = {name for name, is_ready in results.items() if is_ready}
         if event.id.upper() in self.ready:
             ready.add(self._name)
         return GroupMembers(frozenset(alive), frozenset(ready))
 
     def forget(self, event: str) -> None:
-        """No longer ready for it."""
+        """Withdraw readiness."""
         self.ready.discard(event.upper())
 
 
-def _ask(url: str, event: str) -> bool | None:
-    """Whether a peer is ready; None if it does not answer."""
+def _query(url: str, event: str) -> bool | None:
+    """Return whether a peer is ready; None if it does not answer."""
     parts = urlsplit(url)
     if not parts.hostname:
         return None
-    kind: Callable[..., http.client.HTTPConnection] = (
+    connection_class: Callable[..., http.client.HTTPConnection] = (
         http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     )
-    connection = kind(parts.hostname, parts.port, timeout=_ASK_SECONDS)
+    connection = connection_class(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"{parts.path.rstrip('/')}/ready/{quote(event, safe='')}")
         response = connection.getresponse()
-        told = json.loads(response.read(4096))
-        return bool(told["ready"]) if response.status == http.client.OK else None
+        body = json.loads(response.read(4096))
+        return bool(body["ready"]) if response.status == http.client.OK else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException):
         return None
     finally:

@@ -1,4 +1,4 @@
-"""What others may ask an agent: whether it is well, its figures, and what it is ready for."""
+"""The agent's HTTP server: health, metrics, and readiness for events."""
 
 import json
 import socket
@@ -9,33 +9,33 @@ from urllib.parse import unquote, urlsplit
 
 from fairwarning.core.errors import Refused
 
-Figures = Callable[[], dict[str, float]]
-Ready = Callable[[str], bool]
+Metrics = Callable[[], dict[str, float]]
+IsReady = Callable[[str], bool]
 
 
 class HealthServer:
-    """A small server beside the agent: /healthz, /metrics, /ready/EVENT."""
+    """A small HTTP server: /healthz, /metrics, /ready/EVENT."""
 
     def __init__(
-        self, listen: str, well: Callable[[], bool], figures: Figures, ready: Ready
+        self, listen: str, is_healthy: Callable[[], bool], metrics: Metrics, is_ready: IsReady
     ) -> None:
         host, _, port = listen.rpartition(":")
         if not host or not port.isascii() or not port.isdigit():
             raise Refused("BadConfig", f"listen: {listen!r} is not HOST:PORT")
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 5  # a caller that says nothing is not waited for
+            timeout = 5  # for a client that sends nothing
 
             def do_GET(self) -> None:
-                status, kind, body = _answer(self.path, well, figures, ready)
+                status, content_type, body = _respond(self.path, is_healthy, metrics, is_ready)
                 self.send_response(status)
-                self.send_header("Content-Type", kind)
+                self.send_header("Content-Type", content_type)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nobody wants a line for each look."""
+                """Do not log every request."""
 
         class Server(ThreadingHTTPServer):
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -49,27 +49,27 @@ class HealthServer:
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
 
     def close(self) -> None:
-        """Take no more callers."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
 
-def _answer(
-    path: str, well: Callable[[], bool], figures: Figures, ready: Ready
+def _respond(
+    target: str, is_healthy: Callable[[], bool], metrics: Metrics, is_ready: IsReady
 ) -> tuple[int, str, bytes]:
-    where = urlsplit(path).path
-    if where == "/healthz":
-        fine = well()
-        body = {"status": "ok" if fine else "no document lately"}
-        return (200 if fine else 503), "application/json", json.dumps(body).encode()
-    if where == "/metrics":
-        lines = [f"fairwarning_agent_{name} {_digits(n)}" for name, n in figures().items()]
+    path = urlsplit(target).path
+    if path == "/healthz":
+        healthy = is_healthy()
+        health = {"status": "ok" if healthy else "no document lately"}
+        return (200 if healthy else 503), "application/json", json.dumps(health).encode()
+    if path == "/metrics":
+        lines = [f"fairwarning_agent_{name} {_number(value)}" for name, value in metrics().items()]
         return 200, "text/plain; version=0.0.4", "\n".join([*lines, ""]).encode()
-    if where.startswith("/ready/"):
-        told = {"ready": ready(unquote(where.removeprefix("/ready/")))}
-        return 200, "application/json", json.dumps(told).encode()
-    return 404, "application/json", b'{"error": "there are /healthz, /metrics and /ready/EVENT"}'
+    if path.startswith("/ready/"):
+        readiness = {"ready": is_ready(unquote(path.removeprefix("/ready/")))}
+        return 200, "application/json", json.dumps(readiness).encode()
+    return 404, "application/json", b'{"error": "use /healthz, /metrics or /ready/EVENT"}'
 
 
-def _digits(value: float) -> str:
+def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)

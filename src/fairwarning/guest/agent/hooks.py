@@ -1,8 +1,8 @@
-"""Runs hooks: programs, HTTP requests and Python functions (G4).
+"""Run hooks: programs, HTTP requests and Python functions (G4).
 
-A hook may hang, fork, flood or ignore what it is told. Whatever it does, whoever asked for it is
-not kept waiting, hears of its end once, and does so by its deadline (IG4). A program is asked to
-end a little earlier, so that by then it has ended. What runs when stands in `plan`.
+A hook may hang, fork, flood its output or ignore signals. Whatever it does, the agent is not
+blocked, and its end is reported exactly once and by its deadline (IG4). A program is terminated a
+little earlier, so that it has exited by the deadline. `plan` decides which hooks run.
 """
 
 import logging
@@ -17,13 +17,13 @@ from fairwarning.guest.agent.work import (
     GRACE_SECONDS,
     KILLED_SECONDS,
     HookWork,
-    clean,
-    thread,
-    work,
+    create_work,
+    start_thread,
+    to_printable,
 )
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.watch import Phase
 
-GRACE_SHARE = 0.25  # ... but no more than this part of a short time
+GRACE_SHARE = 0.25  # the grace period is at most this share of the remaining time
 CLOSE_SECONDS = GRACE_SECONDS + KILLED_SECONDS + 1.0
 
 _SHOWN_LINES = 20
@@ -33,8 +33,8 @@ NO_TIME_LEFT = "no time left"
 OUT_OF_TIME = "ran out of time"
 STOPPED = "was stopped"
 
-Ended = Callable[[str, EventPhase, str, str], None]
-"""Takes the event's id, the phase, the hook's name, and why it failed (empty: it did not)."""
+Ended = Callable[[str, Phase, str, str], None]
+"""Takes the event's id, the phase, the hook's name, and the failure (empty: success)."""
 
 T = TypeVar("T")
 
@@ -42,13 +42,13 @@ logger = logging.getLogger(__name__)
 
 
 class HookRunner:
-    """Runs hooks beside each other; whoever asks is never kept waiting."""
+    """Runs hooks concurrently; no method but `close` blocks."""
 
     def __init__(
-        self, me: str, ended: Ended, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self, machine: str, ended: Ended, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        """`ended` is called once for each `run`, from any thread."""
-        self._me = me
+        """Call `ended` once for each `run`, from any thread."""
+        self._machine = machine
         self._ended = ended
         self._now = now
         self._changed = threading.Condition()
@@ -56,55 +56,57 @@ class HookRunner:
         self._closed = False
 
     def run(self, run: RunHook) -> None:
-        """Begin with a hook."""
-        ends = time.monotonic() + (run.ends - self._now()).total_seconds()
-        one = _Running(run, work(run, self._me, ends), ends)
+        """Start a hook."""
+        deadline = time.monotonic() + (run.deadline - self._now()).total_seconds()
+        running = _Running(run, create_work(run, self._machine, deadline), deadline)
         with self._changed:
-            self._running.add(one)
+            self._running.add(running)
             if self._closed:
-                one.stop()
+                running.stop()
         try:
-            thread(f"hook {run.hook.name}", self._see_through, one)
-        except RuntimeError as error:  # the system gives us no more threads
-            self._report(one, f"cannot be run: {error}", 0.0)
+            start_thread(f"hook {run.hook.name}", self._supervise, running)
+        except RuntimeError as error:  # the system cannot start another thread
+            self._report(running, f"cannot be run: {error}", 0.0)
 
     def stop(self, stop: StopHook) -> None:
-        """End a hook, if it runs; it counts as failed."""
+        """Stop a hook if it is running; it counts as failed."""
         with self._changed:
-            for one in self._running:
-                if one.answers_to(stop):
-                    one.stop()
+            for running in self._running:
+                if running.matches(stop):
+                    running.stop()
 
     def shorten(self, shorten: ShortenHook) -> None:
-        """Have a hook end earlier than it was told; never later."""
-        ends = time.monotonic() + (shorten.ends - self._now()).total_seconds()
+        """Make the deadline of a hook earlier; never later."""
+        deadline = time.monotonic() + (shorten.deadline - self._now()).total_seconds()
         with self._changed:
-            for one in self._running:
-                if one.answers_to(shorten):
-                    one.shorten(ends)
+            for running in self._running:
+                if running.matches(shorten):
+                    running.shorten(deadline)
 
     def close(self) -> None:
-        """Stop all, and whatever is asked for from now on, and wait briefly until they ended."""
+        """Stop all hooks, including later ones, and wait briefly until they have ended."""
         with self._changed:
             self._closed = True
-            for one in self._running:
-                one.stop()
+            for running in self._running:
+                running.stop()
             self._changed.wait_for(lambda: not self._running, CLOSE_SECONDS)
 
-    def _see_through(self, one: "_Running") -> None:
+    def _supervise(self, running: "_Running") -> None:
         began = time.monotonic()
         try:
-            _log(logging.INFO, one.run, f"begins, has until {one.run.ends.isoformat()}")
-            failed = one.go()
-        except Exception as error:  # noqa: BLE001  (its end must be told, whatever happened)
+            _log(logging.INFO, running.run, f"starts, deadline {running.run.deadline.isoformat()}")
+            failed = running.execute()
+        except Exception as error:  # noqa: BLE001  (the end must be reported in any case)
             failed = f"cannot be run: {type(error).__name__}: {error}"
-        self._report(one, failed, time.monotonic() - began)
+        self._report(running, failed, time.monotonic() - began)
 
-    def _report(self, one: "_Running", failed: str, seconds: float) -> None:
-        run, said = one.run, one.said()
+    def _report(self, running: "_Running", failed: str, seconds: float) -> None:
+        run, output = running.run, running.output()
         if failed:
-            lines = [line for line in map(clean, said.splitlines()) if line][-_SHOWN_LINES:]
-            failed = clean(": ".join([failed, *lines[-1:]]))
+            lines = [line for line in map(to_printable, output.splitlines()) if line][
+                -_SHOWN_LINES:
+            ]
+            failed = to_printable(": ".join([failed, *lines[-1:]]))
             shown = "".join(f"\n  | {line}" for line in lines)
             _log(logging.WARNING, run, f"failed after {seconds:.1f} s: {failed}{shown}")
         else:
@@ -112,66 +114,68 @@ class HookRunner:
         try:
             self._ended(run.event.id, run.phase, run.hook.name, failed)
         except Exception:
-            logger.exception("nobody took note of the end of hook %s", run.hook.name)
+            logger.exception("reporting the end of hook %s failed", run.hook.name)
         with self._changed:
-            self._running.discard(one)
+            self._running.discard(running)
             self._changed.notify_all()
 
 
 class _Running:
-    """A hook on its way, and the one who looks at the clock for it."""
+    """A running hook and its deadline."""
 
-    def __init__(self, run: RunHook, work: HookWork, ends: float) -> None:
+    def __init__(self, run: RunHook, work: HookWork, deadline: float) -> None:
         self.run = run
         self._work = work
-        self._ends = ends
+        self._deadline = deadline
         self._changed = threading.Condition()
         self._result: str | None = None
-        self._cut = ""  # why somebody ended it
+        self._stop_reason = ""  # set when the hook is stopped
 
-    def answers_to(self, stop: StopHook | ShortenHook) -> bool:
-        mine = (self.run.event.id.upper(), self.run.phase, self.run.hook.name)
-        return mine == (stop.event.upper(), stop.phase, stop.hook)
+    def matches(self, stop: StopHook | ShortenHook) -> bool:
+        key = (self.run.event.id.upper(), self.run.phase, self.run.hook.name)
+        return key == (stop.event.upper(), stop.phase, stop.hook)
 
-    def said(self) -> str:
-        return self._work.said()
+    def output(self) -> str:
+        return self._work.output()
 
-    def shorten(self, ends: float) -> None:
+    def shorten(self, deadline: float) -> None:
         with self._changed:
-            self._ends = min(self._ends, ends)
+            self._deadline = min(self._deadline, deadline)
             self._changed.notify_all()
 
     def stop(self) -> None:
         with self._changed:
-            self._cut = STOPPED
+            self._stop_reason = STOPPED
             self._changed.notify_all()
 
-    def go(self) -> str:
-        """Why it failed, or nothing. Returns by the deadline, whatever the hook does."""
-        left = self._left()
-        if self._cut or left <= 0:
-            return self._why(NO_TIME_LEFT)
+    def execute(self) -> str:
+        """Run the hook; return the failure or an empty string. Returns by the deadline."""
+        left = self._seconds_left()
+        if self._stop_reason or left <= 0:
+            return self._failure(NO_TIME_LEFT)
         grace = min(self._work.grace_seconds, left * GRACE_SHARE)
-        thread(f"work of hook {self.run.hook.name}", self._do)
+        start_thread(f"work of hook {self.run.hook.name}", self._run_work)
         with self._changed:
-            while (left := self._left() - grace) > 0 and not (self._done() or self._cut):
+            while (left := self._seconds_left() - grace) > 0 and not (
+                self._done() or self._stop_reason
+            ):
                 self._changed.wait(left)
             if self._result is not None:
                 return self._result
-            why = self._why(OUT_OF_TIME)
-        self._work.end()
-        if not self._finished(min(grace, self._left())):
+            failure = self._failure(OUT_OF_TIME)
+        self._work.terminate()
+        if not self._wait_finished(min(grace, self._seconds_left())):
             self._work.kill()
-            self._finished(self._work.killed_seconds)
-        return why
+            self._wait_finished(self._work.killed_seconds)
+        return failure
 
-    def _why(self, otherwise: str) -> str:
-        return self._cut or otherwise
+    def _failure(self, default: str) -> str:
+        return self._stop_reason or default
 
-    def _do(self) -> None:
+    def _run_work(self) -> None:
         try:
-            result = self._work.do()
-        except BaseException as error:  # noqa: BLE001  (whatever it is, somebody waits for us)
+            result = self._work.run()
+        except BaseException as error:  # noqa: BLE001  (`execute` waits for a result)
             result = f"cannot be run: {type(error).__name__}: {error}"
         with self._changed:
             self._result = result
@@ -180,14 +184,14 @@ class _Running:
     def _done(self) -> bool:
         return self._result is not None
 
-    def _finished(self, seconds: float) -> bool:
+    def _wait_finished(self, seconds: float) -> bool:
         with self._changed:
             return self._changed.wait_for(self._done, seconds)
 
-    def _left(self) -> float:
-        return self._ends - time.monotonic()
+    def _seconds_left(self) -> float:
+        return self._deadline - time.monotonic()
 
 
-def _log(level: int, run: RunHook, what: str) -> None:
-    event = clean(run.event.id)
-    logger.log(level, "hook %s (event %s, %s) %s", run.hook.name, event, run.phase, what)
+def _log(level: int, run: RunHook, message: str) -> None:
+    event = to_printable(run.event.id)
+    logger.log(level, "hook %s (event %s, %s) %s", run.hook.name, event, run.phase, message)

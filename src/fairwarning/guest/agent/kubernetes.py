@@ -1,8 +1,8 @@
-"""Kubernetes: hooks that drain this machine's node and give it back (G4), and readiness on it (G5).
+"""Kubernetes: hooks that drain and uncordon this machine's node (G4), and readiness on it (G5).
 
-What was done stands on the node and nowhere else, and every change is one call. So whoever was
-killed between two calls runs again and ends in the same state. lightkube, of the extra
-`kubernetes`, is imported inside functions only.
+All state is on the node, and every change is one call, so an agent that is killed between two calls
+runs the hook again and reaches the same state. lightkube, which the extra `kubernetes` installs, is
+imported inside functions only.
 """
 
 import logging
@@ -30,24 +30,24 @@ from fairwarning.guest.agent.cluster import (
     all_nodes,
     change_node,
     connect,
-    fitting,
-    marked,
+    error_text,
+    mark_patch,
+    match_node,
     node_named,
     status_of,
-    text_of,
-    unmarked,
+    unmark_patch,
 )
 from fairwarning.guest.agent.plan import GroupMembers
 from fairwarning.guest.client import ScheduledEvents
-from fairwarning.guest.events import Event, plain
-from fairwarning.guest.watch import EventPhase
+from fairwarning.guest.events import Event, normalize_name
+from fairwarning.guest.watch import Phase
 
-READY = "fairwarning.dev/ready-"  # and the event's id
+READY = "fairwarning.dev/ready-"  # followed by the event's id
 
-_REPORT_SECONDS = 2  # a kubelet needs them to tell that a pod has ended
-_USUAL_GRACE_SECONDS = 30  # of a pod that does not say
-_SILENT_SECONDS = 25.0  # a kubelet shows every 10 s that it lives
-_LIST_SECONDS = 30.0  # between searches for machines that are no node we know
+_REPORT_SECONDS = 2  # for the kubelet to report that a pod has ended
+_DEFAULT_GRACE_SECONDS = 30  # of a pod without terminationGracePeriodSeconds
+_LEASE_SECONDS = 25.0  # a kubelet renews its lease every 10 s
+_LIST_SECONDS = 30.0  # between searches for the nodes of unknown machines
 _FORGET_SECONDS = 60
 
 
@@ -57,70 +57,74 @@ log = logging.getLogger(__name__)
 # --- Hooks ----------------------------------------------------------------------------------------
 
 
-def drain(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (what hooks take)
+def drain(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (the signature of hooks)
     """Cordon and taint this machine's node, and evict its pods as their budgets allow.
 
-    Returns once all are gone. Raises by the deadline, with those that remain.
+    Return once all pods are gone. Raise by the deadline, with the names of those that remain.
     """
     with _preparing(event, phase, deadline) as cluster:
-        node = cluster.change(lambda: _machine(event), lambda it: marked(it, event, cordon=True))
-        log.info("node %s is cordoned for event %s", node, event.id)
-        _empty(cluster, node)
-        log.info("node %s is drained for event %s", node, event.id)
+        name = cluster.change(
+            lambda: _machine(event), lambda node: mark_patch(node, event, cordon=True)
+        )
+        log.info("node %s is cordoned for event %s", name, event.id)
+        _evict_pods(cluster, name)
+        log.info("node %s is drained for event %s", name, event.id)
 
 
-def mark(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
-    """Taint this machine's node, so that nothing new comes; what runs there stays. For freezes."""
+def mark(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+    """Taint this machine's node against new pods; running pods stay. For freezes."""
     with _preparing(event, phase, deadline) as cluster:
-        node = cluster.change(lambda: _machine(event), lambda it: marked(it, event, cordon=False))
-        log.info("node %s is marked for event %s", node, event.id)
+        name = cluster.change(
+            lambda: _machine(event), lambda node: mark_patch(node, event, cordon=False)
+        )
+        log.info("node %s is marked for event %s", name, event.id)
 
 
-def uncordon(event: Event, phase: EventPhase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
-    """Undo what `drain` and `mark` did for the event; a node that others cordoned stays so.
+def uncordon(event: Event, phase: Phase, deadline: datetime, cancelled: bool) -> None:  # noqa: ARG001, FBT001  (as above)
+    """Undo `drain` and `mark` for the event; a node that was cordoned before stays cordoned.
 
-    While another event has the node, its marks stay as well.
+    Marks of other events stay as well.
     """
-    if phase is not EventPhase.OVER:
+    if phase is not Phase.OVER:
         raise Refused("BadConfig", f"uncordon is for the phase over, not {phase}")
     key = event.id.upper()
     with KubernetesClient(deadline) as cluster:
-        with _changed:
-            _over.add(key)  # the agent has no means to end a drain that still runs; this does
-            if not _changed.wait_for(lambda: not _running[key], cluster.left()):
+        with _condition:
+            _over.add(key)  # ends a drain that still runs, which the agent cannot stop
+            if not _condition.wait_for(lambda: not _running[key], cluster.seconds_left()):
                 raise Unavailable("StillDraining", f"the drain for event {event.id} has not ended")
             _over.discard(key)
-        node = cluster.change(lambda: _machine(event), lambda it: unmarked(it, event))
-        log.info("node %s is free of event %s", node, event.id)
+        name = cluster.change(lambda: _machine(event), lambda node: unmark_patch(node, event))
+        log.info("node %s is no longer marked for event %s", name, event.id)
 
 
-_changed = threading.Condition()
-_running: Counter[str] = Counter()  # hooks that prepare, by event
-_over: set[str] = set()  # events whose hooks have lost their point
+_condition = threading.Condition()
+_running: Counter[str] = Counter()  # running drain and mark hooks, by event
+_over: set[str] = set()  # events whose drain and mark hooks must stop
 
 
 @contextmanager
-def _preparing(event: Event, phase: EventPhase, deadline: datetime) -> Iterator["KubernetesClient"]:
+def _preparing(event: Event, phase: Phase, deadline: datetime) -> Iterator["KubernetesClient"]:
     key = event.id.upper()
-    with _changed:
+    with _condition:
         if not _running[key]:
-            _over.discard(key)  # it was gone and is back: a new life
+            _over.discard(key)  # the event is listed again
         _running[key] += 1
     try:
-        if phase is EventPhase.OVER:
+        if phase is Phase.OVER:
             raise Refused("BadConfig", "drain and mark are for the phase scheduled, not over")
         with KubernetesClient(deadline, lambda: key in _over) as cluster:
             yield cluster
     finally:
-        with _changed:
+        with _condition:
             _running[key] -= 1
             if not _running[key]:
                 del _running[key]
-            _changed.notify_all()
+            _condition.notify_all()
 
 
 def _machine(event: Event) -> str:
-    """This machine as the event names it; of no matter where the node's name is given."""
+    """Return this machine's name in the event; unused if NODE_NAME is set."""
     if os.environ.get(NODE_NAME) or len(event.resources) == 1:
         return event.resources[0]
     with ScheduledEvents(patience=CALL_SECONDS) as client:
@@ -132,90 +136,92 @@ def _machine(event: Event) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """A pod that has to go."""
+    """A pod to evict."""
 
     namespace: str
     name: str
     uid: str
     grace_seconds: int
-    leaving: bool
+    terminating: bool
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
-def _empty(cluster: KubernetesClient, node: str) -> None:
-    """Evict what runs on a node until nothing does."""
-    why: dict[str, str] = {}  # pods are still there
+def _evict_pods(cluster: KubernetesClient, node: str) -> None:
+    """Evict the pods of a node until none is left."""
+    reasons: dict[str, str] = {}  # why each pod is still there
     try:
         while pods := cluster.call(lambda client: _pods(client, node)):
-            why = {str(pod): "is ending" if pod.leaving else "not asked yet" for pod in pods}
-            _evict_all(cluster, [pod for pod in pods if not pod.leaving], why)
+            reasons = {
+                str(pod): "terminating" if pod.terminating else "not evicted yet" for pod in pods
+            }
+            _evict_all(cluster, [pod for pod in pods if not pod.terminating], reasons)
             cluster.pause()
     except Unavailable as error:
-        if not why:
+        if not reasons:
             raise
-        shown = ", ".join(f"{pod} ({reason})" for pod, reason in why.items())
-        text = f"node {node} still has {len(why)} pods: {shown}; {error.message}"
+        shown = ", ".join(f"{pod} ({reason})" for pod, reason in reasons.items())
+        text = f"node {node} still has {len(reasons)} pods: {shown}; {error.message}"
         raise Unavailable("PodsRemain", text) from error
 
 
 def _pods(client: Client, node: str) -> list[_Pod]:
-    from lightkube.resources.core_v1 import Pod  # noqa: PLC0415  (an extra has it)
+    from lightkube.resources.core_v1 import Pod  # noqa: PLC0415  (an optional dependency)
 
-    found = client.list(Pod, namespace="*", fields={"spec.nodeName": node})
-    raws = [raw.to_dict() for raw in found]
-    return [_pod(raw) for raw in raws if not _stays(raw)]
+    pods = client.list(Pod, namespace="*", fields={"spec.nodeName": node})
+    raws = [pod.to_dict() for pod in pods]
+    return [_pod(raw) for raw in raws if not _is_exempt(raw)]
 
 
 def _pod(raw: Mapping[str, Any]) -> _Pod:
-    about = raw["metadata"]
-    grace = raw.get("spec", {}).get("terminationGracePeriodSeconds", _USUAL_GRACE_SECONDS)
-    leaving = "deletionTimestamp" in about
-    return _Pod(about["namespace"], about["name"], about["uid"], grace, leaving)
+    metadata = raw["metadata"]
+    grace = raw.get("spec", {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS)
+    terminating = "deletionTimestamp" in metadata
+    return _Pod(metadata["namespace"], metadata["name"], metadata["uid"], grace, terminating)
 
 
-def _stays(raw: Mapping[str, Any]) -> bool:
-    """It has ended, would come back at once (a DaemonSet's), or is the kubelet's own (a mirror)."""
-    about = raw["metadata"]
+def _is_exempt(raw: Mapping[str, Any]) -> bool:
+    """Whether a pod stays: it has ended, belongs to a DaemonSet, or is a mirror pod."""
+    metadata = raw["metadata"]
     return (
         raw.get("status", {}).get("phase") in {"Succeeded", "Failed"}
-        or "kubernetes.io/config.mirror" in about.get("annotations", {})
+        or "kubernetes.io/config.mirror" in metadata.get("annotations", {})
         or any(
             owner["kind"] == "DaemonSet" and owner.get("controller")
-            for owner in about.get("ownerReferences", ())
+            for owner in metadata.get("ownerReferences", ())
         )
     )
 
 
-def _evict_all(cluster: KubernetesClient, pods: list[_Pod], why: dict[str, str]) -> None:
-    """Ask each to go; `why` tells afterwards why those do not that may not yet."""
+def _evict_all(cluster: KubernetesClient, pods: list[_Pod], reasons: dict[str, str]) -> None:
+    """Evict each pod; record in `reasons` why a pod is still there."""
     for pod in pods:
         try:
-            _evict(cluster.client(), pod, cluster.left())
-            why[str(pod)] = "is ending"
+            _evict(cluster.client(), pod, cluster.seconds_left())
+            reasons[str(pod)] = "terminating"
             log.info("pod %s is evicted", pod)
         except FairwarningError:
             raise
-        except Exception as error:  # noqa: BLE001  (of whatever HTTP library lightkube has)
+        except Exception as error:  # noqa: BLE001  (from the HTTP library that lightkube uses)
             if status_of(error) in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
-                continue  # it is gone; there may be another of its name
-            why[str(pod)] = text_of(error)
-            log.warning("pod %s is not evicted yet: %s", pod, why[str(pod)])
+                continue  # it is gone, or was replaced by one of the same name
+            reasons[str(pod)] = error_text(error)
+            log.warning("pod %s is not evicted yet: %s", pod, reasons[str(pod)])
             if not status_of(error):
-                break  # nor will the others be
+                break  # no response: the other evictions would fail as well
 
 
 def _evict(client: Client, pod: _Pod, left: float) -> None:
-    """Have it go, with no more time to end than there is."""
-    from lightkube.resources.core_v1 import Pod  # noqa: PLC0415  (an extra has it)
+    """Evict a pod with a grace period that ends before the deadline."""
+    from lightkube.resources.core_v1 import Pod  # noqa: PLC0415  (an optional dependency)
 
-    most = max(1, int(left) - _REPORT_SECONDS)
-    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}  # not another of its name
-    if pod.grace_seconds > most:
-        options["gracePeriodSeconds"] = most
-    about = {"name": pod.name, "namespace": pod.namespace}
-    eviction = Pod.Eviction.from_dict({"metadata": about, "deleteOptions": options})
+    max_grace = max(1, int(left) - _REPORT_SECONDS)
+    options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}  # not a new pod of that name
+    if pod.grace_seconds > max_grace:
+        options["gracePeriodSeconds"] = max_grace
+    metadata = {"name": pod.name, "namespace": pod.namespace}
+    eviction = Pod.Eviction.from_dict({"metadata": metadata, "deleteOptions": options})
     client.create(eviction, pod.name, namespace=pod.namespace)
 
 
@@ -223,38 +229,38 @@ def _evict(client: Client, pod: _Pod, left: float) -> None:
 
 
 class KubernetesNodes:
-    """Machines that are nodes of one cluster; an annotation says that its machine is ready.
+    """Machines that are nodes of one cluster; an annotation on a node shows readiness.
 
-    A machine is alive while its node is ready and its kubelet renews its lease. When that was is
-    measured by our own clock.
+    A machine is alive while its node is ready and its kubelet renews its lease, timed by the clock
+    of this machine.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = plain(name)
+        self._name = normalize_name(name)
         self._client = connect(CALL_SECONDS)
         self._lock = threading.Lock()
         self._ready: set[str] = set()
-        self._nodes: dict[str, str] = {}  # by the plain names of their machines
-        self._listed = float("-inf")
-        self._renewals: dict[str, tuple[str, float]] = {}  # what the lease said, and since when
+        self._nodes: dict[str, str] = {}  # node names by normalized machine name
+        self._listed_at = float("-inf")
+        self._renewals: dict[str, tuple[str, float]] = {}  # renewTime, and when it was first read
 
-    def live(self) -> None:
-        """Its kubelet shows it."""
+    def heartbeat(self) -> None:
+        """Do nothing: the kubelet renews the lease."""
 
-    def tell(self, event: Event) -> None:
-        """The next look writes it down, so that nobody waits for the API here."""
+    def signal_ready(self, event: Event) -> None:
+        """Record readiness; the next `members` writes it, so that this does not block."""
         with self._lock:
             self._ready.add(event.id.upper())
 
-    def look(self, event: Event) -> GroupMembers:
-        """Look at everybody's nodes; `OSError` where the API fails."""
+    def members(self, event: Event) -> GroupMembers:
+        """Read the nodes of all machines; raise `OSError` if the API fails."""
         try:
-            return self._look(event)
+            return self._read_members(event)
         except Exception as error:
-            raise OSError(f"the Kubernetes API failed: {text_of(error)}") from error
+            raise OSError(f"the Kubernetes API failed: {error_text(error)}") from error
 
     def forget(self, event: str) -> None:
-        """Take our annotation off, beside all else."""
+        """Remove this machine's annotation in the background."""
         with self._lock:
             self._ready.discard(event.upper())
         threading.Thread(target=self._forget, args=(event,), name="forget", daemon=True).start()
@@ -269,45 +275,47 @@ class KubernetesNodes:
             with KubernetesClient(deadline) as cluster:
                 cluster.change(lambda: self._name, patch)
         except FairwarningError as error:
-            log.warning("event %s is not forgotten: %s", event, error.message)
+            log.warning("cannot remove the annotation of event %s: %s", event, error.message)
 
-    def _look(self, event: Event) -> GroupMembers:
-        nodes = self._found({plain(one) for one in event.resources})
+    def _read_members(self, event: Event) -> GroupMembers:
+        nodes = self._read_nodes({normalize_name(resource) for resource in event.resources})
         key, id_ = _ready_key(event.id), event.id.upper()
         ready = {name for name, node in nodes.items() if node.annotations.get(key) == id_}
         with self._lock:
-            tells = id_ in self._ready and self._name not in ready
-        if tells:
+            is_unsignalled = id_ in self._ready and self._name not in ready
+        if is_unsignalled:
             if self._name not in nodes:
-                raise NotFound("NoNode", f"no node is found for this machine, {self._name!r}")
+                raise NotFound(
+                    "NoNode", f"the cluster has no node for this machine, {self._name!r}"
+                )
             change_node(
                 self._client, nodes[self._name].name, {"metadata": {"annotations": {key: id_}}}
             )
             ready.add(self._name)
-        alive = {name for name, node in nodes.items() if self._lives(node)}
+        alive = {name for name, node in nodes.items() if self._is_alive(node)}
         return GroupMembers(frozenset(alive | {self._name}), frozenset(ready))
 
-    def _found(self, names: set[str]) -> dict[str, NodeView]:
-        """The nodes of these machines. The whole cluster is listed now and then, at most."""
+    def _read_nodes(self, names: set[str]) -> dict[str, NodeView]:
+        """Return the nodes of these machines; list the whole cluster only now and then."""
         if name := os.environ.get(NODE_NAME):
             self._nodes[self._name] = name
         missing, now = names - self._nodes.keys(), time.monotonic()
-        if missing and now - self._listed >= _LIST_SECONDS:
+        if missing and now - self._listed_at >= _LIST_SECONDS:
             nodes = all_nodes(self._client)
-            self._listed = now
+            self._listed_at = now
             for name in missing:
                 with suppress(NotFound):
-                    self._nodes[name] = fitting(nodes, name).name
-        found = {}
+                    self._nodes[name] = match_node(nodes, name).name
+        views = {}
         for name in names & self._nodes.keys():
             try:
-                found[name] = node_named(self._client, self._nodes[name])
+                views[name] = node_named(self._client, self._nodes[name])
             except NotFound:
                 del self._nodes[name]
-        return found
+        return views
 
-    def _lives(self, node: NodeView) -> bool:
-        from lightkube.resources.coordination_v1 import Lease  # noqa: PLC0415  (an extra has it)
+    def _is_alive(self, node: NodeView) -> bool:
+        from lightkube.resources.coordination_v1 import Lease  # noqa: PLC0415  (as above)
 
         renewed = ""
         try:
@@ -317,14 +325,14 @@ class KubernetesNodes:
             if status_of(error) != HTTPStatus.NOT_FOUND:
                 raise
         now = time.monotonic()
-        before, since = self._renewals.get(node.name, ("", now))
-        if renewed != before:
+        previous, since = self._renewals.get(node.name, ("", now))
+        if renewed != previous:
             since = now
         self._renewals[node.name] = (renewed, since)
-        return node.ready and (not renewed or now - since < _SILENT_SECONDS)
+        return node.ready and (not renewed or now - since < _LEASE_SECONDS)
 
 
 def _ready_key(event: str) -> str:
-    """The annotation for an event. Its value is the whole id, so no other is mistaken for it."""
-    room = LABEL_CHARACTERS - len(READY.partition("/")[2])
-    return READY + re.sub(r"[^a-z0-9]+", "-", event.lower())[:room].strip("-")
+    """Return the annotation key of an event. Its value is the full id, which tells events apart."""
+    max_length = LABEL_CHARACTERS - len(READY.partition("/")[2])
+    return READY + re.sub(r"[^a-z0-9]+", "-", event.lower())[:max_length].strip("-")

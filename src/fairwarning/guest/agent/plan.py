@@ -1,9 +1,10 @@
-"""What the agent does next. Pure: readings, results and time in, actions out.
+"""The agent's decisions. Pure: documents, results and time in, actions out.
 
-IG1: required hooks are done before an event is approved, and whatever was prepared is recovered.
-IG2: a hook is noted before it runs and after it ran; one that was cut off runs again, for the same
-event. IG3: nobody approves for a machine he is not, except as the leader of a group. IG4: hooks
-that prepare end before the event may begin. IG5: only a document says that an event is over.
+IG1: required hooks are done before an event is approved, and every preparation is undone by the
+hooks of phase over. IG2: a hook is journaled before and after it runs; an interrupted hook runs
+again for the same event. IG3: an agent approves only for its own machine, or as the leader of a
+group. IG4: hooks of phase scheduled end before the event may start. IG5: only a document shows
+that an event is over.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from fairwarning.guest.agent.config import AgentConfig, ApprovalPolicy, HookSettings
-from fairwarning.guest.events import Document, Event, plain
-from fairwarning.guest.watch import EventPhase, changes
+from fairwarning.guest.events import Document, Event, normalize_name
+from fairwarning.guest.watch import Phase, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,45 +24,45 @@ class AgentJournalEntry:
     event: str
     phase: str = ""
     hook: str = ""
-    failed: str = ""  # why the hook failed; empty: it did not
-    cancelled: bool = False  # over without having begun, as far as we saw
+    failed: str = ""  # the failure of the hook; empty: success
+    cancelled: bool = False  # over without a start seen
     seen: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WriteNote:
-    """Write this down, durably, before anything that follows."""
+    """Write a journal entry durably before the next action."""
 
     entry: AgentJournalEntry
 
 
 @dataclass(frozen=True, slots=True)
 class RunHook:
-    """Run a hook for an event; `ends` is when it must have ended (IG4)."""
+    """Run a hook for an event; it must end by the deadline (IG4)."""
 
     hook: HookSettings
-    phase: EventPhase
+    phase: Phase
     event: Event
-    ends: datetime
+    deadline: datetime
     cancelled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ShortenHook:
-    """A hook that still runs has less time than it was told."""
+    """Make the deadline of a running hook earlier."""
 
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
-    ends: datetime
+    deadline: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class StopHook:
-    """A hook that still runs for an event has lost its point."""
+    """Stop a running hook of an event that is over."""
 
     event: str
-    phase: EventPhase
+    phase: Phase
     hook: str
 
 
@@ -74,7 +75,7 @@ class SendApproval:
 
 @dataclass(frozen=True, slots=True)
 class SignalReady:
-    """Tell the others of the group that this machine is ready for an event."""
+    """Tell the group that this machine is ready for an event."""
 
     event: Event
 
@@ -84,7 +85,7 @@ Action = WriteNote | RunHook | ShortenHook | StopHook | SendApproval | SignalRea
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """What is known of the machines that an event names."""
+    """The state of the machines that an event names."""
 
     alive: frozenset[str]
     ready: frozenset[str]
@@ -92,25 +93,25 @@ class GroupMembers:
 
 @dataclass(slots=True)
 class EventState:
-    """All that was done about one event."""
+    """The agent's state for one event."""
 
     event: Event
     hooks: dict[tuple[str, str], str] = field(default_factory=dict)  # phase, hook -> state
     approving: bool = False
-    approved_at: datetime | None = None  # when the endpoint took it
-    told: bool = False  # the others, that we are ready
+    approved_at: datetime | None = None  # when the endpoint accepted the approval
+    ready_signalled: bool = False  # to the group
     over: bool = False
     cancelled: bool = False
-    back: Event | None = None  # it was gone, and is there again: a new life after this one
+    reappeared: Event | None = None  # listed again after it was gone; handled after recovery
 
 
-AGAIN_SECONDS = 5.0  # an approval that changes nothing for so long is sent again
-_NEVER_AGAIN = datetime.max.replace(tzinfo=UTC)
+RESEND_SECONDS = 5.0  # an approval without effect is sent again after this time
+_NEVER = datetime.max.replace(tzinfo=UTC)
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
 class AgentPlan:
-    """Knows every event that the agent has to do with."""
+    """Tracks every event that is relevant for the agent."""
 
     def __init__(self, config: AgentConfig, name: str) -> None:
         self._config = config
@@ -118,306 +119,312 @@ class AgentPlan:
         self._last = Document()
         self.known: dict[str, EventState] = {}
 
-    # --- After a start ---
+    # --- Restart ---
 
     def restore(self, entries: Iterable[AgentJournalEntry]) -> None:
-        """What the journal tells of the time before."""
+        """Restore the state from the journal."""
         for entry in entries:
             if entry.seen is not None:
                 self.known.setdefault(entry.event, EventState(entry.seen)).event = entry.seen
-            if one := self.known.get(entry.event):
-                self._remember(one, entry)
-        self._last = Document(0, tuple(one.event for one in self.known.values() if not one.over))
+            if tracked := self.known.get(entry.event):
+                self._apply(tracked, entry)
+        current = (tracked.event for tracked in self.known.values() if not tracked.over)
+        self._last = Document(0, tuple(current))
 
-    def _remember(self, one: EventState, entry: AgentJournalEntry) -> None:
+    def _apply(self, tracked: EventState, entry: AgentJournalEntry) -> None:
         match entry.step:
             case "begun":
-                one.hooks[entry.phase, entry.hook] = RUNNING
+                tracked.hooks[entry.phase, entry.hook] = RUNNING
             case "done":
-                one.hooks[entry.phase, entry.hook] = FAILED if entry.failed else DONE
+                tracked.hooks[entry.phase, entry.hook] = FAILED if entry.failed else DONE
             case "approving":
-                one.approving = True
+                tracked.approving = True
             case "approved":
-                one.approved_at = utc(0)  # a while ago
+                tracked.approved_at = utc(0)  # the time is not in the journal
             case "over":
-                one.over, one.cancelled = True, entry.cancelled
+                tracked.over, tracked.cancelled = True, entry.cancelled
             case "forgotten":
                 del self.known[entry.event]
             case _:
                 pass
 
     def resume(self, document: Document, now: datetime) -> list[Action]:
-        """The first reading after a start: go on where the agent, or the machine, ended (G6)."""
+        """Process the first document after a restart of the agent or the machine (G6)."""
         actions: list[Action] = []
-        unsent = [one for one in self.known.values() if one.approving and not one.approved_at]
-        for one in self.known.values():
-            present = document.find(one.event.id)
-            one.event = present or one.event
-            for (phase, name), state in list(one.hooks.items()):
+        unsent = [
+            tracked
+            for tracked in self.known.values()
+            if tracked.approving and not tracked.approved_at
+        ]
+        for tracked in self.known.values():
+            current = document.find(tracked.event.id)
+            tracked.event = current or tracked.event
+            for (phase, name), state in list(tracked.hooks.items()):
                 if state == RUNNING:
-                    begun = present is None or present.started
-                    late = (phase == EventPhase.SCHEDULED and begun) or (
-                        phase != EventPhase.OVER and one.over
+                    started = current is None or current.started
+                    late = (phase == Phase.SCHEDULED and started) or (
+                        phase != Phase.OVER and tracked.over
                     )
-                    actions += self._again(one, EventPhase(phase), name, now, late=late)
+                    actions += self._rerun_hook(tracked, Phase(phase), name, now, late=late)
         actions += self.read(document, now)
-        for one in list(self.known.values()):
-            if one.over:
-                actions += self._settle(one, now)
+        for tracked in list(self.known.values()):
+            if tracked.over:
+                actions += self._advance(tracked, now)
                 continue
-            actions += self._begin(one, _phase(one.event), now)
-        for one in unsent:
-            if not one.over and not one.event.started:
-                one.approving = self._may_approve(one)
-                actions += [SendApproval(one.event)] if one.approving else []
+            actions += self._begin_phase(tracked, _phase(tracked.event), now)
+        for tracked in unsent:
+            if not tracked.over and not tracked.event.started:
+                tracked.approving = self._may_approve(tracked)
+                actions += [SendApproval(tracked.event)] if tracked.approving else []
         return actions
 
-    def _again(
-        self, one: EventState, phase: EventPhase, name: str, now: datetime, *, late: bool
+    def _rerun_hook(
+        self, tracked: EventState, phase: Phase, name: str, now: datetime, *, late: bool
     ) -> list[Action]:
-        """A hook that was cut off runs again, unless what it prepares for is here already."""
+        """Run an interrupted hook again, unless it is too late for its phase."""
         hook = self._config.hook(name)
         if hook is not None and not late:
-            return [self._run(one, hook, phase, now)]
-        one.hooks[phase, name] = FAILED
+            return [self._run_hook(tracked, hook, phase, now)]
+        tracked.hooks[phase, name] = FAILED
         return [
             WriteNote(
-                AgentJournalEntry("done", one.event.id.upper(), phase, name, "it was cut off")
+                AgentJournalEntry("done", tracked.event.id.upper(), phase, name, "was interrupted")
             )
         ]
 
-    # --- What happens ---
+    # --- Inputs ---
 
     def read(self, document: Document, now: datetime) -> list[Action]:
-        """The document was read."""
+        """Process a document."""
         actions: list[Action] = []
         for change in changes(self._last, document):
             event = change.event
             key = event.id.upper()
-            if key not in self.known and not self._cares(event):
+            if key not in self.known and not self._is_relevant(event):
                 continue
-            one = self.known.get(key)
-            if one is not None and one.over:  # it was gone: what was prepared is recovered first
-                one.back = None if change.phase is EventPhase.OVER else event
+            tracked = self.known.get(key)
+            if tracked is not None and tracked.over:  # recovery must end before it begins again
+                tracked.reappeared = None if change.phase is Phase.OVER else event
                 continue
-            if one is None:
-                if change.phase is EventPhase.OVER:
+            if tracked is None:
+                if change.phase is Phase.OVER:
                     continue
-                one = self.known[key] = EventState(event)
-            if change.phase is EventPhase.OVER:
-                actions += self._end(one, now, cancelled=change.cancelled)
+                tracked = self.known[key] = EventState(event)
+            if change.phase is Phase.OVER:
+                actions += self._end_event(tracked, now, cancelled=change.cancelled)
             else:
-                one.event = event
+                tracked.event = event
                 actions.append(WriteNote(AgentJournalEntry("seen", key, seen=event)))
-                actions += self._begin(one, change.phase, now)
+                actions += self._begin_phase(tracked, change.phase, now)
         self._last = document
         return actions
 
-    def insist(self, now: datetime) -> list[Action]:
-        """Approve again what was approved and does not begin: somebody may have lost it."""
+    def resend_approvals(self, now: datetime) -> list[Action]:
+        """Approve events again that were approved and have not started, in case it was lost."""
         actions: list[Action] = []
-        for one in self.known.values():
-            at = one.approved_at
-            if at is None or one.over or one.event.started:
+        for tracked in self.known.values():
+            approved_at = tracked.approved_at
+            if approved_at is None or tracked.over or tracked.event.started:
                 continue
-            if (now - at).total_seconds() > AGAIN_SECONDS:
-                one.approved_at = now
-                actions += [SendApproval(one.event)] if self._may_approve(one) else []
+            if (now - approved_at).total_seconds() > RESEND_SECONDS:
+                tracked.approved_at = now
+                actions += [SendApproval(tracked.event)] if self._may_approve(tracked) else []
         return actions
 
-    def done(
-        self, event: str, phase: EventPhase, hook: str, failed: str, now: datetime
-    ) -> list[Action]:
-        """A hook has ended."""
-        one = self.known.get(event.upper())
-        if one is None or one.hooks.get((phase, hook)) != RUNNING:
+    def done(self, event: str, phase: Phase, hook: str, failed: str, now: datetime) -> list[Action]:
+        """Process the end of a hook."""
+        tracked = self.known.get(event.upper())
+        if tracked is None or tracked.hooks.get((phase, hook)) != RUNNING:
             return []
-        one.hooks[phase, hook] = FAILED if failed else DONE
+        tracked.hooks[phase, hook] = FAILED if failed else DONE
         entry = AgentJournalEntry("done", event.upper(), phase, hook, failed)
-        return [WriteNote(entry), *self._settle(one, now)]
+        return [WriteNote(entry), *self._advance(tracked, now)]
 
     def approved(self, event: str, now: datetime, *, gone: bool = False) -> list[Action]:
-        """The endpoint took our approval; or the event is not there (any more)."""
-        one = self.known.get(event.upper())
-        if one is None:
+        """Process an accepted approval, or with `gone` a refused one."""
+        tracked = self.known.get(event.upper())
+        if tracked is None:
             return []
-        first = one.approved_at is None
-        one.approved_at = _NEVER_AGAIN if gone else now  # what is refused would be again
+        first = tracked.approved_at is None
+        tracked.approved_at = _NEVER if gone else now  # do not send a refused approval again
         return (
             [WriteNote(AgentJournalEntry("approved", event.upper()))] if first and not gone else []
         )
 
     def tick(self, members: Mapping[str, GroupMembers], now: datetime) -> list[Action]:
-        """Time passed; `members` tells of the groups of events that several machines share."""
+        """Process the state of the groups, by event, and the passing of time."""
         actions: list[Action] = []
-        for key, one in self.known.items():
-            if not one.over and not one.approving and key in members:
-                actions += self._lead(one, members[key], now)
+        for key, tracked in self.known.items():
+            if not tracked.over and not tracked.approving and key in members:
+                actions += self._approve_as_leader(tracked, members[key], now)
         return actions
 
     def shared(self) -> list[Event]:
-        """Events for which it matters how the other machines are."""
+        """Return the events that need the state of the group."""
         return [
-            one.event
-            for one in self.known.values()
-            if not one.over
-            and not one.approving
-            and not one.event.started
-            and len(one.event.resources) > 1
+            tracked.event
+            for tracked in self.known.values()
+            if not tracked.over
+            and not tracked.approving
+            and not tracked.event.started
+            and len(tracked.event.resources) > 1
             and self._config.group is not None
         ]
 
     # --- One event ---
 
-    def _cares(self, event: Event) -> bool:
+    def _is_relevant(self, event: Event) -> bool:
         return event.concerns(self._name) or any(
             hook.anyone and hook.fits(event) for hook in self._config.hooks
         )
 
-    def _hooks(self, one: EventState, phase: EventPhase) -> list[HookSettings]:
-        mine = one.event.concerns(self._name) or (phase is EventPhase.OVER and bool(one.hooks))
+    def _hooks(self, tracked: EventState, phase: Phase) -> list[HookSettings]:
+        own = tracked.event.concerns(self._name) or (phase is Phase.OVER and bool(tracked.hooks))
         return [
             hook
             for hook in self._config.hooks
-            if hook.phase == phase and hook.fits(one.event) and (mine or hook.anyone)
+            if hook.phase == phase and hook.fits(tracked.event) and (own or hook.anyone)
         ]
 
-    def _begin(self, one: EventState, phase: EventPhase, now: datetime) -> list[Action]:
+    def _begin_phase(self, tracked: EventState, phase: Phase, now: datetime) -> list[Action]:
         actions: list[Action] = []
-        if phase is EventPhase.CHANGED:  # it may name us now, or begin earlier
-            phase = _phase(one.event)
-            actions += self._shortened(one)
-        for hook in self._hooks(one, phase):
-            if (phase, hook.name) not in one.hooks:
-                actions += self._start(one, hook, phase, now)
-        return [*actions, *self._settle(one, now)]
+        if phase is Phase.CHANGED:  # it may name this machine now, or start earlier
+            phase = _phase(tracked.event)
+            actions += self._shorten_hooks(tracked)
+        for hook in self._hooks(tracked, phase):
+            if (phase, hook.name) not in tracked.hooks:
+                actions += self._start_hook(tracked, hook, phase, now)
+        return [*actions, *self._advance(tracked, now)]
 
-    def _shortened(self, one: EventState) -> list[Action]:
-        if one.event.not_before is None:
+    def _shorten_hooks(self, tracked: EventState) -> list[Action]:
+        if tracked.event.not_before is None:
             return []
-        ends = one.event.not_before - self._config.margin
+        deadline = tracked.event.not_before - self._config.margin
         return [
-            ShortenHook(one.event.id, EventPhase.SCHEDULED, name, ends)
-            for (phase, name), state in one.hooks.items()
-            if phase == EventPhase.SCHEDULED and state == RUNNING
+            ShortenHook(tracked.event.id, Phase.SCHEDULED, name, deadline)
+            for (phase, name), state in tracked.hooks.items()
+            if phase == Phase.SCHEDULED and state == RUNNING
         ]
 
-    def _start(
-        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
+    def _start_hook(
+        self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> list[Action]:
-        one.hooks[phase, hook.name] = RUNNING
-        entry = AgentJournalEntry("begun", one.event.id.upper(), phase, hook.name)
-        return [WriteNote(entry), self._run(one, hook, phase, now)]
+        tracked.hooks[phase, hook.name] = RUNNING
+        entry = AgentJournalEntry("begun", tracked.event.id.upper(), phase, hook.name)
+        return [WriteNote(entry), self._run_hook(tracked, hook, phase, now)]
 
-    def _run(
-        self, one: EventState, hook: HookSettings, phase: EventPhase, now: datetime
+    def _run_hook(
+        self, tracked: EventState, hook: HookSettings, phase: Phase, now: datetime
     ) -> RunHook:
-        ends = now + hook.timeout
-        if phase is EventPhase.SCHEDULED and one.event.not_before and not one.event.started:
-            ends = min(ends, one.event.not_before - self._config.margin)
-        return RunHook(hook, phase, one.event, max(ends, now), one.cancelled)
+        deadline = now + hook.timeout
+        if phase is Phase.SCHEDULED and tracked.event.not_before and not tracked.event.started:
+            deadline = min(deadline, tracked.event.not_before - self._config.margin)
+        return RunHook(hook, phase, tracked.event, max(deadline, now), tracked.cancelled)
 
-    def _settle(self, one: EventState, now: datetime) -> list[Action]:
-        """Whatever this event waits for no longer."""
-        if one.over:
-            return self._recover(one, now)
-        if one.approving or one.event.started or not self._ready(one):
+    def _advance(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Take the next step for an event, if nothing blocks it."""
+        if tracked.over:
+            return self._recover(tracked, now)
+        if tracked.approving or tracked.event.started or not self._ready(tracked):
             return []
-        if len(one.event.resources) > 1 and self._config.group is not None:
-            if one.told:
+        if len(tracked.event.resources) > 1 and self._config.group is not None:
+            if tracked.ready_signalled:
                 return []
-            one.told = True
-            return [SignalReady(one.event)]
-        return self._approve(one)
+            tracked.ready_signalled = True
+            return [SignalReady(tracked.event)]
+        return self._approve(tracked)
 
-    def _ready(self, one: EventState) -> bool:
-        """All that has to be done before is done, and we may say so (IG1, IG3)."""
-        if not self._may_approve(one):
+    def _ready(self, tracked: EventState) -> bool:
+        """Whether required hooks are done and this agent may approve (IG1, IG3)."""
+        if not self._may_approve(tracked):
             return False
-        if self._config.approves(one.event) is ApprovalPolicy.AT_ONCE:
+        if self._config.approves(tracked.event) is ApprovalPolicy.AT_ONCE:
             return True
-        needed = [hook for hook in self._hooks(one, EventPhase.SCHEDULED) if hook.required]
-        states = [one.hooks.get((EventPhase.SCHEDULED, hook.name)) for hook in needed]
+        required = [hook for hook in self._hooks(tracked, Phase.SCHEDULED) if hook.required]
+        states = [tracked.hooks.get((Phase.SCHEDULED, hook.name)) for hook in required]
         return all(state == DONE for state in states)
 
-    def _may_approve(self, one: EventState) -> bool:
-        """IG3: it names us, and either nobody else or we have a way to speak for the others."""
-        event = one.event
-        alone = len(event.resources) == 1 or self._config.group is not None
+    def _may_approve(self, tracked: EventState) -> bool:
+        """IG3: whether the event names this machine alone, or there is a group to coordinate."""
+        event = tracked.event
+        coordinated = len(event.resources) == 1 or self._config.group is not None
         never = self._config.approves(event) is ApprovalPolicy.NEVER
-        return event.concerns(self._name) and alone and not never
+        return event.concerns(self._name) and coordinated and not never
 
-    def _approve(self, one: EventState) -> list[Action]:
-        if not self._may_approve(one):
+    def _approve(self, tracked: EventState) -> list[Action]:
+        if not self._may_approve(tracked):
             return []
-        one.approving = True
+        tracked.approving = True
         return [
-            WriteNote(AgentJournalEntry("approving", one.event.id.upper())),
-            SendApproval(one.event),
+            WriteNote(AgentJournalEntry("approving", tracked.event.id.upper())),
+            SendApproval(tracked.event),
         ]
 
-    def _lead(self, one: EventState, members: GroupMembers, now: datetime) -> list[Action]:
-        """Approve for the group, if that is ours to do and everybody is ready (G5)."""
-        event = one.event
-        if event.started or not self._may_approve(one):
+    def _approve_as_leader(
+        self, tracked: EventState, members: GroupMembers, now: datetime
+    ) -> list[Action]:
+        """Approve for the group if this machine leads it and all members are ready (G5)."""
+        event = tracked.event
+        if event.started or not self._may_approve(tracked):
             return []
-        before = _before(event, self._name)
-        if any(plain(name) in members.alive for name in before):
-            return []  # somebody earlier in the list will do it
-        living = [plain(name) for name in event.resources if plain(name) in members.alive]
-        others = [name for name in living if name != plain(self._name)]
-        everybody = self._ready(one) and all(name in members.ready for name in others)
-        nearly = event.not_before is not None and now >= event.not_before - self._config.margin
-        return self._approve(one) if everybody or (nearly and self._ready(one)) else []
+        earlier = _earlier_resources(event, self._name)
+        if any(normalize_name(name) in members.alive for name in earlier):
+            return []  # the first living machine in the list leads
+        own_name = normalize_name(self._name)
+        names = [normalize_name(name) for name in event.resources]
+        others = [name for name in names if name in members.alive and name != own_name]
+        all_ready = self._ready(tracked) and all(name in members.ready for name in others)
+        due = event.not_before is not None and now >= event.not_before - self._config.margin
+        return self._approve(tracked) if all_ready or (due and self._ready(tracked)) else []
 
-    def _end(self, one: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
-        due = one.event.not_before
-        # We may not have been there to see it begin: what was approved, or due, has happened.
-        cancelled = cancelled and not one.approving and (due is None or now < due)
-        one.over, one.cancelled = True, cancelled
+    def _end_event(self, tracked: EventState, now: datetime, *, cancelled: bool) -> list[Action]:
+        not_before = tracked.event.not_before
+        # The agent may have missed the start: an event that was approved or due has taken place.
+        cancelled = cancelled and not tracked.approving and (not_before is None or now < not_before)
+        tracked.over, tracked.cancelled = True, cancelled
         stops = [
-            StopHook(one.event.id, EventPhase(phase), name)
-            for (phase, name), state in one.hooks.items()
+            StopHook(tracked.event.id, Phase(phase), name)
+            for (phase, name), state in tracked.hooks.items()
             if state == RUNNING
         ]
-        entry = AgentJournalEntry("over", one.event.id.upper(), cancelled=cancelled)
-        return [WriteNote(entry), *stops, *self._settle(one, now)]
+        entry = AgentJournalEntry("over", tracked.event.id.upper(), cancelled=cancelled)
+        return [WriteNote(entry), *stops, *self._advance(tracked, now)]
 
-    def _recover(self, one: EventState, now: datetime) -> list[Action]:
-        """Once nothing prepares any more: recover, and then forget."""
-        if RUNNING in one.hooks.values():
+    def _recover(self, tracked: EventState, now: datetime) -> list[Action]:
+        """Run the hooks of phase over once no other hook runs, then forget the event."""
+        if RUNNING in tracked.hooks.values():
             return []
         actions: list[Action] = []
-        for hook in self._hooks(one, EventPhase.OVER):
-            if (EventPhase.OVER, hook.name) not in one.hooks:
-                actions += self._start(one, hook, EventPhase.OVER, now)
+        for hook in self._hooks(tracked, Phase.OVER):
+            if (Phase.OVER, hook.name) not in tracked.hooks:
+                actions += self._start_hook(tracked, hook, Phase.OVER, now)
         if actions:
             return actions
-        key = one.event.id.upper()
+        key = tracked.event.id.upper()
         del self.known[key]
         forgotten = WriteNote(AgentJournalEntry("forgotten", key))
-        if one.back is None or not self._cares(one.back):
+        if tracked.reappeared is None or not self._is_relevant(tracked.reappeared):
             return [forgotten]
-        new = self.known[key] = EventState(one.back)
+        new = self.known[key] = EventState(tracked.reappeared)
         seen = WriteNote(AgentJournalEntry("seen", key, seen=new.event))
-        return [forgotten, seen, *self._begin(new, _phase(new.event), now)]
+        return [forgotten, seen, *self._begin_phase(new, _phase(new.event), now)]
 
 
-def _phase(event: Event) -> EventPhase:
-    """How far an event is that is listed."""
-    return EventPhase.STARTED if event.started else EventPhase.SCHEDULED
+def _phase(event: Event) -> Phase:
+    """Return the phase of a listed event."""
+    return Phase.STARTED if event.started else Phase.SCHEDULED
 
 
-def _before(event: Event, name: str) -> list[str]:
-    """The machines that an event names before this one."""
-    before: list[str] = []
-    for one in event.resources:
-        if plain(one) == plain(name):
+def _earlier_resources(event: Event, name: str) -> list[str]:
+    """Return the machines that an event lists before this one."""
+    earlier: list[str] = []
+    for resource in event.resources:
+        if normalize_name(resource) == normalize_name(name):
             break
-        before.append(one)
-    return before
+        earlier.append(resource)
+    return earlier
 
 
 def utc(now: float) -> datetime:
-    """A time of the clock as events have it."""
+    """Convert a Unix time to UTC."""
     return datetime.fromtimestamp(now, UTC)

@@ -1,6 +1,6 @@
-"""What differs between Linux, macOS and Windows. The rest of the guest side knows no difference.
+"""The differences between Linux, macOS and Windows. All other guest code is portable.
 
-tests/guest/test_portable.py looks for the names of one system anywhere else.
+tests/guest/test_portable.py searches all other guest code for names of a single system.
 """
 
 import os
@@ -17,22 +17,22 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-_TASKKILL_SECONDS = 5.0  # it takes a fraction of one; we do not hang if it does
+_TASKKILL_SECONDS = 5.0  # it usually takes a fraction of a second
 
 # --- Programs -------------------------------------------------------------------------------------
 
 
 class ProcessGroup:
-    """A program and whatever it starts, in a group of their own.
+    """A program and its child processes, in their own process group.
 
-    What leaves the group on purpose (`setsid`, a service manager) is on its own. Windows knows the
-    family of a program only for as long as the program runs.
+    Processes that leave the group on purpose (`setsid`, a service manager) are not tracked. Windows
+    knows the children of a program only while the program runs.
     """
 
     def __init__(
         self, command: Sequence[str], *, stdin: int, output: int, environment: Mapping[str, str]
     ) -> None:
-        self._freeing = threading.Lock()  # a signal must not meet another program of that number
+        self._reap_lock = threading.Lock()  # no signal after reaping: the PID may be reused
         self._program = subprocess.Popen(  # noqa: S603  (the administrator's own command)
             command,
             stdin=stdin,
@@ -44,21 +44,21 @@ class ProcessGroup:
         )
 
     def wait(self) -> int:
-        """The program's exit code once it has ended; whatever it leaves behind is killed."""
-        _await_end(self._program)
-        with self._freeing:
-            _sweep(self._program)
+        """Wait for the program, kill what remains of its group, and return its exit code."""
+        _wait_exit(self._program)
+        with self._reap_lock:
+            _kill_leftovers(self._program)
             return self._program.wait()
 
     def terminate(self) -> None:
-        """Ask all of them to end."""
-        with self._freeing:
+        """Ask the whole group to exit."""
+        with self._reap_lock:
             if self._program.returncode is None:
                 _terminate(self._program)
 
     def kill(self) -> None:
-        """End all of them."""
-        with self._freeing:
+        """Kill the whole group."""
+        with self._reap_lock:
             if self._program.returncode is None:
                 _kill(self._program)
 
@@ -66,17 +66,17 @@ class ProcessGroup:
 if sys.platform == "win32":
     _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP
 
-    def _await_end(program: subprocess.Popen[bytes]) -> None:
+    def _wait_exit(program: subprocess.Popen[bytes]) -> None:
         program.wait()
 
     def _terminate(program: subprocess.Popen[bytes]) -> None:
-        with suppress(OSError):  # a service has no console to send this through
+        with suppress(OSError):  # a service has no console for this signal
             program.send_signal(signal.CTRL_BREAK_EVENT)
 
     def _kill(program: subprocess.Popen[bytes]) -> None:
         taskkill = Path(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
         with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(  # noqa: S603  (with nothing in it but a number)
+            subprocess.run(  # noqa: S603  (the only variable part is a number)
                 [str(taskkill), "/T", "/F", "/PID", str(program.pid)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -88,16 +88,16 @@ if sys.platform == "win32":
         with suppress(OSError):
             program.kill()
 
-    def _sweep(program: subprocess.Popen[bytes]) -> None:
-        """Its children can no longer be found."""
+    def _kill_leftovers(program: subprocess.Popen[bytes]) -> None:
+        """Do nothing: the children can no longer be found."""
 
 else:
     _CREATION_FLAGS = 0
 
-    def _await_end(program: subprocess.Popen[bytes]) -> None:
+    def _wait_exit(program: subprocess.Popen[bytes]) -> None:
         if sys.platform == "linux":
-            with suppress(ChildProcessError):  # whoever ignores SIGCHLD has no children to wait for
-                # Not yet reaped, it keeps its number, so that `_sweep` can only hit its group.
+            with suppress(ChildProcessError):  # with SIGCHLD ignored there is no child to wait for
+                # An unreaped program keeps its PID, so `_kill_leftovers` can only hit its group.
                 os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
         else:
             program.wait()
@@ -108,71 +108,71 @@ else:
     def _kill(program: subprocess.Popen[bytes]) -> None:
         _signal(program, signal.SIGKILL)
 
-    def _sweep(program: subprocess.Popen[bytes]) -> None:
+    def _kill_leftovers(program: subprocess.Popen[bytes]) -> None:
         _signal(program, signal.SIGKILL)
 
     def _signal(program: subprocess.Popen[bytes], number: signal.Signals) -> None:
-        with suppress(OSError):  # none of the group is left, or all are another user's
+        with suppress(OSError):  # the group is empty, or belongs to another user
             os.killpg(program.pid, number)
 
 
 def make_blocking(descriptor: int) -> None:
-    """Undo what a program may have done to the end of a pipe that we share with it."""
+    """Undo a program's `O_NONBLOCK` on a pipe that we share with it."""
     if sys.platform != "win32":
         os.set_blocking(descriptor, True)
 
 
 # --- Signals --------------------------------------------------------------------------------------
 
-ENDING: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask the agent itself to end."""
+STOP_SIGNALS: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
+"""The signals that stop the agent."""
 
 if sys.platform == "win32":
-    ENDING = (*ENDING, signal.SIGBREAK)
+    STOP_SIGNALS = (*STOP_SIGNALS, signal.SIGBREAK)
 
 
 # --- Files ----------------------------------------------------------------------------------------
 
 
 def lock(path: Path) -> int | None:
-    """The descriptor of a file that is this process's alone until closed; None: it is another's."""
-    held = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    """Lock a file until its descriptor is closed; None if another process holds the lock."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         if sys.platform == "win32":
-            msvcrt.locking(held, msvcrt.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
-        os.close(held)
+        os.close(descriptor)
         return None
     except BaseException:
-        os.close(held)
+        os.close(descriptor)
         raise
-    return held
+    return descriptor
 
 
 def sync_folder(folder: Path) -> None:
-    """Make durable which files a folder has. Windows sees to it by itself."""
+    """Make a folder's directory entries durable; Windows does this by itself."""
     if sys.platform != "win32":
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
 
 def state_folder() -> Path:
-    """Where the agent keeps its journal, unless it is told otherwise."""
+    """Return the default folder of the agent's journal."""
     if sys.platform == "win32":
         return _program_data() / "agent"
-    elif sys.platform == "darwin":  # noqa: RET505  (mypy looks at one system at a time)
+    elif sys.platform == "darwin":  # noqa: RET505  (mypy checks one platform at a time)
         return _library() / "agent"
     else:
         return Path("/var/lib/fairwarning-agent")
 
 
 def config_file() -> Path:
-    """Where the agent's configuration is, unless it is told otherwise."""
+    """Return the default path of the agent's configuration."""
     if sys.platform == "win32":
         return _program_data() / "agent.toml"
     elif sys.platform == "darwin":  # noqa: RET505  (as above)

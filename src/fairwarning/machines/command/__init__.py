@@ -1,1 +1,1 @@
-"""The command driver: a program of the operator's own carries impacts out."""
+"""The command driver: runs a program that the operator provides for each impact."""

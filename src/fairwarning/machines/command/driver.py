@@ -1,7 +1,7 @@
-"""The command driver: a program of the operator's own is run for each impact.
+"""The command driver: runs a program that the operator provides for each impact.
 
-Who runs it is a process of its own (`keeper.py`), so that neither the program nor the memory
-of how it ended depends on the service. Here stands whose turn it is, and who hears of it.
+A keeper process (`keeper.py`) runs the program, so that neither the program nor the record of its
+result depends on the service. This module schedules impacts and reports their results.
 """
 
 import asyncio
@@ -27,29 +27,29 @@ from fairwarning.machines.command.keeper import CommandRun
 from fairwarning.machines.command.record import ImpactResult
 from fairwarning.machines.driver import Report
 
-AT_ONCE = 32  # programs; the other impacts wait
+MAX_CONCURRENT = 32  # programs; further impacts wait
 TIMEOUT_SECONDS = 600.0
-GRACE_SECONDS = 10.0  # between asking a program to end and ending it
-# Of our environment: what programs need to find their tools, their user and their agents. No more,
-# as ours may hold the password of a database.
-PASSED_ON = (
+GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
+# Environment variables that programs get: those they need to find their tools, their user and their
+# agents. No others, as the service's environment may hold a database password.
+PASSED_ENVIRONMENT = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
     *("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "LIBVIRT_DEFAULT_URI"),
 )
-_PAUSES_SECONDS = (0.0, 0.1, 1.0, 5.0)  # before each keeper, if the one before was killed
-_STOPPED_SECONDS = 10.0  # in which a service that is stopped has closed its driver
+_PAUSES_SECONDS = (0.0, 0.1, 1.0, 5.0)  # before each attempt, if the last keeper was killed
+_STOPPED_SECONDS = 10.0  # within which a stopping service has closed its driver
 _CHUNK_BYTES = 64 * 1024
-_NO_PROGRAM = "name a program that this user may run, by its whole path or one found on PATH"
+_NO_PROGRAM = "name a program that this user may run, by its full path or one found on PATH"
 
 log = logging.getLogger(__name__)
 
 
 class CommandDriver:
-    """Runs `program` for each impact; it was carried out if the program exits with 0.
+    """Runs `program` for each impact; the impact succeeded if the program exits with 0.
 
-    It can tell what it carried out: `state` holds a record of each impact. For what was done from
-    another host, `check` is asked first if there is one: it exits with 0 if the impact was carried
-    out already, 1 if not. As long as it cannot tell, nothing is run.
+    `state` holds a record of each impact, so that none is repeated. To detect impacts that were
+    executed from another host, `check` runs first if given: it exits with 0 if the impact was
+    already executed and with 1 if not. While it cannot tell, the driver does not run the program.
     """
 
     def __init__(
@@ -62,32 +62,32 @@ class CommandDriver:
         state: Path,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`state` is a folder of its own; `now` the clock that impacts have their deadlines by."""
+        """`state` is a folder used by nothing else; `now` is the clock of the deadlines."""
         self._program = _runnable("program", program)
         self._check = _runnable("check", check) if check else []
         self._timeout_seconds = timeout_seconds
         self._grace_seconds = grace_seconds
         self._state = state.absolute()
         self._now = now
-        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keepers = _Keepers()
+        self._keepers = _KeeperProcesses()
         self._closing = False
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Run the program when it is the impact's turn: those of one machine keep their order."""
+        """Queue the impact: the impacts of one machine run one at a time and in order."""
         if self._closing:
-            return  # it is handed over again to the service that comes next
-        task = asyncio.create_task(self._see_through(impact, report))
+            return  # the next service hands it over again
+        task = asyncio.create_task(self._execute(impact, report))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Hear of nothing any more. What runs lives on, and the next service hears of its end.
+        """Stop reporting. Running programs continue, and the next service reports their results.
 
-        To end a program halfway would leave a machine in a state that nobody asked for. What has
-        not begun yet does not begin.
+        Ending a program halfway would leave its machine in an undefined state. Impacts that have
+        not started do not start.
         """
         self._closing = True
         tasks = list(self._tasks)
@@ -96,38 +96,36 @@ class CommandDriver:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._keepers.close()
 
-    async def _see_through(self, impact: Impact, report: Report) -> None:
-        turn = self._turns.setdefault((impact.scope, impact.machine), asyncio.Lock())
-        async with turn, self._places:
-            ending = await self._ending(impact)
-        if ending.failed:
-            said = "".join(f"\n  | {line}" for line in ending.said)
-            log.warning("impact %s (%s) failed: %s%s", impact.id, impact.kind, ending.failed, said)
-        report(impact, ending.failed)
+    async def _execute(self, impact: Impact, report: Report) -> None:
+        lock = self._locks.setdefault((impact.scope, impact.machine), asyncio.Lock())
+        async with lock, self._slots:
+            result = await self._result(impact)
+        if result.error:
+            output = "".join(f"\n  | {line}" for line in result.output)
+            log.warning("impact %s (%s) failed: %s%s", impact.id, impact.kind, result.error, output)
+        report(impact, result.error)
 
-    async def _ending(self, impact: Impact) -> ImpactResult:
+    async def _result(self, impact: Impact) -> ImpactResult:
         for pause in _PAUSES_SECONDS:
             await asyncio.sleep(pause)
-            order = self._order(impact)
-            if order.left_seconds <= 0:
-                return ImpactResult("it was not begun: the service has given it up")
+            run = self._command_run(impact)
+            if run.left_seconds <= 0:
+                return ImpactResult("not started: the service has given the impact up")
             try:
-                said = await self._keepers.see_through(order)
+                answer = await self._keepers.run(run)
             except OSError as error:
-                return ImpactResult(
-                    f"it was not begun: no process can be started: {error.strerror}"
-                )
-            if said:
-                ending = ImpactResult(**json.loads(said))
-                if ending.stopped:  # so is the service, most likely; the next one begins anew
+                return ImpactResult(f"not started: cannot start a process: {error.strerror}")
+            if answer:
+                result = ImpactResult(**json.loads(answer))
+                if result.stopped:  # the service probably stops too; the next one starts anew
                     await asyncio.sleep(_STOPPED_SECONDS)
-                return ending
-            log.warning("who ran the program of impact %s was killed", impact.id)
+                return result
+            log.warning("the keeper process of impact %s was killed; trying again", impact.id)
         return ImpactResult(
-            "who runs the program is killed each time; is this system out of memory?"
+            "the keeper process was killed on every attempt; is this system out of memory?"
         )
 
-    def _order(self, impact: Impact) -> CommandRun:
+    def _command_run(self, impact: Impact) -> CommandRun:
         name = sha256(impact.id.encode()).hexdigest()
         left: float = limits.IMPACT_LIMIT_SECONDS
         if impact.deadline is not None:
@@ -153,62 +151,62 @@ class CommandDriver:
 
 def _runnable(name: str, command: Sequence[str]) -> list[str]:
     if not command or shutil.which(command[0]) is None:
-        what = f"{name} {command[0]!r} cannot be run" if command else f"{name} is empty"
-        raise Refused("NoProgram", f"{what}; {_NO_PROGRAM}")
+        problem = f"{name} {command[0]!r} cannot be run" if command else f"{name} is empty"
+        raise Refused("NoProgram", f"{problem}; {_NO_PROGRAM}")
     return list(command)
 
 
-class _Keepers:
-    """The way to the process that keepers are forked from. It has nothing to lose if it is killed.
+class _KeeperProcesses:
+    """The process that keepers are forked from; nothing is lost if it is killed.
 
-    To start a process holds up the one that does it, longer the busier the system is, and this one
-    has polls to answer.
+    Starting a process blocks the caller, longer on a busy system. Forking from a small process
+    keeps the service free to answer polls.
     """
 
     def __init__(self) -> None:
         self._process = 0
         self._connection: socket.socket | None = None
 
-    async def see_through(self, order: CommandRun) -> bytes:
-        """What a keeper says at its end; nothing if it was killed."""
-        hearing, saying = os.pipe()
+    async def run(self, run: CommandRun) -> bytes:
+        """Run a keeper and return its answer; empty if it was killed."""
+        reader, writer = os.pipe()
         try:
-            self._send(order, saying)
+            self._send(run, writer)
         except BaseException:
-            os.close(hearing)
+            os.close(reader)
             raise
         finally:
-            os.close(saying)
+            os.close(writer)
         try:
-            return await _read(hearing)
+            return await _read(reader)
         finally:
-            os.close(hearing)
+            os.close(reader)
 
     def close(self) -> None:
-        """Keepers that are at work go on."""
+        """End the process; running keepers continue."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-            with suppress(OSError):  # whoever ignores SIGCHLD has no children to wait for
+            with suppress(OSError):  # a process that ignores SIGCHLD has no children to wait for
                 os.kill(self._process, signal.SIGKILL)
                 os.waitpid(self._process, 0)
 
-    def _send(self, order: CommandRun, saying: int) -> None:
-        message = json.dumps(order._asdict()).encode()
+    def _send(self, run: CommandRun, writer: int) -> None:
+        message = json.dumps(run._asdict()).encode()
         if self._connection is not None:
             try:
-                socket.send_fds(self._connection, [message], [saying])
+                socket.send_fds(self._connection, [message], [writer])
             except OSError:
-                self.close()  # it was killed
+                self.close()  # the process was killed
             else:
                 return
         self._connection = self._start()
-        socket.send_fds(self._connection, [message], [saying])
+        socket.send_fds(self._connection, [message], [writer])
 
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._process = os.posix_spawn(  # asyncio would kill what it started at its end
+            self._process = os.posix_spawn(  # asyncio would kill its child processes at exit
                 sys.executable,
                 [sys.executable, "-P", "-m", keeper.__name__],
                 _environment(),
@@ -227,24 +225,24 @@ class _Keepers:
 
 
 async def _read(pipe: int) -> bytes:
-    """All of it. The loop's own transports would close the pipe at a time of their choice."""
+    """Read a pipe to its end. An asyncio transport would close the pipe at its own time."""
     loop = asyncio.get_running_loop()
-    said, ended = bytearray(), loop.create_future()
+    data, ended = bytearray(), loop.create_future()
 
-    def hear() -> None:
+    def read_chunk() -> None:
         chunk = os.read(pipe, _CHUNK_BYTES)
-        said.extend(chunk)
+        data.extend(chunk)
         if not chunk and not ended.done():
             ended.set_result(None)
 
-    loop.add_reader(pipe, hear)
+    loop.add_reader(pipe, read_chunk)
     try:
         await ended
     finally:
         loop.remove_reader(pipe)
-    return bytes(said)
+    return bytes(data)
 
 
 def _environment() -> Mapping[str, str]:
-    ours = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-    return {"PATH": os.defpath, **ours}
+    passed = {name: os.environ[name] for name in PASSED_ENVIRONMENT if name in os.environ}
+    return {"PATH": os.defpath, **passed}

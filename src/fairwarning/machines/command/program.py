@@ -1,4 +1,4 @@
-"""Runs a program: in a group of its own, for a bounded time, hearing the end of what it says."""
+"""Runs a program in its own process group, with a time limit, and keeps the end of its output."""
 
 import os
 import select
@@ -10,26 +10,26 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-KILLED_SECONDS = 5.0  # a killed program is gone at once, unless the kernel itself holds it
-_KEPT_BYTES = 16 * 1024  # of what a program says: the end of it
+KILLED_SECONDS = 5.0  # a killed program ends at once, unless it is blocked in the kernel
+_KEPT_BYTES = 16 * 1024  # of a program's output, from its end
 _CHUNK_BYTES = 64 * 1024
-_PIPE_BYTES = 1024 * 1024  # no pipe of an ordinary user holds more
+_PIPE_BYTES = 1024 * 1024  # the largest pipe of an unprivileged user
 _SHOWN_LINES = 20
 _LINE_CHARACTERS = 300
 
 
 class ProgramNotStarted(Exception):
-    """The program cannot be run."""
+    """The program could not be started."""
 
 
 class ProgramExit(NamedTuple):
-    """How a program ended, and the last lines that it said."""
+    """How a program ended, and the last lines of its output."""
 
     code: int | None  # None: it took too long
-    said: list[str]
+    output: list[str]
 
     def failure(self) -> str:
-        """What went wrong, in one line; nothing if all went well."""
+        """Return what went wrong in one line; empty on success."""
         if self.code == 0:
             return ""
         if self.code is None:
@@ -38,7 +38,7 @@ class ProgramExit(NamedTuple):
             how = f"ended by signal {_signal_name(-self.code)}"
         else:
             how = f"exit code {self.code}"
-        return ": ".join([how, *self.said[-1:]])
+        return ": ".join([how, *self.output[-1:]])
 
 
 def run(
@@ -48,87 +48,87 @@ def run(
     environment: Mapping[str, str],
     seconds: float,
     grace_seconds: float,
-    born: Callable[[], None] | None = None,
+    on_fork: Callable[[], None] | None = None,
 ) -> ProgramExit:
-    """See a program through. `born` is called in the process that is about to become it."""
-    hearing, saying = os.pipe()
+    """Run a program to its end. `on_fork` is called in the child process before it executes."""
+    reader, writer = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: S603  (the operator's own command)
             command,
             stdin=stdin,
             stdout=subprocess.DEVNULL,
-            stderr=saying,
+            stderr=writer,
             env=environment,
             start_new_session=True,
-            preexec_fn=born,  # noqa: PLW1509  (there is one thread)
+            preexec_fn=on_fork,  # noqa: PLW1509  (there is one thread)
         )
     except OSError as error:
-        os.close(hearing)
+        os.close(reader)
         raise ProgramNotStarted(f"cannot be started: {error.strerror}: {command[0]}") from error
     except subprocess.SubprocessError as error:
-        os.close(hearing)
+        os.close(reader)
         raise ProgramNotStarted("was not started, as its record cannot be written") from error
     finally:
-        os.close(saying)
-    with closing(_Running(process, hearing)) as running:
-        return ProgramExit(running.see_through(seconds, grace_seconds), running.said())
+        os.close(writer)
+    with closing(_RunningProgram(process, reader)) as running:
+        return ProgramExit(running.wait(seconds, grace_seconds), running.output())
 
 
-class _Running:
-    """A program on its way. What it says never holds it up, and its end wakes us.
+class _RunningProgram:
+    """A running program. Its output never blocks it, and its end wakes us.
 
-    What it leaves running when it exits is left alone, and not waited for: a program that starts a
-    machine may leave just that.
+    Processes that it leaves running are neither ended nor waited for: a program that starts a
+    machine may leave exactly that.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], hearing: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], reader: int) -> None:
         self._process = process
-        self._hearing = hearing
+        self._reader = reader
         self._kept = bytearray()
-        self._waking, self._woken = os.pipe()
-        for end in (hearing, self._waking, self._woken):
+        self._wake_reader, self._wake_writer = os.pipe()
+        for end in (reader, self._wake_reader, self._wake_writer):
             os.set_blocking(end, False)
-        self._awaited = [hearing, self._waking]
-        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        self._awaited = [reader, self._wake_reader]
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
 
     def close(self) -> None:
         signal.set_wakeup_fd(-1)
-        for end in (self._hearing, self._waking, self._woken):
+        for end in (self._reader, self._wake_reader, self._wake_writer):
             os.close(end)
 
-    def see_through(self, seconds: float, grace_seconds: float) -> int | None:
+    def wait(self, seconds: float, grace_seconds: float) -> int | None:
         if self._wait(seconds):
             return self._process.returncode
         self._signal(signal.SIGTERM)
         self._wait(grace_seconds)
-        self._signal(signal.SIGKILL)  # also to those of its group who did not listen
+        self._signal(signal.SIGKILL)  # also processes of its group that ignored SIGTERM
         self._wait(KILLED_SECONDS)
         return None
 
-    def said(self) -> list[str]:
-        for _ in range(_PIPE_BYTES // _CHUNK_BYTES):  # what it left running may talk for ever
-            if not self._hear():
+    def output(self) -> list[str]:
+        for _ in range(_PIPE_BYTES // _CHUNK_BYTES):  # processes it left may write without end
+            if not self._read():
                 break
         lines = self._kept.decode("utf-8", "replace").splitlines()
         return [line for line in map(_clean, lines) if line][-_SHOWN_LINES:]
 
     def _wait(self, seconds: float) -> bool:
-        ends = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         while self._process.poll() is None:
-            left = ends - time.monotonic()
+            left = deadline - time.monotonic()
             if left <= 0:
                 return False
             ready, _, _ = select.select(self._awaited, [], [], left)
-            if self._waking in ready:
-                os.read(self._waking, _CHUNK_BYTES)
-            if self._hearing in ready and not self._hear():
-                self._awaited.remove(self._hearing)  # it has closed its end
+            if self._wake_reader in ready:
+                os.read(self._wake_reader, _CHUNK_BYTES)
+            if self._reader in ready and not self._read():
+                self._awaited.remove(self._reader)  # the program has closed its end
         return True
 
-    def _hear(self) -> bool:
-        """Whether there was anything."""
+    def _read(self) -> bool:
+        """Read a chunk of output; return whether there was any."""
         try:
-            chunk = os.read(self._hearing, _CHUNK_BYTES)
+            chunk = os.read(self._reader, _CHUNK_BYTES)
         except BlockingIOError:
             return False
         self._kept += chunk
@@ -136,12 +136,15 @@ class _Running:
         return bool(chunk)
 
     def _signal(self, number: signal.Signals) -> None:
-        with suppress(OSError):  # none of the group is left, or all are another user's
+        with suppress(OSError):  # the group is empty, or belongs to another user
             os.killpg(self._process.pid, number)
 
 
-def birth(process: int) -> str:
-    """When a living process began; no other one of its number did. Empty if nobody can tell."""
+def start_time(process: int) -> str:
+    """Return when a process started, which identifies it among processes with the same id.
+
+    Empty if the process has ended or its start time is unknown.
+    """
     try:
         stat = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -152,8 +155,8 @@ def birth(process: int) -> str:
 
 
 def _clean(line: str) -> str:
-    """What no terminal or log can be misled by."""
-    shown = "".join(one if one.isprintable() else " " for one in line[:_LINE_CHARACTERS])
+    """Replace characters that could corrupt a terminal or a log."""
+    shown = "".join(char if char.isprintable() else " " for char in line[:_LINE_CHARACTERS])
     return shown.strip()
 
 

@@ -1,7 +1,7 @@
-"""What is remembered of an impact: a file of lines, locked by whoever works on the impact.
+"""The record of an impact: a file of JSON lines, locked by the process that executes the impact.
 
-`begun` is on the disk before the program is started, `ended` before anybody hears of it. Between
-the two the program notes its number and its birth, before it becomes what the operator named.
+The line `begun` is on disk before the program starts, and the line `ended` before the result is
+reported. In between, the child process writes its id and start time before it executes the program.
 """
 
 import fcntl
@@ -13,69 +13,69 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairwarning.machines.command.program import birth
+from fairwarning.machines.command.program import start_time
 
-KEPT_DAYS = 30  # nobody asks for longer: an impact is given up after 7 days at most
+KEPT_DAYS = 30  # long enough: the service gives an impact up after 7 days at most
 _DAY_SECONDS = 24 * 3600
 _FOLDER_OWNER_ONLY = 0o700
 _OWNER_ONLY = 0o600
-_LOOK_SECONDS = 0.05
-_TIDIED = "tidied"
+_POLL_SECONDS = 0.05
+_CLEANUP_MARKER = "tidied"
 
 
 class ImpactResult(NamedTuple):
-    """Why an impact failed (empty: it was carried out), and the last lines its program said."""
+    """Why an impact failed (empty: it succeeded), and the last lines of its program's output."""
 
-    failed: str
-    said: Sequence[str] = ()
-    stopped: bool = False  # somebody ended whoever carried it out; never recorded
+    error: str
+    output: Sequence[str] = ()
+    stopped: bool = False  # the keeper was asked to end; never recorded
 
 
 class CommandRecord:
-    """What became of an impact so far; no other process has it before this one has ended."""
+    """The record of one impact, locked until this process ends."""
 
     def __init__(self, path: Path, meanwhile: Callable[[], None]) -> None:
-        """`meanwhile` is called now and again while another process has it."""
+        """Call `meanwhile` repeatedly while another process holds the lock."""
         path.parent.mkdir(mode=_FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
         self._file = _lock(path, meanwhile)
-        self.begun = False
+        self.started = False
         self.program: tuple[int, str] | None = None
-        self.ended: ImpactResult | None = None
+        self.result: ImpactResult | None = None
         for line in path.read_bytes().splitlines():
-            with suppress(ValueError):  # what was cut off was not yet written
+            with suppress(ValueError):  # an incomplete line, interrupted by a crash
                 self._read(json.loads(line))
-        if not self.begun:
-            _sync(path.parent)  # or else a new file may be gone after a power loss
+        if not self.started:
+            _sync(path.parent)  # or a power loss could remove a new file
 
     def _read(self, line: object) -> None:
         match line:
             case {"begun": _}:
-                self.begun, self.program = True, None
-            case {"program": [int(number), str(born)]}:
-                self.program = (number, born)
-            case {"ended": {"failed": str(failed), "said": [*said]}}:
-                self.ended = ImpactResult(failed, said)
+                self.started, self.program = True, None
+            case {"program": [int(process), str(started)]}:
+                self.program = (process, started)
+            case {"ended": {"failed": str(error), "said": [*output]}}:
+                self.result = ImpactResult(error, output)
 
-    def begin(self, impact: dict[str, Any]) -> None:
-        """A program is about to be started."""
+    def start(self, impact: dict[str, Any]) -> None:
+        """Record that a program is about to start."""
         self._write({"begun": {**impact, "at": int(time.time())}})
         os.fsync(self._file)
 
     def note_program(self) -> None:
-        """The calling process is the program. A power loss would end both, so no sync."""
-        self._write({"program": [os.getpid(), birth(os.getpid())]})
+        """Record the calling process as the program. No sync: a power loss ends it as well."""
+        self._write({"program": [os.getpid(), start_time(os.getpid())]})
 
-    def end(self, ending: ImpactResult) -> ImpactResult:
-        """It is over. That is so on a full disk as well: then only this process knows."""
+    def finish(self, result: ImpactResult) -> ImpactResult:
+        """Record the result. If the disk is full, only this process knows it."""
         with suppress(OSError):
             self._write(
-                {"ended": {"failed": ending.failed, "said": ending.said, "at": int(time.time())}}
+                {"ended": {"failed": result.error, "said": result.output, "at": int(time.time())}}
             )
             os.fsync(self._file)
-        return ending
+        return result
 
     def _write(self, line: dict[str, Any]) -> None:
-        content = b"\n" + json.dumps(line).encode() + b"\n"  # the line before may be cut off
+        content = b"\n" + json.dumps(line).encode() + b"\n"  # the last line may be incomplete
         while content:
             content = content[os.write(self._file, content) :]
 
@@ -88,35 +88,35 @@ def _lock(path: Path, meanwhile: Callable[[], None]) -> int:
         except BlockingIOError:
             os.close(file)
             meanwhile()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
             continue
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(file)):
                 return file
-        os.close(file)  # it was tidied away this very moment
+        os.close(file)  # it was removed just now
 
 
 def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
-def tidy(folder: Path) -> None:
-    """Once a day, remove what is so old that nobody asks for it."""
-    mark, now = folder / _TIDIED, time.time()
-    if mark.exists() and now - mark.stat().st_mtime < _DAY_SECONDS:
+def remove_old_records(folder: Path) -> None:
+    """Remove records older than `KEPT_DAYS`, once a day."""
+    marker, now = folder / _CLEANUP_MARKER, time.time()
+    if marker.exists() and now - marker.stat().st_mtime < _DAY_SECONDS:
         return
     with os.scandir(folder) as entries:
         for entry in entries:
             if now - entry.stat().st_mtime > KEPT_DAYS * _DAY_SECONDS:
                 _remove(Path(entry.path))
-    mark.touch()
+    marker.touch()
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError), path.open("rb") as file:  # another one tidies too, or has it in use
+    with suppress(OSError), path.open("rb") as file:  # already removed, or locked by its user
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()

@@ -1,1 +1,1 @@
-"""The libvirt driver: machines are domains, and remember themselves what was done to them."""
+"""The libvirt driver: machines are domains, and their metadata records what was done to them."""

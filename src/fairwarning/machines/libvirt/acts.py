@@ -1,6 +1,6 @@
-"""What each impact is to a domain.
+"""The actions that execute each kind of impact on a domain.
 
-Each can be begun again after a crash at any moment, and goes on where it was (E9).
+Each action can be restarted after a crash at any point and continues where it was (E9).
 """
 
 import asyncio
@@ -20,120 +20,122 @@ from fairwarning.machines.libvirt.host import (
 )
 from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
-_PARTING_SECONDS = 5.0
+_RESUME_SECONDS = 5.0
 
 
 @record
 class LibvirtOptions:
-    """What an operator chose."""
+    """Settings of the driver."""
 
     grace_seconds: float
     hosts: tuple[LibvirtHost, ...]  # one, or two between which domains may move
 
-    def other_than(self, host: LibvirtHost) -> LibvirtHost | None:
-        """Where a domain of this host may move to."""
-        return next((one for one in self.hosts if one is not host), None)
+    def other_host(self, host: LibvirtHost) -> LibvirtHost | None:
+        """Return the host that a domain of this host may move to."""
+        return next((other for other in self.hosts if other is not host), None)
 
 
-Act = Callable[[DomainClaim, LibvirtOptions], Awaitable[None]]
+Action = Callable[[DomainClaim, LibvirtOptions], Awaitable[None]]
 
 
 async def freeze(claim: DomainClaim, _: LibvirtOptions) -> None:
-    """Suspended for its duration, then resumed. What does not run cannot be frozen."""
+    """Suspend the domain for the duration, then resume it. A domain that is off stays off."""
     domain = claim.domain
-    if (await claim.hold()).step is ImpactStage.CLAIMED and await domain.paused():
-        return  # by its owner, whose pause is not ours to end
-    began = await claim.begin()
-    if await domain.off():
+    if (await claim.check()).stage is ImpactStage.CLAIMED and await domain.is_paused():
+        return  # paused by its owner, who must resume it
+    record = await claim.begin()
+    if await domain.is_off():
         return
-    suspending = asyncio.ensure_future(_suspend(claim, began.step))
+    suspending = asyncio.ensure_future(_suspend(claim, record.stage))
     try:
         await asyncio.shield(suspending)
-        await claim.wait(_left(_duration(claim.impact), began.began_at), domain.not_paused)
+        await claim.wait(_left(_duration(claim.impact), record.began_at), domain.is_not_paused)
     except asyncio.CancelledError:
-        await asyncio.shield(_cut_short(claim, suspending))
+        await asyncio.shield(_resume_early(claim, suspending))
         raise
     await domain.resume()
 
 
-async def _suspend(claim: DomainClaim, step: ImpactStage) -> None:
-    if step is ImpactStage.BEGUN:
+async def _suspend(claim: DomainClaim, stage: ImpactStage) -> None:
+    if stage is ImpactStage.BEGUN:
         await claim.domain.suspend()
-        await claim.note(ImpactStage.FROZEN)
+        await claim.set_stage(ImpactStage.FROZEN)
 
 
-async def _cut_short(claim: DomainClaim, suspending: Awaitable[None]) -> None:
-    """The service ends, and perhaps no other comes: the domain must not stand for ever."""
+async def _resume_early(claim: DomainClaim, suspending: Awaitable[None]) -> None:
+    """Resume the domain when the service stops, as no other service may follow."""
     with suppress(RetryLater, LibvirtRefused, DomainNotFound, TimeoutError):
-        async with asyncio.timeout(_PARTING_SECONDS):
+        async with asyncio.timeout(_RESUME_SECONDS):
             await suspending
             await claim.domain.resume()
 
 
-async def reboot(claim: DomainClaim, ways: LibvirtOptions) -> None:
-    """An orderly shutdown, then power off and on. Of a mere reset nobody could tell later."""
-    await _end(claim, ways.grace_seconds)
-    await claim.domain.start(afresh=True)
+async def reboot(claim: DomainClaim, options: LibvirtOptions) -> None:
+    """Shut the domain down, then power it off and on. A plain reset would leave no trace."""
+    await _power_off(claim, options.grace_seconds)
+    await claim.domain.start(force_boot=True)
 
 
 async def reimage(claim: DomainClaim, _: LibvirtOptions) -> None:
-    """Power off and on. What is on its disks is not ours to know."""
-    await _end(claim)
-    await claim.domain.start(afresh=True)
+    """Power the domain off and on. The driver does not touch its disks."""
+    await _power_off(claim)
+    await claim.domain.start(force_boot=True)
 
 
-async def redeploy(claim: DomainClaim, ways: LibvirtOptions) -> None:
-    """To the other host, if there is one; else power off and on."""
-    other = ways.other_than(claim.domain.host)
+async def redeploy(claim: DomainClaim, options: LibvirtOptions) -> None:
+    """Migrate the domain to the other host if there is one; else power it off and on."""
+    other = options.other_host(claim.domain.host)
     if other is None:
-        return await reimage(claim, ways)
-    began = await claim.begin()
-    if began.home == await claim.domain.host.name():
+        return await reimage(claim, options)
+    record = await claim.begin()
+    if record.origin == await claim.domain.host.name():
         await claim.domain.migrate(other)
-        raise RetryLater(f"the domain {claim.domain.name} is on its way to {other.uri}")
+        raise RetryLater(f"domain {claim.domain.name} is migrating to {other.uri}")
     return None
 
 
-async def stop(claim: DomainClaim, ways: LibvirtOptions) -> None:
-    """An orderly shutdown, then power off."""
-    await _end(claim, ways.grace_seconds)
+async def stop(claim: DomainClaim, options: LibvirtOptions) -> None:
+    """Shut the domain down, then power it off."""
+    await _power_off(claim, options.grace_seconds)
 
 
 async def evict(claim: DomainClaim, _: LibvirtOptions) -> None:
-    """Power off. A transient domain is gone then."""
-    await _end(claim, for_good=True)
+    """Power the domain off. A transient domain then ceases to exist."""
+    await _power_off(claim, allow_transient=True)
 
 
 async def start(claim: DomainClaim, _: LibvirtOptions) -> None:
-    """Power on; a domain that was saved goes on where it was."""
+    """Power the domain on; a domain with a managed save resumes from it."""
     await claim.begin()
-    await claim.domain.start(afresh=False)
+    await claim.domain.start(force_boot=False)
 
 
 async def delete(claim: DomainClaim, _: LibvirtOptions) -> None:
-    """Power off, and forgotten by libvirt."""
+    """Power the domain off and undefine it."""
     await claim.begin()
-    persistent = await claim.domain.persistent()
+    persistent = await claim.domain.is_persistent()
     await claim.domain.power_off(lambda _: True)
     if persistent:
         await claim.domain.undefine()
 
 
-async def _end(claim: DomainClaim, grace_seconds: float = 0, *, for_good: bool = False) -> None:
+async def _power_off(
+    claim: DomainClaim, grace_seconds: float = 0, *, allow_transient: bool = False
+) -> None:
     domain = claim.domain
-    if not for_good and not await domain.persistent():
-        text = f"the domain {domain.name} is transient: powered off, it would be lost"
+    if not allow_transient and not await domain.is_persistent():
+        text = f"domain {domain.name} is transient: powering it off would remove it"
         raise LibvirtRefused(f"{text}; make it persistent with `virsh define`")
-    began = await claim.begin()
-    if grace_seconds and began.before and await domain.not_paused():
-        await domain.press_power_button(_as_before)
-        await claim.wait(_left(grace_seconds, began.began_at), domain.off)
-    await domain.power_off(_as_before)
+    record = await claim.begin()
+    if grace_seconds and record.not_restarted and await domain.is_not_paused():
+        await domain.request_shutdown(_not_restarted)
+        await claim.wait(_left(grace_seconds, record.began_at), domain.is_off)
+    await domain.power_off(_not_restarted)
 
 
-def _as_before(record: DomainRecord) -> bool:
-    """Whether the domain has not been off since the impact began."""
-    return record.before
+def _not_restarted(record: DomainRecord) -> bool:
+    """Return whether the domain has been running since the impact began."""
+    return record.not_restarted
 
 
 def _duration(impact: Impact) -> float:
@@ -143,11 +145,11 @@ def _duration(impact: Impact) -> float:
 
 
 def _left(seconds: float, since: float) -> float:
-    """Of so many seconds; the wall clock may have been set meanwhile."""
+    """Return what is left of a duration, allowing for changes of the wall clock."""
     return min(max(seconds - (time.time() - since), 0), seconds)
 
 
-ACTS: Mapping[ImpactKind, Act] = {
+ACTIONS: Mapping[ImpactKind, Action] = {
     ImpactKind.FREEZE: freeze,
     ImpactKind.REBOOT: reboot,
     ImpactKind.REDEPLOY: redeploy,

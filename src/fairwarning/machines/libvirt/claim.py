@@ -1,15 +1,15 @@
-"""A claim on a domain, so that of several drivers one acts, and each can tell what was done.
+"""A claim on a domain, so that only one of several drivers acts on it and its record is reliable.
 
-The order in which the record is written is what makes it true after a crash at any moment:
+The order of the writes keeps the record correct after a crash at any point:
 
 1. claimed: nothing has happened.
-2. begun, in the running domain first, with `before`, and then in the stored one, without. Only
-   now anything may happen.
-3. done, in both, in the stored one first.
+2. begun: written first to the running domain, with `not_restarted`, and then to the stored one,
+   without. Only then may anything happen.
+3. done: written to both, to the stored one first.
 
-libvirt cannot compare and set. So a claim counts only if it still stands after a while, when
-whoever saw the domain free has written too; and it is looked at again with each act. A claim whose
-beat stands still for long is that of a driver that died.
+libvirt has no compare-and-set. So a claim is valid only if it is unchanged after a settling time,
+within which any driver that also saw the domain free has written its own; and every action verifies
+it again. A claim whose heartbeat has not changed for long belongs to a driver that has ended.
 """
 
 import asyncio
@@ -23,105 +23,109 @@ from fairwarning.machines.libvirt.domain import LibvirtDomain
 from fairwarning.machines.libvirt.host import DomainNotFound, LibvirtRefused, RetryLater
 from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
-# Parts of the time after which a claim without a sign of life lapses.
+# Fractions of the time after which a claim without a heartbeat expires.
 _SETTLE = 0.05
-_LOOK = 0.05
-_BEAT = 0.2
+_POLL = 0.05
+_HEARTBEAT = 0.2
 
 
 class DomainClaim:
-    """One driver's hold of a domain, for one impact."""
+    """One driver's claim on a domain, for one impact."""
 
-    def __init__(self, domain: LibvirtDomain, impact: Impact, by: str, seconds: float) -> None:
+    def __init__(self, domain: LibvirtDomain, impact: Impact, owner: str, seconds: float) -> None:
         self.domain = domain
-        self.domain.is_ours = self._is_held
+        self.domain.has_claim = self._has_claim
         self.impact = impact
-        self._by = by
+        self._owner = owner
         self._seconds = seconds
         self._seen = DomainRecord()
         self._seen_at = time.monotonic()
-        self._beaten_at = 0.0
+        self._heartbeat_at = 0.0
 
-    async def take(self) -> bool:
-        """Wait until the domain is ours. False: the impact was carried out already (IL5)."""
+    async def acquire(self) -> bool:
+        """Wait for the claim. Return False if the impact was already executed (IL5)."""
         while True:
-            record = await self.domain.update(self._claimed)
+            record = await self.domain.update(self._claim)
             if self.impact.id in record.done:
                 return False
-            if record.by == self._by:
-                await asyncio.sleep(self._seconds * _SETTLE)  # then `hold` says if it still stands
+            if record.owner == self._owner:
+                await asyncio.sleep(self._seconds * _SETTLE)  # then `check` verifies the claim
                 return True
-            await asyncio.sleep(self._seconds * _LOOK)
+            await asyncio.sleep(self._seconds * _POLL)
 
-    def _claimed(self, record: DomainRecord) -> DomainRecord | None:
-        """Ours, if it is nobody's, or has been silent for too long."""
+    def _claim(self, record: DomainRecord) -> DomainRecord | None:
+        """Return the claimed record if the domain is free or its claim has expired."""
         if self.impact.id in record.done:
             return None
         if record != self._seen:
             self._seen, self._seen_at = record, time.monotonic()
-        lapsed = time.monotonic() - self._seen_at > self._seconds
-        if record.by not in {"", self._by} and not lapsed:
+        expired = time.monotonic() - self._seen_at > self._seconds
+        if record.owner not in {"", self._owner} and not expired:
             return None
-        return record.claimed(self.impact.id, self._by)
+        return record.claimed(self.impact.id, self._owner)
 
-    def _held(self, record: DomainRecord) -> DomainRecord:
-        if (record.by, record.impact) != (self._by, self.impact.id):
-            raise RetryLater(
-                f"another service took over what is done to the domain {self.domain.name}"
-            )
+    def _verified(self, record: DomainRecord) -> DomainRecord:
+        if (record.owner, record.impact) != (self._owner, self.impact.id):
+            raise RetryLater(f"another service has taken over domain {self.domain.name}")
         return record
 
-    def _is_held(self, record: DomainRecord) -> bool:
-        return self._held(record) is record
+    def _has_claim(self, record: DomainRecord) -> bool:
+        return self._verified(record) is record
 
-    async def hold(self) -> DomainRecord:
-        """How far the impact is; raises Again if another driver took the domain over."""
-        return self._held(await self.domain.read())
+    async def check(self) -> DomainRecord:
+        """Return the record; raises RetryLater if another driver has taken over the domain."""
+        return self._verified(await self.domain.read())
 
     async def begin(self) -> DomainRecord:
-        """From here on something may have happened to the domain."""
-        record = await self.hold()
-        if record.step is ImpactStage.CLAIMED:
-            active, home = await self.domain.active(), await self.domain.host.name()
+        """Record that from now on something may have happened to the domain."""
+        record = await self.check()
+        if record.stage is ImpactStage.CLAIMED:
+            active, origin = await self.domain.is_active(), await self.domain.host.name()
             began_at = time.time()
             record = changed(
-                record, step=ImpactStage.BEGUN, began_at=began_at, home=home, before=active
+                record,
+                stage=ImpactStage.BEGUN,
+                began_at=began_at,
+                origin=origin,
+                not_restarted=active,
             )
             if active:
                 await self._write(record, "LIVE")
-        if await self.domain.persistent():
-            await self._write(changed(record, before=False), "CONFIG")
+        if await self.domain.is_persistent():
+            await self._write(changed(record, not_restarted=False), "CONFIG")
         return record
 
-    async def note(self, step: ImpactStage) -> None:
-        """It is so far."""
-        await self.domain.update(lambda now: changed(self._held(now), step=step))
+    async def set_stage(self, stage: ImpactStage) -> None:
+        """Record the stage of the impact."""
+        await self.domain.update(lambda record: changed(self._verified(record), stage=stage))
 
     async def wait(self, seconds: float, ended: Callable[[], Awaitable[bool]]) -> None:
-        """Wait so long, or until it has ended, and show that we live."""
+        """Wait for a time or a condition, and renew the heartbeat meanwhile."""
         ends = time.monotonic() + seconds
         while (left := ends - time.monotonic()) > 0 and not await ended():
-            await asyncio.sleep(min(left, self._seconds * _LOOK))
-            if time.monotonic() - self._beaten_at > self._seconds * _BEAT:
-                await self.domain.update(lambda now: changed(self._held(now), beat=now.beat + 1))
-                self._beaten_at = time.monotonic()
+            await asyncio.sleep(min(left, self._seconds * _POLL))
+            if time.monotonic() - self._heartbeat_at > self._seconds * _HEARTBEAT:
+                await self.domain.update(
+                    lambda record: changed(self._verified(record), heartbeat=record.heartbeat + 1)
+                )
+                self._heartbeat_at = time.monotonic()
 
     async def finish(self) -> None:
-        """It was carried out: nobody does it again."""
-        record = (await self.hold()).finished()
-        if await self.domain.persistent():
+        """Record that the impact was executed, so that no driver repeats it."""
+        record = (await self.check()).finished()
+        if await self.domain.is_persistent():
             await self._write(record, "CONFIG")
-        if await self.domain.active():
+        if await self.domain.is_active():
             await self._write(record, "LIVE")
 
     async def release(self) -> None:
-        """Let another driver go on at once, as far as that can be said."""
+        """Give the claim up if libvirt is reachable, so that another driver need not wait."""
         with suppress(RetryLater, LibvirtRefused, DomainNotFound):
-            await self.domain.update(lambda now: changed(self._held(now), by=""))
+            await self.domain.update(lambda record: changed(self._verified(record), owner=""))
 
     async def _write(self, record: DomainRecord, where: str) -> None:
-        def unless_taken(now: DomainRecord) -> DomainRecord:
-            self._held(now)
+        def unless_taken(current: DomainRecord) -> DomainRecord:
+            self._verified(current)
             return record
 
         await self.domain.update(unless_taken, where)

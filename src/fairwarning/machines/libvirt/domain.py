@@ -1,6 +1,6 @@
-"""A domain: what can be done to it, and the record that is kept in it.
+"""A domain: its state, operations on it, and the record in its metadata.
 
-What is so already is not done again and is no failure.
+An operation whose effect is already there is skipped and is not an error.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,107 +15,109 @@ from fairwarning.machines.libvirt.host import (
     LibvirtRefused,
     RawDomain,
     RetryLater,
-    number,
+    constant,
 )
 from fairwarning.machines.libvirt.record import DomainRecord
 
 T = TypeVar("T")
 
-Wanted = Callable[[DomainRecord], bool]
-"""Whether to do it, as the record is at that moment. May raise Again."""
+Condition = Callable[[DomainRecord], bool]
+"""Whether to perform an operation, given the current record. May raise RetryLater."""
 
-IsSo = Callable[[], Awaitable[bool]]
+StateCheck = Callable[[], Awaitable[bool]]
 
 
 class LibvirtDomain:
-    """A domain of a host, by one connection.
+    """A domain of a host, on one connection.
 
-    Whatever is done looks at the record first, on the same thread: a process that was held up for
-    long does not act on what it knew before (IL5).
+    Every operation reads the record first, on the same thread, so that a process that was suspended
+    for long does not act on outdated knowledge (IL5).
     """
 
     def __init__(self, host: LibvirtHost, raw: RawDomain) -> None:
         self.host = host
         self.name: str = raw.name()
-        self.is_ours: Wanted = lambda _: True
+        self.has_claim: Condition = lambda _: True
         self._raw = raw
         self._connection: Connection = raw.connect()
 
-    # --- What is ---
+    # --- State ---
 
-    async def active(self) -> bool:
+    async def is_active(self) -> bool:
         return bool(await self._call(self._raw.isActive))
 
-    async def off(self) -> bool:
-        return not await self.active()
+    async def is_off(self) -> bool:
+        return not await self.is_active()
 
-    async def paused(self) -> bool:
+    async def is_paused(self) -> bool:
         state, _ = await self._call(self._raw.state)
-        return bool(state == number("DOMAIN_PAUSED"))
+        return bool(state == constant("DOMAIN_PAUSED"))
 
-    async def not_paused(self) -> bool:
-        return not await self.paused()
+    async def is_not_paused(self) -> bool:
+        return not await self.is_paused()
 
-    async def persistent(self) -> bool:
-        """Whether it is still there when it is off."""
+    async def is_persistent(self) -> bool:
+        """Return whether the domain continues to exist when it is off."""
         return bool(await self._call(self._raw.isPersistent))
 
     async def read(self) -> DomainRecord:
-        """What was done to it last."""
+        """Return the record of the last impact."""
         return await self._call(self._read)
 
-    # --- What is done ---
+    # --- Operations ---
 
     async def update(
         self, change: Callable[[DomainRecord], DomainRecord | None], where: str = "CURRENT"
     ) -> DomainRecord:
-        """Read the record and at once write what becomes of it, if anything; as it is then.
+        """Read the record and, on the same thread, write its changed value, if any; return it.
 
         LIVE is the running domain, CONFIG the stored one, CURRENT the one that `read` reads.
         """
         try:
             return await self._call(partial(self._update, change, where))
-        except LibvirtRefused as declined:
-            text = f"the metadata of the domain {self.name} cannot be written: {declined}"
-            if declined.code == number("ERR_OPERATION_INVALID"):  # it went on or off just now
-                raise RetryLater(text) from declined
-            more = "a hypervisor that keeps none of ours needs the command driver"
-            raise LibvirtRefused(f"{text}; {more}") from declined
+        except LibvirtRefused as error:
+            text = f"cannot write the metadata of domain {self.name}: {error}"
+            if error.code == constant("ERR_OPERATION_INVALID"):  # it was powered on or off just now
+                raise RetryLater(text) from error
+            advice = "a hypervisor without custom metadata needs the command driver"
+            raise LibvirtRefused(f"{text}; {advice}") from error
 
-    async def press_power_button(self, wanted: Wanted) -> None:
-        """Ask the guest to shut down. It need not listen."""
-        with suppress(
-            RetryLater, LibvirtRefused
-        ):  # a claim that was lost shows in what is done next
-            await self._do("shut down", self._raw.shutdown, self.off, wanted)
+    async def request_shutdown(self, condition: Condition) -> None:
+        """Ask the guest to shut down. The guest may ignore it."""
+        with suppress(RetryLater, LibvirtRefused):  # the next operation reports a lost claim
+            await self._perform("shut down", self._raw.shutdown, self.is_off, condition)
 
-    async def power_off(self, wanted: Wanted) -> None:
-        await self._do("powered off", self._raw.destroy, self.off, wanted)
+    async def power_off(self, condition: Condition) -> None:
+        await self._perform("powered off", self._raw.destroy, self.is_off, condition)
 
-    async def start(self, *, afresh: bool) -> None:
-        """Power it on; `afresh` does not go on from where a managed save left it."""
-        flags = (number("DOMAIN_START_FORCE_BOOT"), 0) if afresh else (0,)
-        await self._with_flags("started", self._raw.createWithFlags, flags, self.active)
+    async def start(self, *, force_boot: bool) -> None:
+        """Power the domain on; `force_boot` ignores a managed save."""
+        flags = (constant("DOMAIN_START_FORCE_BOOT"), 0) if force_boot else (0,)
+        await self._with_flags("started", self._raw.createWithFlags, flags, self.is_active)
 
     async def suspend(self) -> None:
-        await self._do("suspended", self._raw.suspend, self.paused)
+        await self._perform("suspended", self._raw.suspend, self.is_paused)
 
     async def resume(self) -> None:
-        await self._do("resumed", self._raw.resume, self.not_paused)
+        await self._perform("resumed", self._raw.resume, self.is_not_paused)
 
     async def undefine(self) -> None:
-        """Forget it, with all that libvirt keeps of it. Its disks stay."""
-        some = number("DOMAIN_UNDEFINE_MANAGED_SAVE") | number("DOMAIN_UNDEFINE_SNAPSHOTS_METADATA")
-        more = number("DOMAIN_UNDEFINE_NVRAM") | number("DOMAIN_UNDEFINE_CHECKPOINTS_METADATA")
-        await self._with_flags("undefined", self._raw.undefineFlags, (some | more, some, 0))
+        """Remove the domain and everything that libvirt stores about it. Its disks stay."""
+        basic = constant("DOMAIN_UNDEFINE_MANAGED_SAVE") | constant(
+            "DOMAIN_UNDEFINE_SNAPSHOTS_METADATA"
+        )
+        more = constant("DOMAIN_UNDEFINE_NVRAM") | constant("DOMAIN_UNDEFINE_CHECKPOINTS_METADATA")
+        await self._with_flags("undefined", self._raw.undefineFlags, (basic | more, basic, 0))
 
-    async def migrate(self, there: LibvirtHost) -> None:
-        """Move it to another host while it runs; one that is off is only defined there."""
-        flags = number("MIGRATE_LIVE" if await self.active() else "MIGRATE_OFFLINE")
-        if await self.persistent():
-            flags |= number("MIGRATE_PERSIST_DEST") | number("MIGRATE_UNDEFINE_SOURCE")
-        connection = await there.connection()
-        await self._do(f"moved to {there.uri}", lambda: self._raw.migrate3(connection, {}, flags))
+    async def migrate(self, destination: LibvirtHost) -> None:
+        """Live-migrate the domain to another host; if it is off, only define it there."""
+        flags = constant("MIGRATE_LIVE" if await self.is_active() else "MIGRATE_OFFLINE")
+        if await self.is_persistent():
+            flags |= constant("MIGRATE_PERSIST_DEST") | constant("MIGRATE_UNDEFINE_SOURCE")
+        connection = await destination.connection()
+        await self._perform(
+            f"migrated to {destination.uri}", lambda: self._raw.migrate3(connection, {}, flags)
+        )
 
     def _read(self) -> DomainRecord:
         text = self.host.metadata(self._raw, records.RECORD)
@@ -129,59 +131,59 @@ class LibvirtDomain:
         if new is None:
             return record
         self._raw.setMetadata(
-            number("DOMAIN_METADATA_ELEMENT"),
+            constant("DOMAIN_METADATA_ELEMENT"),
             records.write(new),
             records.PREFIX,
             records.RECORD,
-            number(f"DOMAIN_AFFECT_{where}"),
+            constant(f"DOMAIN_AFFECT_{where}"),
         )
         return new
 
     async def _call(self, function: Callable[[], T]) -> T:
         return await self.host.call(self._connection, function)
 
-    async def _do(
+    async def _perform(
         self,
-        what: str,
+        done: str,
         function: Callable[[], object],
-        is_so: IsSo | None = None,
-        wanted: Wanted = lambda _: True,
+        is_done: StateCheck | None = None,
+        condition: Condition = lambda _: True,
     ) -> None:
-        def if_wanted() -> None:
+        def call_if_allowed() -> None:
             record = self._read()
-            if self.is_ours(record) and wanted(record):
+            if self.has_claim(record) and condition(record):
                 function()
 
         try:
-            await self._call(if_wanted)
-        except LibvirtRefused as declined:
-            if is_so is not None and await is_so():
+            await self._call(call_if_allowed)
+        except LibvirtRefused as error:
+            if is_done is not None and await is_done():
                 return
-            text = f"the domain {self.name} could not be {what}: {declined}"
-            if declined.code == number("ERR_OPERATION_INVALID"):  # the state it is in forbids it
-                raise RetryLater(text) from declined
-            where = f"see what the log of libvirt at {self.host.uri} says of it"
-            raise LibvirtRefused(f"{text}; {where}", declined.code) from declined
+            text = f"domain {self.name} could not be {done}: {error}"
+            if error.code == constant("ERR_OPERATION_INVALID"):  # not possible in its current state
+                raise RetryLater(text) from error
+            advice = f"see the log of libvirt at {self.host.uri}"
+            raise LibvirtRefused(f"{text}; {advice}", error.code) from error
 
     async def _with_flags(
         self,
-        what: str,
+        done: str,
         function: Callable[[int], object],
         choices: Sequence[int],
-        is_so: IsSo | None = None,
+        is_done: StateCheck | None = None,
     ) -> None:
-        """With the first of these flags that the hypervisor's driver knows."""
-        *known_to_some, known_to_all = choices
-        for flags in known_to_some:
+        """Perform an operation with the first flags that the hypervisor's driver supports."""
+        *optional, fallback = choices
+        for flags in optional:
             try:
-                return await self._do(what, partial(function, flags), is_so)
-            except LibvirtRefused as declined:
-                if declined.code not in _unknown():
+                return await self._perform(done, partial(function, flags), is_done)
+            except LibvirtRefused as error:
+                if error.code not in _unsupported():
                     raise
-        return await self._do(what, partial(function, known_to_all), is_so)
+        return await self._perform(done, partial(function, fallback), is_done)
 
 
-def _unknown() -> list[int]:
-    """How a hypervisor's driver says that it cannot do such a thing at all."""
+def _unsupported() -> list[int]:
+    """Return the error codes of an operation that the hypervisor's driver does not support."""
     names = ("INVALID_ARG", "NO_SUPPORT", "ARGUMENT_UNSUPPORTED", "OPERATION_UNSUPPORTED")
-    return [number(f"ERR_{name}") for name in names]
+    return [constant(f"ERR_{name}") for name in names]

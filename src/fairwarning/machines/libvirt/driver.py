@@ -1,6 +1,6 @@
-"""The libvirt driver: a machine is a domain, and impacts happen to it.
+"""The libvirt driver: a machine is a domain, and impacts are executed on the domain.
 
-What was done is kept in the domain's own metadata, so any process on any host can tell (IL5).
+The domain's metadata records what was done, so any process on any host can tell (IL5).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.driver import Report
-from fairwarning.machines.libvirt.acts import ACTS, LibvirtOptions
+from fairwarning.machines.libvirt.acts import ACTIONS, LibvirtOptions
 from fairwarning.machines.libvirt.claim import DomainClaim
 from fairwarning.machines.libvirt.domain import LibvirtDomain
 from fairwarning.machines.libvirt.host import (
@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-_RELEASE_SECONDS = 5.0  # of what is let go when the service ends
+_RELEASE_SECONDS = 5.0  # time limit for giving up a claim when the service stops
 
-_VANISH = {ImpactKind.EVICT, ImpactKind.DELETE}  # a domain that vanishes meanwhile is no failure
+_REMOVING = {ImpactKind.EVICT, ImpactKind.DELETE}  # the domain may vanish during these
 
 Key = tuple[str, str]
 
 
 class LibvirtDriver:
-    """Impacts on domains: of one machine one after the other, of different ones side by side.
+    """Executes impacts on domains: one at a time per machine, different machines concurrently.
 
     With `destination`, the URI of another host, a redeploy moves the domain between the two.
     """
@@ -50,60 +50,60 @@ class LibvirtDriver:
         timeout_seconds: float = 600,
         claim_seconds: float = 10,
     ) -> None:
-        hosts = tuple(LibvirtHost(one) for one in (uri, destination) if one)
-        self._ways = LibvirtOptions(
+        hosts = tuple(LibvirtHost(address) for address in (uri, destination) if address)
+        self._options = LibvirtOptions(
             grace_seconds=min(grace_seconds, timeout_seconds / 2), hosts=hosts
         )
         self._timeout_seconds = timeout_seconds
         self._claim_seconds = claim_seconds
         self._name = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
-        self._turns: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Begin, unless it was carried out already."""
+        """Start the impact, unless it was already executed."""
         task = asyncio.create_task(self._carry_out(impact, report), name=f"libvirt {impact.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Stop where we are. A later driver goes on there; a frozen domain is resumed first."""
+        """Stop. A later driver continues; a frozen domain is resumed first."""
         for task in (tasks := list(self._tasks)):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for host in self._ways.hosts:
+        for host in self._options.hosts:
             await host.close()
 
     async def _carry_out(self, impact: Impact, report: Report) -> None:
-        turn = self._turns.setdefault((impact.scope, impact.machine), asyncio.Lock())
-        async with turn:
+        lock = self._locks.setdefault((impact.scope, impact.machine), asyncio.Lock())
+        async with lock:
             error = await self._outcome(impact)
         report(impact, error)
 
     async def _outcome(self, impact: Impact) -> str:
-        """Empty when it was carried out, else why not."""
+        """Execute the impact; return an empty string on success, else the reason."""
         seconds = self._timeout_seconds
         if impact.kind is ImpactKind.FREEZE:
             seconds += max(impact.duration_seconds, limits.FREEZE_DURATION_SECONDS)
-        attempts = RetrySchedule()
+        retries = RetrySchedule()
         try:
             async with asyncio.timeout(seconds):
-                await self._until_done(impact, attempts)
+                await self._until_done(impact, retries)
         except TimeoutError:
-            return f"not done within {seconds:g} s: {attempts.why or 'the domain did not obey'}"
-        except LibvirtRefused as declined:
-            return str(declined)
-        except Exception as error:  # whatever it is, the impact is over
+            return f"not done within {seconds:g} s: {retries.reason or 'the domain did not react'}"
+        except LibvirtRefused as error:
+            return str(error)
+        except Exception as error:  # any exception ends the impact
             log.exception("impact %s failed", impact.id)
             return f"the driver failed: {error}"
         return ""
 
-    async def _until_done(self, impact: Impact, attempts: "RetrySchedule") -> None:
+    async def _until_done(self, impact: Impact, retries: "RetrySchedule") -> None:
         while True:
             try:
                 return await self._attempt(impact)
-            except (RetryLater, DomainNotFound) as again:
-                await attempts.pause(str(again))
+            except (RetryLater, DomainNotFound) as error:
+                await retries.pause(str(error))
 
     async def _attempt(self, impact: Impact) -> None:
         domain = await self._find(impact)
@@ -111,11 +111,11 @@ class LibvirtDriver:
             return
         claim = DomainClaim(domain, impact, self._name, self._claim_seconds)
         try:
-            if await claim.take():
-                await ACTS[impact.kind](claim, self._ways)
+            if await claim.acquire():
+                await ACTIONS[impact.kind](claim, self._options)
                 await claim.finish()
         except DomainNotFound:
-            if impact.kind not in _VANISH:
+            if impact.kind not in _REMOVING:
                 raise
         except (LibvirtRefused, asyncio.CancelledError):
             with suppress(TimeoutError):
@@ -123,34 +123,36 @@ class LibvirtDriver:
             raise
 
     async def _find(self, impact: Impact) -> LibvirtDomain | None:
-        """The machine's domain; None for one that was to be deleted, and is gone."""
-        found: list[LibvirtDomain] = []
-        for host in self._ways.hosts:
-            found += [
+        """Return the machine's domain; None if it was to be deleted and does not exist."""
+        domains: list[LibvirtDomain] = []
+        for host in self._options.hosts:
+            domains += [
                 LibvirtDomain(host, raw) for raw in await host.find(impact.scope, impact.machine)
             ]
-            if found:
+            if domains:
                 break
-        if len(found) > 1:
-            names = ", ".join(sorted(domain.name for domain in found))
-            text = f"the domains {names} all say that they are {impact.machine} of {impact.scope}"
+        if len(domains) > 1:
+            names = ", ".join(sorted(domain.name for domain in domains))
+            text = (
+                f"the metadata of the domains {names} all name {impact.machine} of {impact.scope}"
+            )
             raise LibvirtRefused(f"{text}; correct the metadata of all but one")
-        if not found and impact.kind is not ImpactKind.DELETE:
-            where = " or ".join(host.uri for host in self._ways.hosts)
+        if not domains and impact.kind is not ImpactKind.DELETE:
+            where = " or ".join(host.uri for host in self._options.hosts)
             text = f"there is no domain for {impact.machine} at {where}; define one of that name"
             raise LibvirtRefused(f"{text}, or name the machine in its metadata")
-        return found[0] if found else None
+        return domains[0] if domains else None
 
 
 class RetrySchedule:
-    """Pauses between attempts, and why the last one came to nothing."""
+    """Pauses between attempts, and why the last attempt failed."""
 
     def __init__(self) -> None:
-        self.why = ""
+        self.reason = ""
         self._seconds = _FIRST_PAUSE_SECONDS
 
-    async def pause(self, why: str) -> None:
-        """Longer each time."""
-        self.why = why
+    async def pause(self, reason: str) -> None:
+        """Wait, twice as long as the last time."""
+        self.reason = reason
         await asyncio.sleep(self._seconds)
         self._seconds = min(self._seconds * 2, _LONGEST_PAUSE_SECONDS)

@@ -1,6 +1,6 @@
-"""A host that runs libvirt: a connection to it, and who is called what there.
+"""A host that runs libvirt: the connection to it, and finding its domains.
 
-libvirt's calls block, so each is made on a thread, never on the event loop.
+libvirt's calls block, so each runs on a thread, never on the event loop.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from fairwarning.machines.libvirt.record import MACHINE, is_machine
 
 T = TypeVar("T")
 
-# libvirt has no types.
+# The libvirt bindings have no types.
 Library = Any
 Connection = Any
 RawDomain = Any
 
-_CALLS = 16  # at once, to one host
+_CALLS = 16  # concurrent calls to one host
 _OPEN_SECONDS = 60.0
 _KEEPALIVE_SECONDS = 5
 _KEEPALIVE_MISSES = 3  # then the connection counts as lost
 
 
 class RetryLater(Exception):
-    """Not now: the host is away, or the domain changed meanwhile. Begin from the start."""
+    """A temporary failure: the host is unreachable, or the domain has changed. Start over."""
 
 
 class DomainNotFound(Exception):
-    """There is no such domain, or no longer."""
+    """The domain does not exist, or no longer."""
 
 
 class LibvirtRefused(Exception):
-    """libvirt will not do it, whenever it is asked."""
+    """libvirt refused an operation permanently."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
@@ -45,114 +45,114 @@ class LibvirtRefused(Exception):
 
 @cache
 def library() -> Library:
-    """The installed libvirt, made ready for threads."""
+    """Return the libvirt bindings, prepared for use with threads."""
     try:
-        found = import_module("libvirt")
+        libvirt = import_module("libvirt")
     except ImportError as error:
         text = (
-            f"the libvirt driver needs Python's libvirt, which cannot be used ({error}); "
+            f"the libvirt driver cannot use Python's libvirt bindings ({error}); "
             "install fairwarning[libvirt], or your distribution's python3-libvirt"
         )
         raise Refused("LibvirtMissing", text) from error
-    found.registerErrorHandler(lambda *_: None, None)  # it would print; every error is raised too
-    found.virEventRegisterDefaultImpl()
-    Thread(target=_run_events, args=(found,), name="libvirt events", daemon=True).start()
-    return found
+    libvirt.registerErrorHandler(lambda *_: None, None)  # do not print errors; they are raised
+    libvirt.virEventRegisterDefaultImpl()
+    Thread(target=_run_events, args=(libvirt,), name="libvirt events", daemon=True).start()
+    return libvirt
 
 
-def _run_events(found: Library) -> None:
-    """They carry the keepalive, without which a host that vanished is never noticed."""
+def _run_events(libvirt: Library) -> None:
+    """Run the event loop of libvirt, which sends keepalives to detect a host that has vanished."""
     while True:
-        with suppress(found.libvirtError):
-            found.virEventRunDefaultImpl()
+        with suppress(libvirt.libvirtError):
+            libvirt.virEventRunDefaultImpl()
 
 
-def number(name: str) -> int:
-    """What libvirt means by a name."""
+def constant(name: str) -> int:
+    """Return a constant of libvirt by name."""
     value: int = getattr(library(), f"VIR_{name}")
     return value
 
 
 class LibvirtHost:
-    """Where the connection leads; it is opened when needed, and again when lost."""
+    """A host and the connection to it, opened on first use and again when lost."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self._error = library().libvirtError
         self._connection: Connection = None
         self._opening: asyncio.Future[None] | None = None
-        self._turns = asyncio.Semaphore(_CALLS)
+        self._slots = asyncio.Semaphore(_CALLS)
 
     async def connection(self) -> Connection:
-        """One that works. Raises Again."""
+        """Return a working connection. Raises RetryLater."""
         if self._connection is None or not _is_alive(self._connection):
-            if self._opening is None or self._opening.done():  # all who need it wait for one
+            if self._opening is None or self._opening.done():  # all callers wait for one attempt
                 self._opening = asyncio.ensure_future(self._open())
-                self._opening.add_done_callback(_hear)
+                self._opening.add_done_callback(_consume_exception)
             await asyncio.shield(self._opening)
         return self._connection
 
     async def call(self, connection: Connection, function: Callable[[], T]) -> T:
-        """Call libvirt. What is cancelled runs on, on its thread, to its end."""
-        await self._turns.acquire()
-        future = _in_thread(partial(self._translated, connection, function))
-        future.add_done_callback(lambda _: self._turns.release())
+        """Call libvirt. A cancelled call continues on its thread to its end."""
+        await self._slots.acquire()
+        future = _in_thread(partial(self._call_translated, connection, function))
+        future.add_done_callback(lambda _: self._slots.release())
         return await asyncio.shield(future)
 
     async def find(self, scope: str, machine: str) -> list[RawDomain]:
-        """The domains that say they are this machine; if none does, the one of its name."""
+        """Return the domains whose metadata names this machine; if none, the one of its name."""
         connection = await self.connection()
         return await self.call(connection, partial(self._find, connection, scope, machine))
 
     async def name(self) -> str:
-        """What the host calls itself, whichever way it is reached."""
+        """Return the host's own name, whichever URI it is reached by."""
         connection = await self.connection()
         name: str = await self.call(connection, connection.getHostname)
         return name
 
     def metadata(self, raw: RawDomain, namespace: str) -> str | None:
-        """On a thread: an element of the running domain's, or of the stored one if it is off."""
+        """Return an element of the running domain, or of the stored one if it is off; blocks."""
         try:
             text: str = raw.metadata(
-                number("DOMAIN_METADATA_ELEMENT"), namespace, number("DOMAIN_AFFECT_CURRENT")
+                constant("DOMAIN_METADATA_ELEMENT"), namespace, constant("DOMAIN_AFFECT_CURRENT")
             )
         except self._error as error:
-            if error.get_error_code() == number("ERR_NO_DOMAIN_METADATA"):
+            if error.get_error_code() == constant("ERR_NO_DOMAIN_METADATA"):
                 return None
             raise
         return text
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._opening is not None:
             self._opening.cancel()
         connection, self._connection = self._connection, None
         if connection is not None:
-            await asyncio.shield(_in_thread(partial(_hang_up, connection)))
+            await asyncio.shield(_in_thread(partial(_disconnect, connection)))
 
     async def _open(self) -> None:
-        dialled = _in_thread(self._dial)
+        connecting = _in_thread(self._connect)
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
-                self._connection = await asyncio.shield(dialled)
+                self._connection = await asyncio.shield(connecting)
         except (self._error, TimeoutError) as error:
-            dialled.add_done_callback(_hang_up_late)
+            connecting.add_done_callback(_disconnect_late)
             why = str(error) or f"no answer in {_OPEN_SECONDS:g} s"
             text = (
-                f"libvirt at {self.uri} cannot be reached: {why}; see that it runs there, and "
+                f"libvirt at {self.uri} cannot be reached: {why}; check that it is running and "
                 "that the user of this service may connect to it"
             )
             raise RetryLater(text) from error
 
-    # --- On a thread ---
+    # --- Blocking methods, called on a thread ---
 
-    def _dial(self) -> Connection:
+    def _connect(self) -> Connection:
         connection = library().open(self.uri)
-        with suppress(self._error):  # a hypervisor that is no process of its own has none
+        with suppress(self._error):  # not supported by hypervisors inside this process
             connection.setKeepAlive(_KEEPALIVE_SECONDS, _KEEPALIVE_MISSES)
         return connection
 
-    def _translated(self, connection: Connection, function: Callable[[], T]) -> T:
+    def _call_translated(self, connection: Connection, function: Callable[[], T]) -> T:
         try:
             return function()
         except self._error as error:
@@ -161,68 +161,68 @@ class LibvirtHost:
                 raise RetryLater(
                     f"the connection to libvirt at {self.uri} was lost: {error}"
                 ) from error
-            # None: Python freed another object of libvirt's meanwhile, which wipes what went wrong.
-            if code in {number("ERR_OPERATION_TIMEOUT"), None}:
+            # None: Python freed another libvirt object meanwhile, which resets the last error.
+            if code in {constant("ERR_OPERATION_TIMEOUT"), None}:
                 raise RetryLater(f"libvirt at {self.uri} is busy: {error}") from error
-            if code == number("ERR_NO_DOMAIN"):
+            if code == constant("ERR_NO_DOMAIN"):
                 raise DomainNotFound(str(error)) from error
             raise LibvirtRefused(str(error), code) from error
 
     def _find(self, connection: Connection, scope: str, machine: str) -> list[RawDomain]:
-        named: list[RawDomain] = []
-        said_so: list[RawDomain] = []
+        by_name: list[RawDomain] = []
+        by_metadata: list[RawDomain] = []
         for raw in connection.listAllDomains():
             try:
-                said = self.metadata(raw, MACHINE)
+                element = self.metadata(raw, MACHINE)
             except self._error as error:
-                if error.get_error_code() == number("ERR_NO_DOMAIN"):  # undefined just now
+                if error.get_error_code() == constant("ERR_NO_DOMAIN"):  # undefined just now
                     continue
                 raise
-            if said is not None and is_machine(said, scope, machine):
-                said_so.append(raw)
-            elif said is None and raw.name() == machine:
-                named.append(raw)
-        return said_so or named
+            if element is not None and is_machine(element, scope, machine):
+                by_metadata.append(raw)
+            elif element is None and raw.name() == machine:
+                by_name.append(raw)
+        return by_metadata or by_name
 
 
 def _is_alive(connection: Connection) -> bool:
-    """Asks nobody: it is known here whether the connection was lost."""
+    """Return whether the connection is alive, without contacting the host."""
     try:
         return bool(connection.isAlive())
     except library().libvirtError:
         return False
 
 
-def _hang_up(connection: Connection) -> None:
+def _disconnect(connection: Connection) -> None:
     with suppress(library().libvirtError):
         connection.close()
 
 
-def _hang_up_late(dialled: "asyncio.Future[Connection]") -> None:
-    if not dialled.cancelled() and dialled.exception() is None:
-        _hang_up(dialled.result())
+def _disconnect_late(connecting: "asyncio.Future[Connection]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        _disconnect(connecting.result())
 
 
-def _hear(future: "asyncio.Future[Any]") -> None:
-    """Its error is known to whoever still waits, and matters to nobody else."""
+def _consume_exception(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception as retrieved: callers that still wait get it, and no others need it."""
     if not future.cancelled():
         future.exception()
 
 
 def _in_thread(function: Callable[[], T]) -> "asyncio.Future[T]":
-    """Run it on a thread of its own, for which nobody waits when the process ends."""
+    """Run a function on a daemon thread, so that the process can exit while it is blocked."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
-    future.add_done_callback(_hear)
+    future.add_done_callback(_consume_exception)
 
     def run() -> None:
-        tell: Callable[[], None]
+        resolve: Callable[[], None]
         try:
-            tell = partial(future.set_result, function())
-        except BaseException as error:  # noqa: BLE001  (whatever it is, it is the caller's)
-            tell = partial(future.set_exception, error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(tell)
+            resolve = partial(future.set_result, function())
+        except BaseException as error:  # noqa: BLE001  (every exception is the caller's to handle)
+            resolve = partial(future.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed: nothing awaits the future
+            loop.call_soon_threadsafe(resolve)
 
     Thread(target=run, name="libvirt call", daemon=True).start()
     return future

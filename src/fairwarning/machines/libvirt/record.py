@@ -1,7 +1,7 @@
-"""What a domain's metadata says: which machine it is, and what was done to it last.
+"""A domain's metadata: which machine it is, and which impacts were executed on it.
 
-Whatever process comes to a domain, on whichever host, reads here how far an impact got (E9). Only
-values; who writes them, and when, stands in `claim.py`.
+Any process on any host reads here how far an impact got (E9). This module only holds the values;
+`claim.py` writes them.
 """
 
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from xml.etree import ElementTree as ET
 from fairwarning.core.record import changed, record
 
 MACHINE = "urn:fairwarning:machine:1"
-"""The namespace of the element by which an operator names a domain's machine."""
+"""Namespace of the element in which an operator names a domain's machine."""
 
 RECORD = "urn:fairwarning:impact:1"
-"""The namespace of the element that is ours."""
+"""Namespace of the element that the driver writes."""
 
 PREFIX = "fairwarning-impact"
-_REMEMBERED = 16  # a process that was away for long may hand over what others did meanwhile
+_REMEMBERED = 16  # impacts; a process that was away for long may hand over what others executed
 
 
 class ImpactStage(StrEnum):
-    """How far the impact is."""
+    """How far an impact is."""
 
     CLAIMED = "claimed"  # nothing has happened yet
     BEGUN = "begun"
@@ -31,35 +31,35 @@ class ImpactStage(StrEnum):
 
 @record
 class DomainRecord:
-    """The last impact on a domain, who is at it, and those that were carried out.
+    """The last impact on a domain, the driver that executes it, and the impacts executed before.
 
-    `before` stands in the running domain alone, never in its stored definition. A domain that is
-    powered off forgets it, so it says that the domain still runs as it did when the impact began.
+    `not_restarted` is set in the running domain only, never in its stored definition. A domain
+    loses it on power-off, so it shows that the domain has been running since the impact began.
     """
 
     impact: str = ""
-    step: ImpactStage = ImpactStage.OVER
+    stage: ImpactStage = ImpactStage.OVER
     began_at: float = 0.0
-    home: str = ""  # the host on which it began
-    before: bool = False
-    by: str = ""  # the driver that is at it, if any
-    beat: int = 0  # counts on while it is
+    origin: str = ""  # the host on which the impact began
+    not_restarted: bool = False
+    owner: str = ""  # the driver that has claimed the domain, if any
+    heartbeat: int = 0  # increases while the owner is alive
     done: tuple[str, ...] = ()
 
-    def claimed(self, impact: str, by: str) -> "DomainRecord":
-        """A driver takes it over; an impact that was begun stays as far as it is."""
-        if self.impact == impact and self.step is not ImpactStage.OVER:
-            return changed(self, by=by, beat=self.beat + 1)
-        return DomainRecord(impact=impact, step=ImpactStage.CLAIMED, by=by, done=self.done)
+    def claimed(self, impact: str, owner: str) -> "DomainRecord":
+        """Return the record claimed by a driver; an impact that has begun keeps its stage."""
+        if self.impact == impact and self.stage is not ImpactStage.OVER:
+            return changed(self, owner=owner, heartbeat=self.heartbeat + 1)
+        return DomainRecord(impact=impact, stage=ImpactStage.CLAIMED, owner=owner, done=self.done)
 
     def finished(self) -> "DomainRecord":
-        """It was carried out."""
+        """Return the record after the impact was executed."""
         done = (*self.done, self.impact)[-_REMEMBERED:]
         return DomainRecord(impact=self.impact, done=done)
 
 
 def write(value: DomainRecord) -> str:
-    """As XML."""
+    """Return the record as XML."""
     element = ET.Element("impact", dict(_attributes(value)))
     for impact in value.done:
         ET.SubElement(element, "done", id=impact)
@@ -68,34 +68,34 @@ def write(value: DomainRecord) -> str:
 
 def _attributes(value: DomainRecord) -> Iterator[tuple[str, str]]:
     yield "id", value.impact
-    yield "step", value.step
-    if value.step is not ImpactStage.OVER:
+    yield "step", value.stage
+    if value.stage is not ImpactStage.OVER:
         yield "began-at", repr(value.began_at)
-        yield "home", value.home
-        yield "before", "yes" if value.before else "no"
-        yield "by", value.by
-        yield "beat", str(value.beat)
+        yield "home", value.origin
+        yield "before", "yes" if value.not_restarted else "no"
+        yield "by", value.owner
+        yield "beat", str(value.heartbeat)
 
 
 def read(text: str) -> DomainRecord:
-    """From XML. What is not as we write it counts as nothing: no impact was begun."""
+    """Parse XML. An element that is malformed counts as empty: no impact has begun."""
     try:
         element = ET.fromstring(text)  # noqa: S314  (libvirt's, which has parsed it already)
         return DomainRecord(
             impact=element.get("id", ""),
-            step=ImpactStage(element.get("step", "")),
+            stage=ImpactStage(element.get("step", "")),
             began_at=float(element.get("began-at", "0")),
-            home=element.get("home", ""),
-            before=element.get("before") == "yes",
-            by=element.get("by", ""),
-            beat=int(element.get("beat", "0")),
-            done=tuple(one.get("id", "") for one in element.iter("done")),
+            origin=element.get("home", ""),
+            not_restarted=element.get("before") == "yes",
+            owner=element.get("by", ""),
+            heartbeat=int(element.get("beat", "0")),
+            done=tuple(child.get("id", "") for child in element.iter("done")),
         )
     except (ET.ParseError, ValueError):
         return DomainRecord()
 
 
 def is_machine(text: str, scope: str, machine: str) -> bool:
-    """Whether an operator's element names this machine; without a scope it fits every scope."""
+    """Return whether an operator's element names this machine; without a scope it fits any."""
     element = ET.fromstring(text)  # noqa: S314  (as above)
     return element.get("name") == machine and element.get("scope", scope) == scope

@@ -1,16 +1,16 @@
-"""The control connection, between the service and the programs that are its machines.
+"""The control connection between the service and the programs that act as its machines.
 
-A JSON object a line, both ways; a listening socket may travel beside one. What is said:
+Each message is a JSON object on one line; a listening socket may be attached to it. The messages:
 
-    program: {"attach": machine}, with its endpoint's socket unless it is down
+    program: {"attach": machine}, with the socket of its endpoint unless the machine is down
     service: {"attached": machine, "host_name": ..., "scope": ...}
-             or {"refused": text for people, "status": as in `core.errors`}
-    service: {"order": impact id, "do": kind of impact, "seconds": how long a freeze lasts}
+             or {"refused": error text, "status": as in `core.errors`}
+    service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
     program: {"done": impact id, "error": ""}
-    program: {"down": true}, its endpoint is to close; service: {"closed": true}
+    program: {"down": true}, to close its endpoint; service: {"closed": true}
     program: {"up": true}, with the socket of its endpoint
 
-Whoever hangs up is gone. A program tries to come back, and attaches again.
+Either end may disconnect. A program then reconnects and attaches again.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from pathlib import Path
 
 Message = dict[str, object]
 
-LINE_BYTES = 64 * 1024  # no message comes near it; whoever sends more is not one of ours
-CONNECT_SECONDS = 1.0  # a service that lives accepts at once
+LINE_BYTES = 64 * 1024  # far above any valid message
+CONNECT_SECONDS = 1.0  # a running service accepts at once
 _READ_BYTES = 16 * 1024
-_SOCKETS = 4  # that may wait to be taken; one message carries one
+_SOCKETS = 4  # received and not yet taken; one message carries one
 _NAME = "control.sock"
 
 
 class ProtocolError(Exception):
-    """The other end does not speak this protocol."""
+    """The other end does not follow this protocol."""
 
 
 @contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """Where the control socket of a data folder is, in a form that is short whatever the folder.
+    """Provide the path of a data folder's control socket, short however long the folder's path is.
 
-    The kernel takes no more than 107 bytes; a descriptor of the folder stands for its path.
+    The kernel limits it to 107 bytes; the path goes through a descriptor of the folder.
     """
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -49,7 +49,7 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def connect(folder: Path) -> socket.socket:
-    """A connection to the service of a data folder. Raises OSError where none answers."""
+    """Connect to the service of a data folder. Raises OSError if none answers."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(CONNECT_SECONDS)
@@ -62,10 +62,10 @@ def connect(folder: Path) -> socket.socket:
 
 
 def listen(folder: Path) -> socket.socket:
-    """The service's socket, for its own user only. One that an earlier service left is replaced."""
+    """Create the service's socket, for its own user only, replacing that of an earlier service."""
     listening = socket.socket(socket.AF_UNIX)
     try:
-        # The file is made with the mode of the socket: at no moment is it open to others.
+        # bind() creates the file with the socket's mode, so it is never accessible to others.
         os.fchmod(listening.fileno(), 0o600)
         remove(folder)
         with address(folder) as path:
@@ -79,12 +79,12 @@ def listen(folder: Path) -> socket.socket:
 
 
 def remove(folder: Path) -> None:
-    """No service is here."""
+    """Remove the control socket: the service has ended."""
     (folder / _NAME).unlink(missing_ok=True)
 
 
 class ControlConnection:
-    """One end of a control connection, inside an event loop."""
+    """One end of a control connection, in an event loop."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(0)
@@ -93,36 +93,36 @@ class ControlConnection:
         self._sockets: deque[int] = deque()
 
     async def receive(self) -> Message | None:
-        """The next message, or None when the other end has hung up. Raises Garbled."""
+        """Return the next message, or None after a disconnect. Raises ProtocolError."""
         while b"\n" not in self._read:
             if len(self._read) > LINE_BYTES:
-                raise ProtocolError("a line is too long")
+                raise ProtocolError("line is too long")
             if not await self._read_more():
                 return None
         line, _, self._read = self._read.partition(b"\n")
         try:
             message = json.loads(line)
         except ValueError as error:
-            raise ProtocolError("a line is not JSON") from error
+            raise ProtocolError("line is not JSON") from error
         if not isinstance(message, dict):
-            raise ProtocolError("a line is not an object")
+            raise ProtocolError("line is not a JSON object")
         return message
 
     def take_socket(self) -> socket.socket | None:
-        """The listening socket that came with the message just received, if one did."""
+        """Return the listening socket that came with the last message, if any."""
         if not self._sockets:
             return None
-        came = socket.socket(fileno=self._sockets.popleft())
-        came.settimeout(0)
-        if came.family != socket.AF_INET or not _listens(came):
-            came.close()
-            raise ProtocolError("what came along is not a listening socket")
-        return came
+        received = socket.socket(fileno=self._sockets.popleft())
+        received.settimeout(0)
+        if received.family != socket.AF_INET or not _listens(received):
+            received.close()
+            raise ProtocolError("the attached descriptor is not a listening socket")
+        return received
 
-    def send(self, message: Message, beside: socket.socket | None = None) -> None:
-        """Send it. If the other end is gone, or does not read, `receive` will say so."""
+    def send(self, message: Message, listener: socket.socket | None = None) -> None:
+        """Send a message. If the other end is gone or does not read, `receive` returns None."""
         line = json.dumps(message).encode() + b"\n"
-        sockets = [beside.fileno()] if beside is not None else []
+        sockets = [listener.fileno()] if listener is not None else []
         try:
             sent = socket.send_fds(self._connection, [line], sockets)
         except OSError:
@@ -132,7 +132,7 @@ class ControlConnection:
                 self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Hang up. Only for whoever receives: nobody may be waiting for a message."""
+        """Disconnect. Only for the receiving task: no other task may be in `receive`."""
         while self._sockets:
             os.close(self._sockets.popleft())
         self._connection.close()
@@ -151,7 +151,7 @@ class ControlConnection:
             break
         self._sockets.extend(sockets)
         if len(self._sockets) > _SOCKETS:
-            raise ProtocolError("too many sockets came along")
+            raise ProtocolError("too many sockets are attached")
         self._read += data
         return bool(data)
 

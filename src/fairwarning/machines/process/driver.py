@@ -1,7 +1,7 @@
-"""The process driver: a program that runs inside a machine is that machine (O4).
+"""The process driver: a program that runs inside a machine acts as that machine (O4).
 
-`fairwarning exec` attaches here, over the control socket, and passes its endpoint's listening
-socket on. Machines without a program are another driver's.
+`fairwarning exec` attaches here, over the control socket, and passes the listening socket of its
+endpoint. Another driver handles machines without a program.
 """
 
 import asyncio
@@ -20,30 +20,32 @@ from fairwarning.machines.process.markers import Markers
 from fairwarning.machines.process.program import AttachedProgram, Key, PendingImpact
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
-"""The scope and the machine of a name. Raises NotFound, or Refused where names are not enough.
+"""Returns the scope and the machine of a name. Raises NotFound, or Refused if it is ambiguous.
 
-NotFound is final: a program that comes back and hears it ends, as its machine was deleted. A
+NotFound is final: a reconnecting program that receives it ends, as its machine was deleted. A
 service that cannot know yet raises Unavailable.
 """
 
-OpenDoor = Callable[[socket.socket, str, str], Awaitable[Callable[[], None]]]
-"""Answers, on a listening socket, as a machine of a scope; gives back what ends that."""
+ServeEndpoint = Callable[[socket.socket, str, str], Awaitable[Callable[[], None]]]
+"""Serves metadata on a listening socket for a machine of a scope; returns a function to stop."""
 
-RETURN_SECONDS = 3.0  # programs come back within half a second; a slow disk may take its time
-_ACCEPT_RETRY_SECONDS = 0.5  # when descriptors have run out
+RETURN_SECONDS = 3.0  # programs reconnect within half a second; a slow disk may delay them
+_ACCEPT_RETRY_SECONDS = 0.5  # after running out of file descriptors
 
 
 class ProcessDriver:
-    """Impacts happen to the programs that are the machine; with none, `others` carries them out.
+    """Executes impacts on the programs of a machine; without any, on the fallback driver.
 
-    After a restart, an impact on a machine that was a program waits for its programs to come back,
-    for `RETURN_SECONDS` from `listen` at most. They know by its id whether it has happened.
+    After a restart, impacts on a machine that had programs wait for them to reconnect, at most for
+    `RETURN_SECONDS` after `listen`. The programs know by its id whether an impact was executed.
     """
 
-    def __init__(self, others: Driver, find: Find, open_door: OpenDoor, folder: Path) -> None:
-        self._others = others
+    def __init__(
+        self, fallback: Driver, find: Find, serve_endpoint: ServeEndpoint, folder: Path
+    ) -> None:
+        self._fallback = fallback
         self._find = find
-        self._open_door = open_door
+        self._serve_endpoint = serve_endpoint
         self._folder = folder
         self._markers = Markers(folder / "attached")
         self._attached: dict[Key, list[AttachedProgram]] = {}
@@ -51,21 +53,21 @@ class ProcessDriver:
         self._waiting: dict[Key, list[tuple[Impact, Report]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: socket.socket | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._return_timer: asyncio.TimerHandle | None = None
         self._closing = False
 
     async def listen(self) -> None:
-        """Let programs attach. Only those of the user this runs as, and root's, may."""
+        """Let programs attach, if they run as the user of the service or as root."""
         self._listening = control.listen(self._folder)
-        self._begin(self._accept(self._listening))
+        self._start_task(self._accept(self._listening))
         loop = asyncio.get_running_loop()
-        self._patience = loop.call_later(RETURN_SECONDS, self._stop_waiting)
+        self._return_timer = loop.call_later(RETURN_SECONDS, self._stop_waiting)
 
     async def close(self) -> None:
-        """Hang up on every program and close its door; they live on, and wait for a service."""
+        """Disconnect every program and close its endpoint; programs wait for the next service."""
         self._closing = True
-        if self._patience is not None:
-            self._patience.cancel()
+        if self._return_timer is not None:
+            self._return_timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -76,37 +78,37 @@ class ProcessDriver:
             self._listening = None
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Let it happen to every program that is the machine."""
+        """Execute the impact on every program of the machine."""
         key = (impact.scope, impact.machine)
         programs = self._attached.get(key, [])
         if key in self._expected:
             self._waiting.setdefault(key, []).append((impact, report))
         elif not programs:
-            self._others.carry_out(impact, report)
+            self._fallback.carry_out(impact, report)
         else:
-            work = PendingImpact(impact, report, programs)
+            pending = PendingImpact(impact, report, programs)
             for program in programs:
-                program.order(work)
+                program.order(pending)
 
-    # ------------------------------------------------------- programs that come back
+    # ------------------------------------------------- programs that reconnect
 
     def _stop_waiting(self) -> None:
         for key in list(self._expected):
             self._markers.write(key, len(self._attached.get(key, [])))
-            self._wait_no_longer(key)
+            self._release_waiting(key)
 
-    def _wait_no_longer(self, key: Key) -> None:
+    def _release_waiting(self, key: Key) -> None:
         self._expected.pop(key, None)
         for impact, report in self._waiting.pop(key, []):
             try:
                 self.carry_out(impact, report)
-            except Exception as error:  # noqa: BLE001  (whatever a driver raises is a failed impact)
+            except Exception as error:  # noqa: BLE001  (any exception of a driver fails the impact)
                 report(impact, f"the driver failed: {error}")
 
     # ------------------------------------------------------------------- connections
 
-    def _begin(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
+    def _start_task(self, coroutine: Coroutine[object, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -115,94 +117,96 @@ class ProcessDriver:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listening)
+                accepted, _ = await loop.sock_accept(listening)
             except OSError:
                 await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
             else:
-                self._begin_serving(connection)
+                self._start_serving(accepted)
 
-    def _begin_serving(self, connection: socket.socket) -> None:
-        task = self._begin(self._serve(connection))
-        # `close` may cancel the task before it has run at all.
-        task.add_done_callback(lambda _: connection.close())
+    def _start_serving(self, accepted: socket.socket) -> None:
+        task = self._start_task(self._serve(accepted))
+        # `close` may cancel the task before it has started.
+        task.add_done_callback(lambda _: accepted.close())
 
-    async def _serve(self, connection: socket.socket) -> None:
-        wire = ControlConnection(connection)
+    async def _serve(self, accepted: socket.socket) -> None:
+        connection = ControlConnection(accepted)
         program: AttachedProgram | None = None
         try:
-            _check_peer(connection)
-            message = await wire.receive()
+            _check_peer(accepted)
+            message = await connection.receive()
             if message is not None:
-                program = await self._attach(wire, message)
-                await self._hear(program, wire)
+                program = await self._attach(connection, message)
+                await self._receive_messages(program, connection)
         except FairwarningError as error:
-            wire.send({"refused": error.message, "status": error.status})
+            connection.send({"refused": error.message, "status": error.status})
         except ProtocolError as error:
-            wire.send({"refused": f"not understood: {error}", "status": Refused.status})
+            connection.send({"refused": f"invalid message: {error}", "status": Refused.status})
         finally:
-            wire.close()
+            connection.close()
             if program is not None:
                 self._detach(program)
 
-    async def _attach(self, wire: ControlConnection, message: Message) -> AttachedProgram:
+    async def _attach(self, connection: ControlConnection, message: Message) -> AttachedProgram:
         name = message.get("attach")
         if not isinstance(name, str):
-            raise ProtocolError("the first message attaches to a machine")
+            raise ProtocolError("the first message must attach to a machine")
         scope, machine = await self._find(name)
-        program = AttachedProgram((scope, machine.name), wire)
-        await self._open(program, wire)
+        program = AttachedProgram((scope, machine.name), connection)
+        await self._open_endpoint(program, connection)
         host_name = machine.host_name or machine.name
-        wire.send({"attached": machine.name, "host_name": host_name, "scope": scope})
-        self._count_in(program)
+        connection.send({"attached": machine.name, "host_name": host_name, "scope": scope})
+        self._register(program)
         return program
 
-    async def _open(self, program: AttachedProgram, wire: ControlConnection) -> None:
-        listener = wire.take_socket()
+    async def _open_endpoint(self, program: AttachedProgram, connection: ControlConnection) -> None:
+        listener = connection.take_socket()
         if listener is None:
             return
         try:
-            program.opened(await self._open_door(listener, *program.key))
+            program.set_endpoint(await self._serve_endpoint(listener, *program.key))
         except BaseException:
             listener.close()
             raise
 
-    def _count_in(self, program: AttachedProgram) -> None:
+    def _register(self, program: AttachedProgram) -> None:
         key = program.key
         programs = self._attached.setdefault(key, [])
         programs.append(program)
         if len(programs) >= self._expected.get(key, 0):
             self._markers.write(key, len(programs))
-            self._wait_no_longer(key)
+            self._release_waiting(key)
 
-    async def _hear(self, program: AttachedProgram, wire: ControlConnection) -> None:
-        while (message := await wire.receive()) is not None:
+    async def _receive_messages(
+        self, program: AttachedProgram, connection: ControlConnection
+    ) -> None:
+        while (message := await connection.receive()) is not None:
             match message:
                 case {"done": str(impact), "error": str(error)}:
                     program.done(impact, error)
                 case {"down": True}:
-                    program.close_door()
-                    wire.send({"closed": True})
+                    program.close_endpoint()
+                    connection.send({"closed": True})
                 case {"up": True}:
-                    await self._open(program, wire)
+                    await self._open_endpoint(program, connection)
                 case _:
-                    raise ProtocolError("no such message")
+                    raise ProtocolError("unknown message")
 
     def _detach(self, program: AttachedProgram) -> None:
-        program.close_door()
+        program.close_endpoint()
         programs = self._attached[program.key]
         programs.remove(program)
         if not programs:
             del self._attached[program.key]
         if self._closing:
-            return  # it lives on: the next service waits for it, and hands its impact over again
+            return  # the program continues; the next service hands its impact over again
         if program.key not in self._expected:
             self._markers.write(program.key, len(programs))
-        program.gone()
+        program.disconnected()
 
 
-def _check_peer(connection: socket.socket) -> None:
+def _check_peer(accepted: socket.socket) -> None:
     size = struct.calcsize("3i")
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    peer = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     _, user, _ = struct.unpack("3i", peer)
     if user not in {0, os.getuid()}:
         raise Refused("NotAllowed", "this service belongs to another user; run one of your own")

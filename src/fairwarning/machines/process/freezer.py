@@ -1,7 +1,7 @@
-"""Stops every process of a namespace and lets them go on, so that none of them notices.
+"""Stops and resumes every process of a PID namespace, without any of them noticing.
 
-Only for the first process of the namespace. A shell that runs while its child stands still takes
-the child for suspended by the user, so parents stand still first and go on last.
+Only for process 1 of the namespace. A running shell takes a stopped child for one suspended by the
+user, so parents are stopped before their children and resumed after them.
 """
 
 import os
@@ -11,29 +11,29 @@ from contextlib import suppress
 from pathlib import Path
 
 _PROC = Path("/proc")
-_STANDSTILL_SECONDS = 0.05  # how long one process may take to stop before the next is told to
-_LOOK_SECONDS = 0.0005
+_STOP_SECONDS = 0.05  # how long to wait for one process to stop before signalling the next
+_POLL_SECONDS = 0.0005
 
 
 def freeze() -> None:
-    """Returns when all have been told; a process in the kernel stops as it leaves it."""
-    for pid in _inside():
+    """Stop all processes; a process inside a system call stops when it leaves the kernel."""
+    for pid in _pids():
         with suppress(OSError):
             os.kill(pid, signal.SIGSTOP)
-            _await_standstill(pid)
-    os.kill(-1, signal.SIGSTOP)  # whoever was born meanwhile
+            _wait_until_stopped(pid)
+    os.kill(-1, signal.SIGSTOP)  # processes forked meanwhile
 
 
 def thaw() -> None:
-    """All go on."""
-    for pid in reversed(_inside()):
+    """Resume all processes."""
+    for pid in reversed(_pids()):
         with suppress(OSError):
             os.kill(pid, signal.SIGCONT)
     os.kill(-1, signal.SIGCONT)
 
 
-def _inside() -> list[int]:
-    """All but the first, parents before their children; none where /proc is that of outside."""
+def _pids() -> list[int]:
+    """Return all pids but 1, parents first; none if /proc is that of another namespace."""
     try:
         ours = (_PROC / "self").readlink().name == str(os.getpid())
     except OSError:
@@ -44,10 +44,10 @@ def _inside() -> list[int]:
     return [pid for pid in pids if pid != os.getpid()]
 
 
-def _await_standstill(pid: int) -> None:
-    until = time.monotonic() + _STANDSTILL_SECONDS
-    while time.monotonic() < until:
+def _wait_until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
         state = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
         if state not in {"R", "S"}:
             return
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)

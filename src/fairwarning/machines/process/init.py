@@ -1,7 +1,8 @@
-"""The first process inside a machine: it starts the program, and reaches every process there.
+"""The init process of a machine: it starts the program and signals all processes of the machine.
 
-It is process 1 of its namespace, so the kernel gives it every orphan, and when it dies ends all the
-rest. It decides nothing: the supervisor outside (`inside.py`) tells it what to do, a word each.
+It is process 1 of its PID namespace, so the kernel makes it the parent of every orphan, and kills
+all other processes when it ends. It decides nothing: the supervisor outside (`supervisor.py`)
+sends it commands.
 """
 
 import os
@@ -15,78 +16,78 @@ from typing import NoReturn
 
 from fairwarning.machines.process import freezer, namespace
 
-NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as shells give them
-_WORD_BYTES = 64
-# What Python or this module ignores, and a program must not inherit.
+NOT_FOUND, NOT_EXECUTABLE, KILLED = 127, 126, 128  # exit codes as in shells
+_MESSAGE_BYTES = 64
+# Signals that Python or this module ignores and that a program must not inherit as ignored.
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU)
 
 
 class InitProcess:
-    """The first process, as its supervisor holds it.
+    """The supervisor's handle of the init process.
 
-    From `channel` come "ended CODE" when the program ends, "empty" once after each start, when no
-    process is left, "suspended" when a user stops the program from the terminal, and an end of file
-    when the first process has died.
+    `channel` delivers "ended CODE" when the program ends, "empty" once after each start, when no
+    process is left, "suspended" when a user stops the program from the terminal, and end of file
+    when the init process has ended.
     """
 
     def __init__(
-        self, command: tuple[str, ...], environment: Mapping[str, str], *, front: bool
+        self, command: tuple[str, ...], environment: Mapping[str, str], *, foreground: bool
     ) -> None:
-        """Fork it. With `front`, the program gets the terminal, as a shell would give it."""
+        """Fork the process. With `foreground`, give the program the terminal, as a shell would."""
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._pid = os.fork()
         if self._pid == 0:
             self.channel.close()
-            _run_init(_InitProcess(theirs, command, environment, front=front))
+            _run_init(_InitProcess(theirs, command, environment, foreground=foreground))
         theirs.close()
         self.channel.settimeout(0)
 
     def start(self) -> None:
-        """Start the program. Nothing may be left of an earlier one."""
-        self._say("start")
+        """Start the program. No process of an earlier run may be left."""
+        self._send("start")
 
     def signal_program(self, number: int) -> None:
-        self._say(f"program {number}")
+        self._send(f"program {number}")
 
     def signal_all(self, number: int) -> None:
-        """Also what the program started, wherever that has hidden itself."""
-        self._say(f"all {number}")
+        """Signal all processes of the machine, also those that the program started."""
+        self._send(f"all {number}")
 
     def freeze(self) -> None:
-        self._say("freeze")
+        self._send("freeze")
 
     def thaw(self) -> None:
-        self._say("thaw")
+        self._send("thaw")
 
-    def resume(self, *, front: bool) -> None:
-        """The user lets a suspended program go on, with the terminal or without."""
-        self._say(f"resume {int(front)}")
+    def resume(self, *, foreground: bool) -> None:
+        """Resume a program that the user suspended, with the terminal or without."""
+        self._send(f"resume {int(foreground)}")
 
-    def hear(self) -> list[str]:
-        """Its next words; none when it is dead."""
+    def receive(self) -> list[str]:
+        """Return the words of the next message; none if the process has ended."""
         try:
-            return self.channel.recv(_WORD_BYTES).decode().split()
+            return self.channel.recv(_MESSAGE_BYTES).decode().split()
         except BlockingIOError:
             return ["nothing"]
         except OSError:
             return []
 
     def kill(self) -> None:
-        """End it and everything inside, and wait until that is so."""
+        """Kill the process and everything inside, and wait for its end."""
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         self.channel.close()
 
-    def _say(self, words: str) -> None:
-        with suppress(OSError):  # a dead one is noticed where it is heard
-            self.channel.send(words.encode())
+    def _send(self, message: str) -> None:
+        with suppress(OSError):  # `receive` notices that the process has ended
+            self.channel.send(message.encode())
 
 
-def _run_init(first: "_InitProcess") -> NoReturn:
+def _run_init(process: "_InitProcess") -> NoReturn:
     try:
-        namespace.die_with_parent(signal.SIGKILL)  # a parent dead by now is an end of file
+        namespace.die_with_parent(signal.SIGKILL)  # if the parent has ended: end of file
         namespace.mount_proc()
-        first.run()
+        process.run()
     finally:
         os._exit(1)
 
@@ -98,39 +99,39 @@ class _InitProcess:
         command: tuple[str, ...],
         environment: Mapping[str, str],
         *,
-        front: bool,
+        foreground: bool,
     ) -> None:
         self._channel = channel
         self._command = command
         self._environment = environment
-        self._front = front
+        self._foreground = foreground
         self._program = 0
         self._empty = True
 
     def run(self) -> None:
-        """Until the supervisor hangs up."""
-        wake, poke = socket.socketpair()
-        for end in (wake, poke):
+        """Run until the supervisor closes the channel."""
+        wake_reader, wake_writer = socket.socketpair()
+        for end in (wake_reader, wake_writer):
             end.settimeout(0)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # to which process 1 is immune
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it hands the terminal around
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # which process 1 does not receive
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # this process sets the foreground group
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(poke.fileno())
+        signal.set_wakeup_fd(wake_writer.fileno())
         while True:
-            ready, _, _ = select.select([self._channel, wake], [], [])
-            if wake in ready:
-                wake.recv(_WORD_BYTES)
+            ready, _, _ = select.select([self._channel, wake_reader], [], [])
+            if wake_reader in ready:
+                wake_reader.recv(_MESSAGE_BYTES)
                 self._reap()
             if self._channel in ready:
-                words = self._channel.recv(_WORD_BYTES).decode().split()
+                words = self._channel.recv(_MESSAGE_BYTES).decode().split()
                 if not words:
                     return
-                self._obey(*words)
+                self._execute(*words)
 
-    def _obey(self, word: str, number: str = "") -> None:
+    def _execute(self, command: str, number: str = "") -> None:
         with suppress(ProcessLookupError, PermissionError):
-            match word:
+            match command:
                 case "start":
                     self._start()
                 case "program":
@@ -143,7 +144,7 @@ class _InitProcess:
                 case "thaw":
                     freezer.thaw()
                 case "resume":
-                    self._resume(front=number == "1")
+                    self._resume(foreground=number == "1")
 
     def _start(self) -> None:
         self._empty = False
@@ -155,11 +156,11 @@ class _InitProcess:
             return
         if self._program == 0:
             signal.set_wakeup_fd(-1)
-            _become(self._command, self._environment, front=self._front)
+            _exec(self._command, self._environment, foreground=self._foreground)
 
-    def _resume(self, *, front: bool) -> None:
-        self._front = front
-        if front:
+    def _resume(self, *, foreground: bool) -> None:
+        self._foreground = foreground
+        if foreground:
             with suppress(OSError):
                 os.tcsetpgrp(0, self._program)
         os.killpg(self._program, signal.SIGCONT)
@@ -175,11 +176,11 @@ class _InitProcess:
             if pid == 0:
                 return
             if pid == self._program:
-                self._tell_of_program(status)
+                self._report_program(status)
 
-    def _tell_of_program(self, status: int) -> None:
+    def _report_program(self, status: int) -> None:
         if os.WIFSTOPPED(status):
-            if self._front and os.WSTOPSIG(status) == signal.SIGTSTP:
+            if self._foreground and os.WSTOPSIG(status) == signal.SIGTSTP:
                 self._channel.send(b"suspended")
             return
         self._program = 0
@@ -187,20 +188,22 @@ class _InitProcess:
         self._channel.send(f"ended {code if code >= 0 else KILLED - code}".encode())
 
 
-def _become(command: tuple[str, ...], environment: Mapping[str, str], *, front: bool) -> NoReturn:
+def _exec(
+    command: tuple[str, ...], environment: Mapping[str, str], *, foreground: bool
+) -> NoReturn:
     try:
         os.setpgid(0, 0)
-        if front:
+        if foreground:
             with suppress(OSError):
                 os.tcsetpgrp(0, os.getpgrp())
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
-        os.execvpe(command[0], command, environment)  # noqa: S606  (to run it is what we are for)
+        os.execvpe(command[0], command, environment)  # noqa: S606  (the user's own command)
     except OSError as error:
-        found = _exists(command[0], environment)
-        why = error.strerror if found else "not found"
-        os.write(2, os.fsencode(f"fairwarning: cannot run {command[0]}: {why}\n"))
-        os._exit(NOT_EXECUTABLE if found else NOT_FOUND)
+        exists = _exists(command[0], environment)
+        reason = error.strerror if exists else "not found"
+        os.write(2, os.fsencode(f"fairwarning: cannot run {command[0]}: {reason}\n"))
+        os._exit(NOT_EXECUTABLE if exists else NOT_FOUND)
     finally:
         os._exit(NOT_EXECUTABLE)
 

@@ -1,6 +1,6 @@
-"""The program's side of the control connection: it stays attached, across restarts of the service.
+"""The program's side of the control connection: stays attached across restarts of the service.
 
-Nothing here knows what an impact does; see `inside.py`.
+It does not know how an impact is executed; see `supervisor.py`.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from fairwarning.core.errors import NotFound, Refused, Unavailable
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 
-RETRY_SECONDS = 0.05  # doubles with each try
-RETRY_MAX_SECONDS = 0.5  # a service that has just restarted waits for its programs a few seconds
-CLOSED_SECONDS = 1.0  # how long a service may take to close a door
+RETRY_SECONDS = 0.05  # doubles with each attempt
+RETRY_MAX_SECONDS = 0.5  # a restarted service waits a few seconds for its programs
+CLOSE_SECONDS = 1.0  # how long a service may take to close an endpoint
 
 
 @dataclass(frozen=True)
 class ImpactOrder:
-    """An impact that is to happen to this program, by its id."""
+    """An impact to execute on this program."""
 
     id: str
-    do: str
+    kind: str
     seconds: float
 
 
 def check_service(folder: Path) -> None:
-    """Raise Unavailable, and say what to do, where no service runs."""
+    """Raise Unavailable, with advice, if no service is running."""
     try:
         control.connect(folder).close()
     except PermissionError as error:
@@ -37,14 +37,14 @@ def check_service(folder: Path) -> None:
         raise Refused("NotAllowed", text) from error
     except OSError as error:
         text = (
-            f"no service that programs can be inside of runs in {folder}; start one with"
-            " `fairwarning up` (one on a database is none), or name its --data"
+            f"no service that programs can attach to runs in {folder}; start one with"
+            " `fairwarning up` (one that uses PostgreSQL does not count), or name its --data"
         )
         raise Unavailable("NoService", text) from error
 
 
 class ServiceLink:
-    """Attached to a machine. Each order is given on once, however often the service repeats it."""
+    """The attachment to a machine. It passes each order on once, even if the service repeats it."""
 
     def __init__(
         self,
@@ -57,83 +57,83 @@ class ServiceLink:
         self._machine = machine
         self._on_attached = on_attached
         self._on_order = on_order
-        self._known = False  # the service has had this machine
-        self._wire: ControlConnection | None = None
+        self._was_attached = False  # the service has accepted this program before
+        self._connection: ControlConnection | None = None
         self._listener: socket.socket | None = None
-        self._closed = asyncio.Event()
-        self._errors: dict[str, str | None] = {}  # by order; None while it is under way
+        self._endpoint_closed = asyncio.Event()
+        self._errors: dict[str, str | None] = {}  # by order id; None while it is executed
 
-    async def keep(self) -> None:
-        """Attach, and attach again whenever the service has gone; for as long as this runs.
+    async def run(self) -> None:
+        """Attach, and attach again whenever the connection is lost, until cancelled.
 
-        Raises Refused if the service refuses at first, NotFound whenever it has no such machine.
+        Raises Refused if the service refuses the first time, NotFound if the machine is unknown.
         """
         pause = RETRY_SECONDS
         while True:
             with suppress(OSError, ProtocolError):
-                wire = ControlConnection(control.connect(self._folder))
+                connection = ControlConnection(control.connect(self._folder))
                 try:
-                    if await self._converse(wire):
+                    if await self._handle_connection(connection):
                         pause = RETRY_SECONDS
                 finally:
-                    self._wire = None
-                    self._closed.set()
-                    wire.close()
+                    self._connection = None
+                    self._endpoint_closed.set()
+                    connection.close()
             await asyncio.sleep(pause)
             pause = min(2 * pause, RETRY_MAX_SECONDS)
 
-    def up(self, listener: socket.socket) -> None:
-        """The endpoint is there: the service is to answer on it, now or when it is back."""
+    def endpoint_up(self, listener: socket.socket) -> None:
+        """Have the service answer on this socket, now or when it is back."""
         self._listener = listener
-        if self._wire is not None:
-            self._wire.send({"up": True}, listener)
+        if self._connection is not None:
+            self._connection.send({"up": True}, listener)
 
-    async def down(self) -> None:
-        """The endpoint goes; returns when the service has let go of it."""
+    async def endpoint_down(self) -> None:
+        """Have the service close the endpoint; return when it has."""
         self._listener = None
-        if self._wire is not None:
-            self._closed.clear()
-            self._wire.send({"down": True})
+        if self._connection is not None:
+            self._endpoint_closed.clear()
+            self._connection.send({"down": True})
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), CLOSED_SECONDS)
+                await asyncio.wait_for(self._endpoint_closed.wait(), CLOSE_SECONDS)
 
     def done(self, order: str, error: str) -> None:
-        """An order is carried out. A service that is away will ask again."""
+        """Report that an order was executed. A disconnected service will send it again."""
         self._errors[order] = error
-        if self._wire is not None:
-            self._wire.send({"done": order, "error": error})
+        if self._connection is not None:
+            self._connection.send({"done": order, "error": error})
 
-    async def _converse(self, wire: ControlConnection) -> bool:
-        """Until the service hangs up; whether it had us."""
+    async def _handle_connection(self, connection: ControlConnection) -> bool:
+        """Handle messages until the service disconnects; return whether it accepted us."""
         attached = False
-        self._wire = wire
-        wire.send({"attach": self._machine}, self._listener)
-        while (message := await wire.receive()) is not None:
-            attached = self._take(message) or attached
+        self._connection = connection
+        connection.send({"attach": self._machine}, self._listener)
+        while (message := await connection.receive()) is not None:
+            attached = self._handle(message) or attached
         return attached
 
-    def _take(self, message: Message) -> bool:
+    def _handle(self, message: Message) -> bool:
         match message:
             case {"attached": _, "host_name": str(host_name)}:
-                self._known = True
+                self._was_attached = True
                 self._on_attached(host_name)
                 return True
             case {"refused": str(text), "status": int(status)}:
-                self._refuse(text, status)
-            case {"order": str(order), "do": str(do), "seconds": int() | float() as seconds}:
-                self._take_order(ImpactOrder(order, do, seconds))
+                self._handle_refusal(text, status)
+            case {"order": str(order), "do": str(kind), "seconds": int() | float() as seconds}:
+                self._handle_order(ImpactOrder(order, kind, seconds))
             case {"closed": True}:
-                self._closed.set()
+                self._endpoint_closed.set()
         return False
 
-    def _refuse(self, text: str, status: int) -> None:
+    def _handle_refusal(self, text: str, status: int) -> None:
         if status == NotFound.status:
             raise NotFound("NotFound", text)
-        if not self._known:
+        if not self._was_attached:
             raise Refused("Refused", text)
-        # A service that once had us may have us again, once it is in order.
+        # A service that accepted us before may do so again once it has recovered.
 
-    def _take_order(self, order: ImpactOrder) -> None:
+    def _handle_order(self, order: ImpactOrder) -> None:
         if order.id not in self._errors:
             self._errors[order.id] = None
             self._on_order(order)

@@ -1,4 +1,4 @@
-"""Notes of which machines are programs, for the service that comes after this one."""
+"""Marker files that tell the next service which machines have programs."""
 
 import json
 from collections.abc import Mapping
@@ -10,26 +10,26 @@ from fairwarning.machines.process.program import Key
 
 
 class Markers:
-    """A small file for each machine that is a program, with how many programs it is.
+    """A small file for each machine that has programs, with their number.
 
-    They outlive the service, as the programs do. A note that cannot be written, or read, costs no
-    more than the patience of the next service: it will not wait for that machine.
+    The files outlive the service, as the programs do. If a file cannot be written or read, the next
+    service does not wait for the programs of that machine; there is no other effect.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self) -> Mapping[Key, int]:
-        """What the service before this one left."""
-        found: dict[Key, int] = {}
+        """Return the number of programs by machine, as the last service left it."""
+        counts: dict[Key, int] = {}
         for path in sorted(self._folder.glob("*.json")):
             with suppress(OSError, ValueError, KeyError, TypeError):
-                note = json.loads(path.read_text())
-                found[str(note["scope"]), str(note["machine"])] = int(note["programs"])
-        return found
+                marker = json.loads(path.read_text())
+                counts[str(marker["scope"]), str(marker["machine"])] = int(marker["programs"])
+        return counts
 
     def write(self, key: Key, programs: int) -> None:
-        """A machine is so many programs now; with none, its note is removed."""
+        """Write the number of programs of a machine; if it is 0, remove the file."""
         scope, machine = key
         path = self._folder / (sha256(f"{scope}\0{machine}".encode()).hexdigest() + ".json")
         with suppress(OSError):

@@ -1,6 +1,6 @@
-"""Namespaces of one's own, without root: what makes a process be somewhere else (O3).
+"""Linux namespaces without root: they give a process its own network, host name and pids (O3).
 
-Linux only, by its own system calls; `os.unshare` is not there before Python 3.12.
+Uses system calls directly, as `os.unshare` needs Python 3.12.
 """
 
 import ctypes
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError
 
-ENDPOINT = ("169.254.169.254", 80)  # where every machine in Azure asks
-HOST_NAME_BYTES = 64  # what the kernel takes
+ENDPOINT = ("169.254.169.254", 80)  # the metadata endpoint of every Azure machine
+HOST_NAME_BYTES = 64  # the kernel's limit
 
 _CLONE_NEWNS = 0x00020000
 _CLONE_NEWUTS = 0x04000000
@@ -34,11 +34,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter() -> None:
-    """Move this process to a network, a host name and (for its children) processes of its own.
+    """Give this process its own network and host name, and its children their own pids.
 
-    Inside there is nothing but loopback, which has the metadata endpoint's address too. The user
-    stays who they are. Raises FairwarningError where the system forbids it; the process, then, is
-    somewhere in between and good for nothing but to say so.
+    The network has only loopback, with the metadata endpoint's address added. The user id stays the
+    same. Raises FairwarningError if the system forbids it; the process is then half set up and can
+    do no more than report the error.
     """
     user, group = os.geteuid(), os.getegid()
     try:
@@ -52,7 +52,7 @@ def enter() -> None:
 
 
 def open_endpoint() -> socket.socket:
-    """A socket that listens where the metadata endpoint is. Only inside."""
+    """Listen on the address of the metadata endpoint. Only works inside the namespace."""
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -65,23 +65,23 @@ def open_endpoint() -> socket.socket:
 
 
 def close_endpoint(listener: socket.socket) -> None:
-    """Whoever connects is refused from now on, even if others hold the same socket."""
+    """Close the endpoint: refuse new connections even if another process holds the socket."""
     with suppress(OSError):
         listener.shutdown(socket.SHUT_RDWR)
     listener.close()
 
 
 def name_host(host_name: str) -> None:
-    """Give the machine its host name, as much of it as a host name can be."""
+    """Set the machine's host name, shortened to the kernel's limit."""
     name = host_name.encode()[:HOST_NAME_BYTES].decode(errors="ignore")
     with suppress(OSError):
         socket.sethostname(name)
 
 
 def mount_proc() -> None:
-    """Show the first process of a namespace, and its children, their own /proc.
+    """Mount /proc for process 1 of a PID namespace and its children.
 
-    Some containers forbid it; programs then see the /proc of outside, and nothing else changes.
+    Some containers forbid it; programs then see the outer /proc, with no other effect.
     """
     with suppress(OSError):
         _unshare(_CLONE_NEWNS)
@@ -90,7 +90,7 @@ def mount_proc() -> None:
 
 
 def die_with_parent(signal: int) -> None:
-    """Let the kernel send this signal when the parent is gone. It may be gone already."""
+    """Have the kernel send this signal when the parent ends. It may have ended already."""
     _call(_libc.prctl(_PR_SET_PDEATHSIG, signal, 0, 0, 0))
 
 
@@ -118,11 +118,11 @@ def _call(result: int) -> None:
 
 
 def _forbidden(error: OSError) -> str:
-    return f"""this system does not let a user make namespaces ({error.strerror}).
+    return f"""this system does not let a user create namespaces ({error.strerror}).
 Without them, poll the address that `fairwarning up` prints for the machine, for instance
   curl -H Metadata:true "http://127.1.0.1:8169/metadata/scheduledevents?api-version=2020-07-01"
-Or have them allowed, by whichever of these settings the system has:
+Or have an administrator allow them with whichever of these settings the system has:
   sysctl user.max_user_namespaces=15000
   sysctl kernel.unprivileged_userns_clone=1
   sysctl kernel.apparmor_restrict_unprivileged_userns=0
-In a container, its runtime has to allow the system call `unshare` as well."""
+In a container, the runtime must allow the system call `unshare` as well."""

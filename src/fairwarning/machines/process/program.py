@@ -1,4 +1,4 @@
-"""What the service knows of the programs that are its machines, and what they have to report."""
+"""The service's view of attached programs and of the impacts that they execute."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,71 +8,73 @@ from fairwarning.machines.driver import Report
 from fairwarning.machines.process.control import ControlConnection
 
 Key = tuple[str, str]
-"""Names a machine: its scope's id and its own name."""
+"""Identifies a machine: its scope's id and its name."""
 
-# A program that went away is as these would leave it.
-_ENDS = {ImpactKind.EVICT, ImpactKind.DELETE, ImpactKind.STOP, ImpactKind.DEALLOCATE}
+# After these impacts the program is gone, so a disconnect means success.
+_ENDING = {ImpactKind.EVICT, ImpactKind.DELETE, ImpactKind.STOP, ImpactKind.DEALLOCATE}
 
 
 class PendingImpact:
-    """An impact under way: over when each program of its machine has reported, or has gone."""
+    """An impact in progress: finished when each program has reported or disconnected."""
 
     def __init__(
         self, impact: Impact, report: Report, programs: Iterable["AttachedProgram"]
     ) -> None:
         self.impact = impact
         self._report = report
-        self._left = set(programs)
+        self._pending = set(programs)
         self._error = ""
 
     def settle(self, program: "AttachedProgram", error: str) -> None:
-        """One program is through with it. The first error is the one reported."""
-        if program not in self._left:
+        """Record that a program has finished. The impact fails with the first error."""
+        if program not in self._pending:
             return
-        self._left.discard(program)
+        self._pending.discard(program)
         self._error = self._error or error
-        if not self._left:
+        if not self._pending:
             self._report(self.impact, self._error)
 
 
 class AttachedProgram:
-    """A program that is a machine, or one of several that are the same one."""
+    """A program that acts as a machine; several may act as the same one."""
 
-    def __init__(self, key: Key, wire: ControlConnection) -> None:
+    def __init__(self, key: Key, connection: ControlConnection) -> None:
         self.key = key
-        self._wire = wire
-        self._close_door: Callable[[], None] | None = None
-        self._work: dict[str, PendingImpact] = {}
+        self._connection = connection
+        self._stop_serving: Callable[[], None] | None = None
+        self._impacts: dict[str, PendingImpact] = {}
 
-    def opened(self, close_door: Callable[[], None]) -> None:
-        """Its endpoint is served from now on; an earlier door closes."""
-        self.close_door()
-        self._close_door = close_door
+    def set_endpoint(self, stop_serving: Callable[[], None]) -> None:
+        """Note that the program's endpoint is served; stop serving an earlier one."""
+        self.close_endpoint()
+        self._stop_serving = stop_serving
 
-    def close_door(self) -> None:
-        """Its endpoint is served no longer."""
-        close, self._close_door = self._close_door, None
-        if close is not None:
-            close()
+    def close_endpoint(self) -> None:
+        """Stop serving the program's endpoint."""
+        stop, self._stop_serving = self._stop_serving, None
+        if stop is not None:
+            stop()
 
-    def order(self, work: PendingImpact) -> None:
-        """Let an impact happen to it."""
-        impact = work.impact
-        self._work[impact.id] = work
-        self._wire.send({"order": impact.id, "do": impact.kind.value, "seconds": _seconds(impact)})
+    def order(self, pending: PendingImpact) -> None:
+        """Send an impact to the program."""
+        impact = pending.impact
+        self._impacts[impact.id] = pending
+        self._connection.send(
+            {"order": impact.id, "do": impact.kind.value, "seconds": _seconds(impact)}
+        )
 
     def done(self, impact: str, error: str) -> None:
-        """It says that an impact is over."""
-        work = self._work.pop(impact, None)
-        if work is not None:
-            work.settle(self, error)
+        """Handle the program's report that an impact is finished."""
+        pending = self._impacts.pop(impact, None)
+        if pending is not None:
+            pending.settle(self, error)
 
-    def gone(self) -> None:
-        """It has hung up, and reports no more."""
-        works, self._work = self._work, {}
-        for work in works.values():
-            ended = work.impact.kind in _ENDS
-            work.settle(self, "" if ended else f"the program that is {self.key[1]} went away")
+    def disconnected(self) -> None:
+        """Settle all impacts of the program, which has disconnected."""
+        impacts, self._impacts = self._impacts, {}
+        for pending in impacts.values():
+            ended = pending.impact.kind in _ENDING
+            pending.settle(self, "" if ended else f"the program of {self.key[1]} disconnected")
 
 
 def _seconds(impact: Impact) -> int:

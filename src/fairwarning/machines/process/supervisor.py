@@ -1,7 +1,7 @@
-"""Runs a program as if it were inside a machine, and lets the machine's impacts happen to it.
+"""The supervisor: runs a program as if inside a machine, and executes the machine's impacts on it.
 
-This is the supervisor: it stays outside the machine's processes, but inside its network. It decides
-when the program runs; `first.py` does it, and `link.py` speaks with the service.
+It stays outside the machine's PID namespace but inside its network namespace. It decides when the
+program runs; `init.py` starts and signals it, and `link.py` talks to the service.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from fairwarning.machines.process.link import ImpactOrder, ServiceLink, check_se
 
 GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
 
-_PASSED_ON = (
+_FORWARDED = (
     signal.SIGTERM,
     signal.SIGINT,
     signal.SIGHUP,
@@ -35,7 +35,7 @@ _PASSED_ON = (
 )
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
 _FINAL = {"evict", "delete"}
-_SAID = {
+_MESSAGES = {
     "freeze": "is frozen for {seconds:g} s",
     "reboot": "is rebooted",
     "redeploy": "is redeployed, its temporary folder emptied",
@@ -51,7 +51,7 @@ _PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
 
 @dataclass(frozen=True)
 class MachineProgram:
-    """What to run, as which machine of which service."""
+    """A command, the machine to run it as, and the service's data folder."""
 
     machine: str
     command: tuple[str, ...]
@@ -63,40 +63,40 @@ class MachineProgram:
     def temporary(self) -> Path:
         """The machine's temporary disk."""
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", self.machine)[:100]
-        if safe != self.machine:  # no two machines share one
+        if safe != self.machine:  # keep the names of different machines distinct
             safe += "." + sha256(os.fsencode(self.machine)).hexdigest()[:12]
         return self.folder / "machines" / safe / "tmp"
 
     def environment(self, outside: Mapping[str, str]) -> dict[str, str]:
-        """What the program sees of the environment: no proxy leads out of the machine."""
+        """Return the program's environment, without proxies, which the machine cannot reach."""
         kept = {name: value for name, value in outside.items() if name.lower() not in _PROXIES}
         return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary)}
 
 
-def run(inside: MachineProgram) -> int:
-    """Run the program until it ends, or the machine does; its exit code, as a shell would give it.
+def run(program: MachineProgram) -> int:
+    """Run the program until it or the machine ends; return its exit code, as a shell would.
 
-    Raises NotFound or Refused when the service does not let it be that machine, Unavailable when
-    there is none, and FairwarningError where the system forbids namespaces.
+    Raises NotFound or Refused when the service does not accept it as that machine, Unavailable when
+    no service is running, and FairwarningError when the system forbids namespaces.
     """
-    check_service(inside.folder)
-    inside.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
-    front = _in_front()
+    check_service(program.folder)
+    program.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
+    foreground = _in_foreground()
     namespace.enter()
-    # Before there is a loop or a connection that the first process would inherit.
-    first = InitProcess(inside.command, inside.environment(os.environ), front=front)
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it speaks while the program has the terminal
+    # Fork before a loop or a connection exists that the init process would inherit.
+    init = InitProcess(program.command, program.environment(os.environ), foreground=foreground)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # to write while the program has the terminal
     try:
-        return asyncio.run(_live(inside, first))
+        return asyncio.run(_run(program, init))
     finally:
-        first.kill()
-        if front:
+        init.kill()
+        if foreground:
             _take_terminal()
 
 
-async def _live(inside: MachineProgram, first: InitProcess) -> int:
-    supervisor = Supervisor(inside, first)
-    return await supervisor.live()
+async def _run(program: MachineProgram, init: InitProcess) -> int:
+    supervisor = Supervisor(program, init)
+    return await supervisor.run()
 
 
 class _Phase(Enum):
@@ -106,121 +106,121 @@ class _Phase(Enum):
 
 
 class Supervisor:
-    """The machine's power switch."""
+    """Starts, stops and freezes a machine's program as the service orders."""
 
-    def __init__(self, inside: MachineProgram, first: InitProcess) -> None:
-        self._inside = inside
-        self._first = first
-        self._link = ServiceLink(inside.folder, inside.machine, self._attached, self._ordered)
+    def __init__(self, program: MachineProgram, init: InitProcess) -> None:
+        self._program = program
+        self._init = init
+        self._link = ServiceLink(program.folder, program.machine, self._attached, self._enqueue)
         self._listener: socket.socket | None = None
         self._phase = _Phase.DOWN
-        self._begun = False
+        self._started = False
         self._empty = asyncio.Event()
         self._empty.set()
-        self._code = 0  # how the program ended last
+        self._code = 0  # exit code of the last run of the program
         self._orders: asyncio.Queue[ImpactOrder] = asyncio.Queue()
-        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._exit_code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def live(self) -> int:
-        """Until the program ends by itself, or the machine for good; the exit code."""
-        self._pass_signals_on()
-        asyncio.get_running_loop().add_reader(self._first.channel, self._hear)
-        self._raise_endpoint()
-        tasks = [asyncio.create_task(self._link.keep()), asyncio.create_task(self._obey())]
+    async def run(self) -> int:
+        """Run until the program ends by itself or the machine is removed; return the exit code."""
+        self._forward_signals()
+        asyncio.get_running_loop().add_reader(self._init.channel, self._receive)
+        self._open_endpoint()
+        tasks = [asyncio.create_task(self._link.run()), asyncio.create_task(self._execute_orders())]
         for task in tasks:
             task.add_done_callback(self._fail)
         try:
-            return await self._over
+            return await self._exit_code
         finally:
-            asyncio.get_running_loop().remove_reader(self._first.channel)
+            asyncio.get_running_loop().remove_reader(self._init.channel)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     # ------------------------------------------------------------------------ impacts
 
-    async def _obey(self) -> None:
+    async def _execute_orders(self) -> None:
         while True:
             order = await self._orders.get()
-            self._say(_SAID.get(order.do, "is told what it does not know").format_map(vars(order)))
+            self._report(_MESSAGES.get(order.kind, "got an unknown impact").format_map(vars(order)))
             error = ""
             try:
-                await self._carry_out(order)
+                await self._execute(order)
             except OSError as failure:
                 error = str(failure)
             self._link.done(order.id, error)
-            if order.do in _FINAL:
+            if order.kind in _FINAL:
                 self._finish(self._code)
 
-    async def _carry_out(self, order: ImpactOrder) -> None:
-        match order.do:
+    async def _execute(self, order: ImpactOrder) -> None:
+        match order.kind:
             case "freeze":
                 await self._freeze(order.seconds)
             case "reboot":
-                await self._end()
+                await self._stop()
                 self._start()
             case "redeploy" | "reimage":
-                await self._end()
+                await self._stop()
                 try:
-                    _empty_folder(self._inside.temporary)
+                    _empty_folder(self._program.temporary)
                 finally:
                     self._start()
             case "stop" | "deallocate" | "evict" | "delete":
-                await self._end()
+                await self._stop()
             case "start":
                 self._start()
             case _:
-                raise OSError(f"{order.do} is not known here; update fairwarning")
+                raise OSError(f"unknown impact {order.kind}; update fairwarning")
 
     async def _freeze(self, seconds: float) -> None:
-        self._first.freeze()
+        self._init.freeze()
         await asyncio.sleep(seconds)
-        self._first.thaw()
+        self._init.thaw()
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         self._phase = _Phase.ENDING
-        self._first.signal_all(signal.SIGTERM)
-        self._first.signal_all(signal.SIGCONT)  # what was stopped can end, too
+        self._init.signal_all(signal.SIGTERM)
+        self._init.signal_all(signal.SIGCONT)  # so that stopped processes can end, too
         try:
-            await asyncio.wait_for(self._empty.wait(), self._inside.grace_seconds)
+            await asyncio.wait_for(self._empty.wait(), self._program.grace_seconds)
         except TimeoutError:
-            self._first.signal_all(signal.SIGKILL)
+            self._init.signal_all(signal.SIGKILL)
             await self._empty.wait()
-        await self._lower_endpoint()
+        await self._close_endpoint()
         self._phase = _Phase.DOWN
 
     def _start(self) -> None:
         if self._phase is _Phase.RUNNING:
             return
-        self._raise_endpoint()
+        self._open_endpoint()
         self._empty.clear()
-        self._first.start()
+        self._init.start()
         self._phase = _Phase.RUNNING
 
-    def _raise_endpoint(self) -> None:
+    def _open_endpoint(self) -> None:
         if self._listener is None:
             self._listener = namespace.open_endpoint()
-            self._link.up(self._listener)
+            self._link.endpoint_up(self._listener)
 
-    async def _lower_endpoint(self) -> None:
+    async def _close_endpoint(self) -> None:
         if self._listener is not None:
-            await self._link.down()
+            await self._link.endpoint_down()
             namespace.close_endpoint(self._listener)
             self._listener = None
 
-    # ------------------------------------------------------------- what others tell us
+    # -------------------------------------------- events from the service, init and signals
 
     def _attached(self, host_name: str) -> None:
-        if not self._begun:
-            self._begun = True
+        if not self._started:
+            self._started = True
             namespace.name_host(host_name)
             self._start()
 
-    def _ordered(self, order: ImpactOrder) -> None:
+    def _enqueue(self, order: ImpactOrder) -> None:
         self._orders.put_nowait(order)
 
-    def _hear(self) -> None:
-        match self._first.hear():
+    def _receive(self) -> None:
+        match self._init.receive():
             case ["ended", code]:
                 self._code = int(code)
                 if self._phase is _Phase.RUNNING:
@@ -233,42 +233,42 @@ class Supervisor:
                 self._finish(KILLED + signal.SIGKILL)
 
     def _suspend(self) -> None:
-        """The user wants the shell back: stop as the program did, until they want it again."""
+        """Stop as the program did, so that the user gets the shell, until the user resumes us."""
         _take_terminal()
         os.kill(os.getpid(), signal.SIGSTOP)
-        self._first.resume(front=_in_front())
+        self._init.resume(foreground=_in_foreground())
 
-    def _pass_signals_on(self) -> None:
+    def _forward_signals(self) -> None:
         loop = asyncio.get_running_loop()
-        for number in _PASSED_ON:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+        for number in _FORWARDED:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as set by nohup
                 loop.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._phase is _Phase.RUNNING:
-            self._first.signal_program(number)
+            self._init.signal_program(number)
         elif number not in _HARMLESS:
             self._finish(KILLED + number)
 
     # ---------------------------------------------------------------------------- ends
 
     def _finish(self, code: int) -> None:
-        if not self._over.done():
-            self._over.set_result(code)
+        if not self._exit_code.done():
+            self._exit_code.set_result(code)
 
     def _fail(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is None or self._over.done():
+        if error is None or self._exit_code.done():
             return
-        if isinstance(error, NotFound) and self._begun:  # it was deleted while we were not heard
-            self._ordered(ImpactOrder(id="", do="delete", seconds=0))
+        if isinstance(error, NotFound) and self._started:  # deleted while we were disconnected
+            self._enqueue(ImpactOrder(id="", kind="delete", seconds=0))
         else:
-            self._over.set_exception(error)
+            self._exit_code.set_exception(error)
 
-    def _say(self, text: str) -> None:
-        if not self._inside.quiet:
+    def _report(self, text: str) -> None:
+        if not self._program.quiet:
             with suppress(OSError):
-                sys.stderr.write(f"fairwarning: {self._inside.machine} {text}\n")
+                sys.stderr.write(f"fairwarning: {self._program.machine} {text}\n")
                 sys.stderr.flush()
 
 
@@ -280,8 +280,8 @@ def _empty_folder(folder: Path) -> None:
             path.unlink()
 
 
-def _in_front() -> bool:
-    """Whether this process has the terminal, and so may give it away."""
+def _in_foreground() -> bool:
+    """Return whether this process has the terminal and so may pass it to the program."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:

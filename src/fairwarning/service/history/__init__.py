@@ -1,1 +1,1 @@
-"""The past, read from the journal: deliveries, event history, explanations, the timeline."""
+"""The past, read from the journal: event history, explanations, the timeline."""

@@ -1,4 +1,4 @@
-"""Connections to the database: made when needed, kept for the next, dropped when they fail."""
+"""A pool of database connections: opened on demand, reused, and dropped when they fail."""
 
 import asyncio
 import os
@@ -15,21 +15,21 @@ from fairwarning.core.errors import Conflict, FairwarningError, Refused, Unavail
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 SCHEMA = "fairwarning"
-ANSWER_SECONDS = 5.0  # a database that does not answer by then is away
+RESPONSE_SECONDS = 5.0  # after which a database that does not respond counts as unreachable
 
 _DEFAULTS = {
     "application_name": "fairwarning",
-    "connect_timeout": "3",  # of each host
-    "target_session_attrs": "read-write",  # of several hosts, the one that is the primary
+    "connect_timeout": "3",  # for each host
+    "target_session_attrs": "read-write",  # connect to the primary if several hosts are given
     "keepalives_idle": "2",
     "keepalives_interval": "2",
     "keepalives_count": "2",
     "tcp_user_timeout": "5000",
 }
-# Everything is looked up by key: what a command costs must not depend on what statistics make of
-# the fleet's size (X4).
-# A commit that was acknowledged is on disk, and with a synchronous standby on its disk too (IK2).
-# No lock outlives a process that was stopped in the middle of something.
+# Planner: every query is a lookup by key, so that the cost of a command does not depend on what
+# statistics say about the size of the fleet (X4).
+# Durability: an acknowledged commit is on disk, also on that of a synchronous standby (IK2).
+# Timeouts: no lock outlives a process that was suspended in the middle of a transaction.
 _SETTINGS = f"""
 SELECT
     set_config('search_path', '{SCHEMA}', false),
@@ -37,80 +37,80 @@ SELECT
     set_config('enable_seqscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
     set_config('enable_mergejoin', 'off', false),
-    set_config('statement_timeout', '{ANSWER_SECONDS:g}s', false),
-    set_config('idle_in_transaction_session_timeout', '{ANSWER_SECONDS:g}s', false),
+    set_config('statement_timeout', '{RESPONSE_SECONDS:g}s', false),
+    set_config('idle_in_transaction_session_timeout', '{RESPONSE_SECONDS:g}s', false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
         THEN set_config('synchronous_commit', 'on', false) END
 """
 
 
 class ConnectionPool:
-    """At most so many at once; whoever comes then waits for one."""
+    """A limited number of connections; callers beyond it wait."""
 
-    def __init__(self, url: str, most: int) -> None:
-        self._info = _with_defaults(url)
-        self._room = asyncio.Semaphore(most)
+    def __init__(self, url: str, size: int) -> None:
+        self._conninfo = _with_defaults(url)
+        self._slots = asyncio.Semaphore(size)
         self._idle: list[Connection] = []
         self._used: set[Connection] = set()
         self._closed = True
-        self._away = False
+        self._unreachable = False
 
     def open(self) -> None:
-        """Give connections out."""
-        self._closed = self._away = False
+        """Start handing out connections."""
+        self._closed = self._unreachable = False
 
     async def close(self) -> None:
-        """Hang up, and give none out any more."""
+        """Close idle connections and hand out no more."""
         self._closed = True
-        await self._hang_up()
+        await self._close_idle()
 
-    def gone(self) -> None:
-        """Whoever listens knows that the database is away: nobody else need wait to find out."""
-        self._away = True
+    def mark_unreachable(self) -> None:
+        """Fail all users at once: the listener has found that the database is unreachable."""
+        self._unreachable = True
         for connection in self._used:
-            cut(connection)
+            shut_down(connection)
 
-    async def back(self) -> None:
-        """The database is there again, maybe another: begin anew with it."""
-        await self._hang_up()
-        self._away = False
+    async def mark_reachable(self) -> None:
+        """Resume with new connections: the database is back, possibly on another host."""
+        await self._close_idle()
+        self._unreachable = False
 
-    async def _hang_up(self) -> None:
+    async def _close_idle(self) -> None:
         idle, self._idle = self._idle, []
         for connection in idle:
             await connection.close()
 
     async def connect(self) -> Connection:
-        """A new one, for the caller alone."""
+        """Open a connection outside the pool, for the caller alone."""
         connection = None
         try:
             connection = await psycopg.AsyncConnection.connect(
-                self._info, autocommit=True, prepare_threshold=1
+                self._conninfo, autocommit=True, prepare_threshold=1
             )
-            with limited(connection):
+            with time_limit(connection):
                 await connection.execute(_SETTINGS)
         except psycopg.Error as error:
             if connection is not None:
                 await connection.close()
-            raise translated(error) from error
+            raise translate_error(error) from error
         return connection
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Connection]:
-        """One of them, for a few statements."""
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """Lend a connection for a few statements."""
         if self._closed:
             raise Unavailable("StoreClosed", "the store is closed; open it first")
-        async with self._room:
-            if self._away:
-                raise Unavailable("StoreAway", "the database cannot be reached; try again")
+        async with self._slots:
+            if self._unreachable:
+                raise Unavailable("StoreAway", "the database is unreachable; try again")
             connection = self._idle.pop() if self._idle else await self.connect()
             self._used.add(connection)
             try:
-                with limited(connection):
+                with time_limit(connection):
                     yield connection
             except psycopg.Error as error:
                 await self._put_back(connection)
-                raise translated(error) from error
+                raise translate_error(error) from error
             except asyncio.CancelledError:
                 await connection.close()
                 raise
@@ -124,7 +124,7 @@ class ConnectionPool:
 
     async def _put_back(self, connection: Connection) -> None:
         self._used.discard(connection)
-        if self._closed or self._away or connection.closed:
+        if self._closed or self._unreachable or connection.closed:
             await connection.close()
         else:
             self._idle.append(connection)
@@ -132,43 +132,44 @@ class ConnectionPool:
 
 def _with_defaults(url: str) -> str:
     try:
-        given = conninfo_to_dict(url)
+        parameters = conninfo_to_dict(url)
     except psycopg.Error as error:
         raise Refused("BadDatabase", f"this is not a postgresql:// URL: {error}") from error
-    defaults = {key: _DEFAULTS[key] for key in _DEFAULTS if key not in given}
-    # Else psycopg returns bytes for text, where the database was made in the locale C.
+    defaults = {key: _DEFAULTS[key] for key in _DEFAULTS if key not in parameters}
+    # Without client_encoding psycopg returns bytes for text if the database uses the C locale.
     return make_conninfo(url, **defaults, client_encoding="UTF8")
 
 
 @contextmanager
-def limited(connection: Connection, seconds: float = ANSWER_SECONDS + 1) -> Iterator[None]:
-    """Cut the line when there is no answer in time: to cancel a statement would need one too."""
-    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
+def time_limit(connection: Connection, seconds: float = RESPONSE_SECONDS + 1) -> Iterator[None]:
+    """Shut the socket down on timeout: cancelling a statement would need a response as well."""
+    timer = asyncio.get_running_loop().call_later(seconds, shut_down, connection)
     try:
         yield
     finally:
         timer.cancel()
 
 
-def cut(connection: Connection) -> None:
-    """Whoever waits for an answer on this connection learns that none will come."""
+def shut_down(connection: Connection) -> None:
+    """Shut the socket down, so that a caller waiting for a response fails at once."""
     with (
         suppress(OSError, psycopg.Error),
-        socket.socket(fileno=os.dup(connection.fileno())) as line,
+        socket.socket(fileno=os.dup(connection.fileno())) as duplicate,
     ):
-        line.shutdown(socket.SHUT_RDWR)
+        duplicate.shutdown(socket.SHUT_RDWR)
 
 
-def translated(error: psycopg.Error) -> FairwarningError:
-    """What went wrong, in words that help; never with where the database is (IS3)."""
+def translate_error(error: psycopg.Error) -> FairwarningError:
+    """Return the error to raise; its text never contains the database's location (IS3)."""
     if isinstance(error, psycopg.DataError):
-        return Conflict("BadText", "a text holds what the database cannot keep; send it without")
+        text = "a string contains a character that the database cannot store; remove it"
+        return Conflict("BadText", text)
     if isinstance(error, psycopg.errors.DiskFull):
-        return Unavailable("StoreFull", "no space left for the database; free some, and it goes on")
+        return Unavailable("StoreFull", "no space left for the database; free some space to resume")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return Unavailable("StoreDenied", f"the database refuses us: {_words(error)}")
-    return Unavailable("StoreFailed", f"the database failed: {_words(error)}; try again")
+        return Unavailable("StoreDenied", f"the database denied access: {_message(error)}")
+    return Unavailable("StoreFailed", f"the database failed: {_message(error)}; try again")
 
 
-def _words(error: psycopg.Error) -> str:
+def _message(error: psycopg.Error) -> str:
     return (error.diag.message_primary or str(error) or type(error).__name__).partition("\n")[0]

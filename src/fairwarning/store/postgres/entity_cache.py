@@ -1,4 +1,4 @@
-"""What a process has read lately, so that it need not be read again."""
+"""A cache of the entities that a process has read or written recently."""
 
 from collections import OrderedDict
 from weakref import ref as weak
@@ -7,55 +7,55 @@ from fairwarning.core.model import Entity, Ref
 
 
 class EntityCache:
-    """Entities by the position at which they were written: who has the position has the content.
+    """Entities with the position at which they were written; equal positions mean equal content.
 
-    The last ones that were used are kept, and beyond them those that somebody else keeps, as a
-    process does with the scopes that it shows.
+    It holds the most recently used entities, and weak references to those that other code still
+    holds, such as the scopes whose documents a process serves.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
         self._recent: OrderedDict[Ref, Entity] = OrderedDict()
-        self._seen: dict[Ref, _Seen] = {}
-        self._when_gone = self._gone  # one for all, as there may be many
+        self._entries: dict[Ref, _CacheEntry] = {}
+        self._callback = self._remove  # one bound method for all entries, to save memory
 
     def get(self, ref: Ref) -> tuple[int, Entity] | None:
-        """The entity, with its position."""
-        seen = self._seen.get(ref)
-        entity = seen() if seen else None
-        return (seen.position, entity) if seen and entity is not None else None
+        """Return the entity with its position."""
+        entry = self._entries.get(ref)
+        entity = entry() if entry else None
+        return (entry.position, entity) if entry and entity is not None else None
 
-    def keep(self, ref: Ref, position: int, entity: Entity) -> None:
-        """It was written, or read; what is known may be later."""
-        before = self._seen.get(ref)
+    def put(self, ref: Ref, position: int, entity: Entity) -> None:
+        """Add an entity that was read or written, unless the cached one is newer."""
+        before = self._entries.get(ref)
         if before is None or before.position <= position:
-            seen = self._seen[ref] = _Seen(entity, self._when_gone)
-            seen.of, seen.position = before.of if before else ref, position
+            entry = self._entries[ref] = _CacheEntry(entity, self._callback)
+            entry.ref, entry.position = before.ref if before else ref, position
             self._recent[ref] = entity
         if ref in self._recent:
             self._recent.move_to_end(ref)
-        if len(self._recent) > self._most:
+        if len(self._recent) > self._capacity:
             self._recent.popitem(last=False)
 
     def drop(self, ref: Ref) -> None:
-        """It is no more, or may be another."""
+        """Remove an entity that was deleted or may have changed."""
         self._recent.pop(ref, None)
-        self._seen.pop(ref, None)
+        self._entries.pop(ref, None)
 
     def clear(self) -> None:
-        """Nothing is known."""
+        """Remove all entities."""
         self._recent.clear()
-        self._seen.clear()
+        self._entries.clear()
 
-    def _gone(self, seen: "weak[Entity]") -> None:
-        assert isinstance(seen, _Seen)
-        if self._seen.get(seen.of) is seen:
-            del self._seen[seen.of]
+    def _remove(self, entry: "weak[Entity]") -> None:
+        assert isinstance(entry, _CacheEntry)
+        if self._entries.get(entry.ref) is entry:
+            del self._entries[entry.ref]
 
 
-class _Seen(weak[Entity]):
-    """Where an entity was written, for as long as somebody has it."""
+class _CacheEntry(weak[Entity]):
+    """A weak reference to an entity, with the position at which it was written."""
 
-    __slots__ = ("of", "position")
-    of: Ref
+    __slots__ = ("position", "ref")
+    ref: Ref
     position: int

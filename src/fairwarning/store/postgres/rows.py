@@ -1,4 +1,4 @@
-"""Batches to the JSON that the database takes, and its rows to values."""
+"""Batches as JSON for the database function, and rows as values."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,18 +12,18 @@ from fairwarning.store.codec import KINDS
 from fairwarning.store.differences import Differences, differences
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation
 
-NO_VERSION = -1  # of an entity that is not there
+NO_VERSION = -1  # of an entity that does not exist
 
 _MASK = "\1"
 _encode = msgspec.json.Encoder().encode
 
 
 class PostgresRows:
-    """A batch as the function `commit_batch` takes it."""
+    """A batch as the database function `commit_batch` takes it."""
 
     def __init__(self, batch: Batch) -> None:
-        self.written: list[tuple[Ref, Entity | None]] = []  # in the order of their positions
-        self.moves: list[Differences] = []
+        self.written: list[tuple[Ref, Entity | None]] = []  # in order of position
+        self.diffs: list[Differences] = []
         self._entities: list[dict[str, object]] = []
         for ref, (before, after) in batch.changes.items():
             if before is not after:
@@ -32,29 +32,31 @@ class PostgresRows:
 
     def _put_entity(self, ref: Ref, before: Entity | None, after: Entity | None) -> None:
         self.written.append((ref, after))
-        move = differences(ref, before, after) if ref[0] is Scope else None
-        if move:
-            self.moves.append(move)
+        diff = differences(ref, before, after) if ref[0] is Scope else None
+        if diff:
+            self.diffs.append(diff)
         self._entities.append(
             {
                 **_version(ref, before),
                 "version": NO_VERSION if after is None else after.version,
                 "due": None if after is None else cascade.due(after),
-                "moves": move is not None,
-                "body": None if after is None else codec.text(after),
+                "moves": diff is not None,
+                "body": None if after is None else codec.encode(after),
             }
         )
 
-    def text(self, name: str) -> str:
-        """All of it, under a name of its own. Raises UnicodeEncodeError for half a character."""
+    def encode(self, name: str) -> str:
+        """Return the batch as JSON with this id. Raises UnicodeEncodeError for a lone surrogate."""
         batch = self._batch
         document = {
             "batch": name,
             "entities": self._entities,
             "read": [_version(ref, entity) for ref, entity in batch.read.items()],
-            "machines": _machines(self.moves),
+            "machines": _machines(self.diffs),
             "lines": [_line(line) for line in batch.lines],
-            "impacts": [{"id": one.id, "body": codec.text(one)} for one in batch.impacts],
+            "impacts": [
+                {"id": impact.id, "body": codec.encode(impact)} for impact in batch.impacts
+            ],
             "settled": batch.settled,
             "notes": batch.notes,
         }
@@ -62,8 +64,8 @@ class PostgresRows:
 
 
 def _version(ref: Ref, entity: Entity | None) -> dict[str, object]:
-    was = NO_VERSION if entity is None else entity.version
-    return {"kind": ref[0].__name__, "id": ref[1], "was": was}
+    expected = NO_VERSION if entity is None else entity.version
+    return {"kind": ref[0].__name__, "id": ref[1], "was": expected}
 
 
 def _line(line: JournalLine) -> dict[str, object]:
@@ -83,7 +85,7 @@ def _line(line: JournalLine) -> dict[str, object]:
 
 
 def _masked(text: str) -> str:
-    """PostgreSQL keeps every character but one; a text that has it is kept as JSON."""
+    """Encode as JSON a text that contains NUL, the only character PostgreSQL cannot store."""
     if "\0" in text or text.startswith(_MASK):
         return _MASK + _encode(text).decode()
     return text
@@ -93,17 +95,17 @@ def _bare(text: str) -> str:
     return msgspec.json.decode(text[1:], type=str) if text.startswith(_MASK) else text
 
 
-def _machines(moves: Iterable[Differences]) -> dict[str, list[dict[str, object]]]:
+def _machines(diffs: Iterable[Differences]) -> dict[str, list[dict[str, object]]]:
     rows: dict[str, list[dict[str, object]]] = {
-        "gone": [], "freed": [], "changed": [], "fresh": [],
+        "removed": [], "freed": [], "changed": [], "added": [],
     }  # fmt: skip
-    for move in moves:
-        rows["gone"] += [{"scope": move.scope, "name": one.name} for one in move.gone]
-        rows["fresh"] += [_machine(move.scope, one) for one in move.fresh]
-        for before, after in move.changed:
-            rows["changed"].append(_machine(move.scope, after))
+    for diff in diffs:
+        rows["removed"] += [{"scope": diff.scope, "name": machine.name} for machine in diff.removed]
+        rows["added"] += [_machine(diff.scope, machine) for machine in diff.added]
+        for before, after in diff.changed:
+            rows["changed"].append(_machine(diff.scope, after))
             if before.address != after.address:
-                rows["freed"].append({"scope": move.scope, "name": before.name})
+                rows["freed"].append({"scope": diff.scope, "name": before.name})
     return rows
 
 
@@ -112,23 +114,25 @@ def _machine(scope: str, machine: Machine) -> dict[str, object]:
         "scope": scope,
         "name": machine.name,
         "address": machine.address,
-        "body": codec.text(machine),
+        "body": codec.encode(machine),
     }
 
 
-def entity(kind: str, body: str, machines: Sequence[str] | None, known: Entity | None) -> Entity:
-    """The entity again, whole; without rows of machines, with those that are known."""
-    found = codec.entity(kind, body)
-    if not isinstance(found, Scope):
-        return found
-    if machines is None and isinstance(known, Scope):
-        return codec.whole(found, known.machines)
-    return codec.whole(found, codec.machines(machines or ()))
+def build_entity(
+    kind: str, body: str, machines: Sequence[str] | None, cached: Entity | None
+) -> Entity:
+    """Return the complete entity; without machine rows, with the machines of the cached one."""
+    entity = codec.decode_entity(kind, body)
+    if not isinstance(entity, Scope):
+        return entity
+    if machines is None and isinstance(cached, Scope):
+        return codec.with_machines(entity, cached.machines)
+    return codec.with_machines(entity, codec.decode_machines(machines or ()))
 
 
-def place(number: int, scope: str, body: str) -> MachineLocation:
-    """A machine where it is."""
-    return MachineLocation(number, scope, codec.machine(body))
+def machine_location(number: int, scope: str, body: str) -> MachineLocation:
+    """Return a machine and its location."""
+    return MachineLocation(number, scope, codec.decode_machine(body))
 
 
 def entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str) -> JournalEntry:

@@ -1,16 +1,16 @@
--- What Fairwarning keeps. Bodies are JSON; the columns beside them are what things are found by.
+-- The SQLite schema. Bodies are JSON; the other columns are lookup keys.
 --
--- An index entry at a random place costs a written page, and pages are what a commit costs. So
--- there are few indexes, and the journal has none: its lines are chained.
+-- Written pages dominate the cost of a commit, and an index entry at a random place costs a page.
+-- So there are few indexes, and the journal has none here: its lines form chains.
 
 -- Scopes, scale sets, operations, rollouts, lanes.
---   due       when it changes by the passing of time alone
+--   due       when the entity next changes because of the passing of time
 --   changed   its position in the change feed; scopes only
---   line      the newest line of the journal about it; 0 if there is none
---   previous  what `line` was before the last batch that wrote here
--- What is removed leaves its row behind, without a body and at version -1: whoever follows the feed
--- learns that a scope is gone, and the journal of what is gone can be read. An entity of the same
--- name that is made later takes the row over.
+--   line      number of the newest journal line about it; 0 if there is none
+--   previous  the value of `line` before the last batch that wrote this row
+-- A removed entity keeps its row, without a body and at version -1, so that readers of the change
+-- feed see the removal and its journal lines stay reachable. A later entity of the same name
+-- reuses the row.
 CREATE TABLE entity (
     number INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -26,8 +26,8 @@ CREATE TABLE entity (
 CREATE INDEX entity_due ON entity (due) WHERE due IS NOT NULL;
 CREATE UNIQUE INDEX entity_changed ON entity (changed) WHERE changed IS NOT NULL;
 
--- The machines of scopes: rows of their own, so that a command on a large scope writes few of them.
--- Within a scope they are in order of number: a changed machine keeps its row, a new one is last.
+-- The machines of scopes, in separate rows, so that a command on a large scope writes few of them.
+-- Within a scope they are ordered by number: a changed machine keeps its row, a new one is last.
 CREATE TABLE machine (
     number INTEGER PRIMARY KEY,
     scope TEXT NOT NULL,
@@ -39,12 +39,12 @@ CREATE TABLE machine (
 CREATE INDEX machine_name ON machine (name);
 CREATE UNIQUE INDEX machine_address ON machine (address) WHERE address <> '';
 
--- Impacts begun and not settled.
+-- Impacts that started and are not settled.
 CREATE TABLE impact (id TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID;
 
--- The journal: who did what, when and why (IC7). `machines` and `announcement` are JSON, or
--- empty. `before` is the line before it about the same entity, so that
--- from entity.line on each line leads to the next older one.
+-- The audit journal (IC7). `machines` and `announcement` are JSON, or empty. `before` is the number
+-- of the previous line about the same entity, so that entity.line starts a chain from the newest
+-- line to the oldest.
 CREATE TABLE journal (
     number INTEGER PRIMARY KEY,
     before INTEGER NOT NULL,
@@ -60,7 +60,7 @@ CREATE TABLE journal (
     announcement TEXT NOT NULL
 );
 
--- About which entities the lines are that tell of an event, and which is the first of them.
+-- The entities that an event's lines are about, with the number of the first line of each.
 CREATE TABLE event (
     id TEXT NOT NULL,
     kind TEXT NOT NULL,
@@ -69,10 +69,10 @@ CREATE TABLE event (
     PRIMARY KEY (id, kind, entity)
 ) WITHOUT ROWID;
 
--- Small values kept beside.
+-- Small named values outside the entities.
 CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
--- The last position of the change feed and the last number of the journal. Every batch moves the
--- position, so it also tells whether a batch is there whose commit failed in an unclear way.
+-- The last position of the change feed and the last journal number. Every batch advances the
+-- position, so it also shows whether a batch was stored whose commit had an unclear outcome.
 CREATE TABLE head (position INTEGER NOT NULL, line INTEGER NOT NULL);
 INSERT INTO head (position, line) VALUES (0, 0);

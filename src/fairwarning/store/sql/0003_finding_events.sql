@@ -8,6 +8,6 @@ UPDATE journal SET first_line = (
 ) WHERE event <> '';
 CREATE INDEX journal_first_line ON journal (first_line, number) WHERE first_line > 0;
 
--- Scopes that have events, so that they are found however many have none. A quote inside a text is
--- written \", so this cannot be part of one.
-CREATE INDEX entity_busy ON entity (id) WHERE instr(body, '"events":{"') > 0;
+-- Finds the scopes that have events without scanning the others. A quote inside a JSON string is
+-- escaped as \", so a string cannot contain this pattern.
+CREATE INDEX entity_with_events ON entity (id) WHERE instr(body, '"events":{"') > 0;

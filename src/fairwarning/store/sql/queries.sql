@@ -1,5 +1,5 @@
--- Every statement by its name. Those that write take many rows at once: their (?, ...) is repeated,
--- so that a batch is a handful of statements however many commands it holds.
+-- All statements, by name. Those that write take many rows at once: their (?, ...) is repeated, so
+-- that a batch takes a handful of statements however many commands it contains.
 
 -- name: head
 SELECT position, line, machine FROM head;
@@ -8,9 +8,9 @@ SELECT position, line, machine FROM head;
 UPDATE head SET position = ?, line = ?, machine = ?;
 
 -- name: put_entities
--- `previous` carries the version that must be there (-1: none) in; where another is there, nothing
--- happens and the changes are too few (IK1). A row that must be there comes as number -1, which
--- only stays, as a stray, if it was not.
+-- `previous` passes the expected version (-1: none). If the stored one differs, the row does not
+-- change, and the statement changes too few rows (IK1). An entity that must exist comes with
+-- number -1, which is only stored if the entity is missing; see missing_entities.
 INSERT INTO entity (number, kind, id, version, due, changed, line, previous, body)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (kind, id) DO UPDATE SET
@@ -22,11 +22,11 @@ ON CONFLICT (kind, id) DO UPDATE SET
     body = excluded.body
 WHERE entity.version = excluded.previous;
 
--- name: stray
+-- name: missing_entities
 SELECT number FROM entity WHERE number < 0;
 
--- name: tell_of_entities
--- Those that have lines in the batch but no change.
+-- name: set_newest_lines
+-- For entities that have lines in the batch but no change.
 INSERT INTO entity (kind, id, version, line, previous)
 VALUES (?, ?, -1, ?, 0)
 ON CONFLICT (kind, id) DO UPDATE SET line = excluded.line, previous = entity.line;
@@ -34,23 +34,23 @@ ON CONFLICT (kind, id) DO UPDATE SET line = excluded.line, previous = entity.lin
 -- name: version
 SELECT version FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
 
--- name: entity
+-- name: entity_body
 SELECT body FROM entity WHERE kind = ? AND id = ? AND body IS NOT NULL;
 
--- name: due
+-- name: due_entities
 SELECT kind, id FROM entity WHERE due <= ? ORDER BY due, number LIMIT ?;
 
 -- name: next_due
 SELECT min(due) FROM entity WHERE due IS NOT NULL;
 
--- name: names
+-- name: list_ids
 SELECT id FROM entity WHERE kind = ? AND id > ? AND body IS NOT NULL ORDER BY id LIMIT ?;
 
--- name: busy
+-- name: scopes_with_events
 SELECT id FROM entity
 WHERE id > ? AND instr(body, '"events":{"') > 0 AND kind = 'Scope' ORDER BY id LIMIT ?;
 
--- name: changed
+-- name: changes_since
 SELECT changed, id FROM entity WHERE changed > ? ORDER BY changed LIMIT ?;
 
 -- name: remove_machines
@@ -62,7 +62,7 @@ DELETE FROM machine WHERE number IN (
 );
 
 -- name: free_addresses
--- Before the new ones are written, so that machines may exchange theirs.
+-- Clears old addresses before new ones are set, so that machines can swap addresses.
 WITH old (scope, name) AS (
     VALUES (?, ?)
 )
@@ -75,22 +75,22 @@ INSERT INTO machine (number, scope, name, address, body)
 VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (scope, name) DO UPDATE SET address = excluded.address, body = excluded.body;
 
--- name: machines
+-- name: machine_bodies
 SELECT body FROM machine WHERE scope = ? ORDER BY number;
 
--- name: machines_named
+-- name: machines_by_name
 SELECT number, scope, body FROM machine WHERE name = ? ORDER BY scope;
 
--- name: machines_at
+-- name: machines_by_address
 SELECT number, scope, body FROM machine WHERE address = ? AND address <> '';
 
--- name: machines_of
+-- name: machines_by_scope
 SELECT number, scope, body FROM machine WHERE scope = ? ORDER BY number;
 
--- name: machine_numbered
+-- name: machine_by_number
 SELECT number, scope, body FROM machine WHERE number = ?;
 
--- name: places
+-- name: list_machines
 SELECT number, scope, body FROM machine WHERE number > ? ORDER BY number LIMIT ?;
 
 -- name: put_impacts
@@ -104,11 +104,11 @@ WITH old (id) AS (
 )
 DELETE FROM impact WHERE id IN old;
 
--- name: impacts
+-- name: unfinished_impacts
 SELECT body FROM impact WHERE id > ? ORDER BY id LIMIT ?;
 
 -- name: add_events
--- Before their lines.
+-- Runs before the lines are added, which refer to these rows.
 INSERT OR IGNORE INTO event (id, kind, entity, line)
 VALUES (?, ?, ?, ?);
 
@@ -130,7 +130,7 @@ FROM new
 LEFT JOIN event ON event.id = new.event AND event.kind = new.kind AND event.entity = new.id;
 
 -- name: add_first_lines
--- The first line of a batch about an entity follows the last one before the batch.
+-- A batch's first line about an entity continues the chain from before the batch.
 WITH new (
     number, at, actor, kind, id, type, event, machines, operation, detail, announcement
 ) AS (
@@ -162,7 +162,7 @@ FROM journal WHERE number > :after AND number < :before AND operation = :operati
 ORDER BY number LIMIT :limit;
 
 -- name: latest_of_entity
--- `before` is one of its lines, or past them all.
+-- `before` is the number of one of its lines, or greater than all of them.
 WITH RECURSIVE chain (number) AS (
     SELECT coalesce(
         (SELECT before FROM journal WHERE number = :before),
@@ -198,15 +198,15 @@ FROM event CROSS JOIN journal ON journal.first_line = event.line
 WHERE event.id = :event AND journal.first_line > 0 AND journal.number > :after
 ORDER BY journal.number LIMIT :limit;
 
--- name: oldest
+-- name: oldest_lines
 SELECT number, at FROM journal WHERE number > 0 ORDER BY number LIMIT 1000;
 
--- name: forget_events
+-- name: delete_old_events
 DELETE FROM event WHERE id IN (
     SELECT event FROM journal WHERE number <= ? AND event <> ''
 ) AND line <= ?;
 
--- name: forget_lines
+-- name: delete_old_lines
 DELETE FROM journal WHERE number <= ?;
 
 -- name: put_notes
@@ -214,8 +214,8 @@ INSERT INTO note (name, value)
 VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
--- name: keep_first
+-- name: add_note_if_absent
 INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
 
--- name: note
+-- name: get_note
 SELECT value FROM note WHERE name = ?;

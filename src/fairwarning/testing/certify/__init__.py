@@ -1,1 +1,1 @@
-"""The conformance kit for handlers (O11): traps, and what a program makes of them."""
+"""The conformance kit for event handlers (O11): traps, and the results of running them."""

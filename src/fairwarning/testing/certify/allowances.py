@@ -1,40 +1,39 @@
-"""How much a handler is allowed, each with its reason. Real seconds, unless it says otherwise.
+"""The limits for handlers, each with its reason. In real seconds, unless stated otherwise.
 
-A correct handler that asks every second and takes some seconds to prepare stays well within all of
-them, on a busy machine too; so does one that asks once a minute, where a minute is soon enough.
+A correct handler that polls every second and prepares for a few seconds stays well within all of
+them, even on a busy host. So does a handler that polls once a minute, where that is enough.
 """
 
-# Until a program that was just started asks for the first time: virtual machines and interpreters
-# take their time, and many may start at once here.
+# From the start of a program to its first poll. Virtual machines and interpreters start slowly, and
+# many programs may start at once.
 START_SECONDS = 60.0
-# Between two requests. Once a minute is slow but, for notices of minutes, enough.
-ASK_SECONDS = 75.0
-# From the first reading of a notice to its approval, unless --prepare says otherwise. Real work may
-# take minutes; a program under test is expected to have little to save.
+# Between two polls. Once a minute is slow, but enough for a notice of minutes.
+POLL_SECONDS = 75.0
+# From reading an event to approving it, unless --prepare says otherwise. Real preparations may take
+# minutes; a program under test should have little to save.
 PREPARE_SECONDS = 20.0
-# Who approves for several machines this soon after reading of it cannot have asked the others.
+# A handler that approves an event of several machines this soon cannot have asked the others.
 HASTE_SECONDS = 5.0
-# How long, after it was read, we look whether somebody else's event is approved.
+# How long to watch whether the program approves the event of another machine.
 OTHERS_SECONDS = 5.0
-# How long an event that is meant to stand may be left to a handler before we approve it ourselves.
+# How long to wait for an optional approval before the operator approves the event.
 LEAVE_SECONDS = 5.0
-# What has to be left of a notice when it is first read: less is no time to save anything.
+# Part of the notice that must be left when the event is read; less is too short to save anything.
 LEFT_SECONDS = 5.0
-# A fault is met by this many requests, and lasts at least so long (who asks again without a pause
-# is found out by the endpoint's own limit), at most so long past the first request that met it
-# (who asks once a minute need not meet three).
+# A fault ends after this many requests, but not before FAULT_SECONDS (the rate limit catches a
+# program that retries without a pause), and at most FAULT_LONGEST_SECONDS after the first request
+# that met it (a program that polls once a minute need not meet three).
 FAULTS_MET = 3
 FAULT_SECONDS = 5.0
 FAULT_LONGEST_SECONDS = 10.0
-# The endpoint allows 5 requests a second and 10 at once (M17). What it refuses beyond that may
-# happen once or twice, at a start; who gets it again and again asks too often.
+# The endpoint allows 5 requests a second and bursts of 10 (M17). A program may exceed that once or
+# twice when it starts; more refusals mean that it polls too often.
 RATE_REFUSALS = 2
 # An approval may be repeated in case it was lost: a few times, then every few seconds.
 REPEATS = 3
 REPEAT_SECONDS = 4.0
-QUIET_SECONDS = 12.0  # how long we count them
-# Until a program has ended (5 s are its own, see `exec`) and been started again, on a machine that
-# has much else to do.
+REPEAT_WINDOW_SECONDS = 12.0  # how long approvals are counted
+# Until a program has ended (which may take 5 s, see `exec`) and has restarted, on a busy host.
 OVER_SECONDS = 120.0
-# A day without a request switches the feature off (M14); virtual seconds.
+# A day without a poll disables the feature (M14); virtual seconds.
 SILENCE_SECONDS = 24 * 3600 + 60.0

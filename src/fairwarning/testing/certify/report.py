@@ -1,4 +1,4 @@
-"""What people, scripts and build servers are told of the verdicts."""
+"""Reports of results: table, JSON, JUnit and badge."""
 
 import json
 from collections.abc import Sequence
@@ -7,91 +7,91 @@ from xml.etree import ElementTree as ET
 
 from rich.table import Table
 
-from fairwarning.testing.certify.judging import TrapResult
+from fairwarning.testing.certify.results import TrapResult
 
 _SILENT = (
-    "It never approves: it waits for NotBefore, and keeps everybody waiting with it. "
-    "If that is meant, say --no-approve."
+    "The handler never approves, so every event waits until NotBefore. "
+    "If that is intended, use --no-approve."
 )
 
 
-def summary(verdicts: Sequence[TrapResult]) -> str:
-    """In a line."""
-    survived = sum(verdict.survived for verdict in verdicts)
-    return f"{survived} of {len(verdicts)} traps survived"
+def summary(results: Sequence[TrapResult]) -> str:
+    """Return the summary in one line."""
+    survived = sum(result.survived for result in results)
+    return f"{survived} of {len(results)} traps survived"
 
 
-def notes(verdicts: Sequence[TrapResult]) -> list[str]:
-    """What is true of the program in all traps."""
-    tried = [verdict for verdict in verdicts if verdict.silent is not None]
-    return [_SILENT] if tried and all(verdict.silent for verdict in tried) else []
+def notes(results: Sequence[TrapResult]) -> list[str]:
+    """Return notes that apply to all traps."""
+    tried = [result for result in results if result.silent is not None]
+    return [_SILENT] if tried and all(result.silent for result in tried) else []
 
 
-def table(verdicts: Sequence[TrapResult]) -> Table:
-    """A row a trap; what to do instead, where it fell in."""
-    made = Table(show_lines=True)
-    made.add_column("trap", no_wrap=True)
-    made.add_column("", no_wrap=True)
-    made.add_column("what was seen", ratio=1)
-    made.add_column("what a good handler does", ratio=1)
-    for verdict in verdicts:
-        word = "[green]survived[/]" if verdict.survived else "[bold red]failed[/]"
-        good = "" if verdict.survived else verdict.trap.good
-        made.add_row(verdict.trap.name, word, _plain(verdict.seen), good)
-    return made
+def table(results: Sequence[TrapResult]) -> Table:
+    """Return a table with one row per trap; a failed trap also shows what was expected."""
+    grid = Table(show_lines=True)
+    grid.add_column("trap", no_wrap=True)
+    grid.add_column("result", no_wrap=True)
+    grid.add_column("observed", ratio=1)
+    grid.add_column("expected", ratio=1)
+    for result in results:
+        word = "[green]survived[/]" if result.survived else "[bold red]failed[/]"
+        good = "" if result.survived else result.trap.good
+        grid.add_row(result.trap.name, word, _escape(result.seen), good)
+    return grid
 
 
-def _plain(text: str) -> str:
-    """What a program printed is no markup."""
+def _escape(text: str) -> str:
+    """Escape markup in the output of a program."""
     return text.replace("[", r"\[")
 
 
-def as_json(command: Sequence[str], verdicts: Sequence[TrapResult]) -> str:
-    """One object, in a line."""
+def as_json(command: Sequence[str], results: Sequence[TrapResult]) -> str:
+    """Return the results as a JSON object."""
     return json.dumps(
         {
             "handler": list(command),
-            "survived": sum(verdict.survived for verdict in verdicts),
-            "failed": sum(not verdict.survived for verdict in verdicts),
-            "notes": notes(verdicts),
+            "survived": sum(result.survived for result in results),
+            "failed": sum(not result.survived for result in results),
+            "notes": notes(results),
             "traps": [
                 {
-                    "name": verdict.trap.name,
-                    "survived": verdict.survived,
-                    "happens": verdict.trap.happens,
-                    "seen": verdict.seen,
-                    "good": verdict.trap.good,
-                    "seconds": round(verdict.seconds, 1),
+                    "name": result.trap.name,
+                    "survived": result.survived,
+                    "happens": result.trap.happens,
+                    "seen": result.seen,
+                    "good": result.trap.good,
+                    "seconds": round(result.seconds, 1),
                 }
-                for verdict in verdicts
+                for result in results
             ],
         }
     )
 
 
-def badge(verdicts: Sequence[TrapResult]) -> str:
-    """A line for a README."""
-    return f"Fairwarning: {summary(verdicts)}"
+def badge(results: Sequence[TrapResult]) -> str:
+    """Return a line for a README."""
+    return f"Fairwarning: {summary(results)}"
 
 
-def write_junit(path: Path, verdicts: Sequence[TrapResult]) -> None:
-    """As build servers read it."""
-    failed = sum(not verdict.survived for verdict in verdicts)
+def write_junit(path: Path, results: Sequence[TrapResult]) -> None:
+    """Write the results as a JUnit report."""
+    failed = sum(not result.survived for result in results)
     suite = ET.Element(
         "testsuite",
         name="fairwarning certify",
-        tests=str(len(verdicts)),
+        tests=str(len(results)),
         failures=str(failed),
         errors="0",
         skipped="0",
-        time=f"{sum(verdict.seconds for verdict in verdicts):.1f}",
+        time=f"{sum(result.seconds for result in results):.1f}",
     )
-    for verdict in verdicts:
-        name, seconds = verdict.trap.name, f"{verdict.seconds:.1f}"
+    for result in results:
+        name, seconds = result.trap.name, f"{result.seconds:.1f}"
         case = ET.SubElement(suite, "testcase", classname="certify", name=name, time=seconds)
-        if not verdict.survived:
-            failure = ET.SubElement(case, "failure", message=verdict.seen)
-            failure.text = f"{verdict.trap.happens}\nA good handler: {verdict.trap.good}"
+        if not result.survived:
+            failure = ET.SubElement(case, "failure", message=result.seen)
+            failure.text = f"{result.trap.happens}\nExpected: {result.trap.good}"
         else:
-            ET.SubElement(case, "system-out").text = verdict.seen
+            ET.SubElement(case, "system-out").text = result.seen
     ET.ElementTree(suite).write(path, "utf-8", xml_declaration=True)

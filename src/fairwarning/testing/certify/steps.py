@@ -1,4 +1,4 @@
-"""What a trap is made of: what happens, and what is expected. Data; `running.py` carries it out."""
+"""The steps of a trap, as data: events and faults, and expectations. `trap_run` runs them."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from fairwarning.core.model import ImpactKind
 from fairwarning.service.faults import FaultKind
 
 ME = "web_1"
-"""The machine that the program is; its host name is web000001."""
+"""The machine that the program runs in; its host name is web000001."""
 OTHER = "web_0"
 
 
 @dataclass(frozen=True, slots=True)
 class AnnounceEvent:
-    """Something is going to happen to machines; later steps call it by `event`."""
+    """Schedule an event for machines; later steps refer to it as `event`."""
 
     event: str = "own"
     action: type[Operate] = Restart
@@ -24,28 +24,28 @@ class AnnounceEvent:
 
 @dataclass(frozen=True, slots=True)
 class ExpectPolls:
-    """Expected: it goes on asking, so many times."""
+    """Expect more polls."""
 
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectRead:
-    """Expected: it reads of the event, in time."""
+    """Expect that the program reads the event in time."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectApproval:
-    """Expected: it approves the event, in time."""
+    """Expect that the program approves the event in time."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectNoApproval:
-    """Expected: it reads of the event, and does not approve it."""
+    """Expect that the program reads the event and does not approve it."""
 
     event: str
     seconds: float
@@ -53,42 +53,42 @@ class ExpectNoApproval:
 
 @dataclass(frozen=True, slots=True)
 class ExpectOneApproval:
-    """Expected: it does not approve the event over and over, though it stays as it is."""
+    """Expect that the program does not keep approving an event that does not change."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class StartEvent:
-    """The event begins: if the program does not approve it soon, an operator does."""
+    """Start the event: if the program does not approve it soon, an operator does."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitEventEnd:
-    """Until the event is over and, if the machine went down, the program asks again."""
+    """Wait until the event is over and the program polls again."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectMachineGone:
-    """The event is over, and the machine and its program with it."""
+    """Wait until the event is over and the machine and its program are gone."""
 
     event: str = "own"
 
 
 @dataclass(frozen=True, slots=True)
 class CancelAnnouncedEvent:
-    """The event is cancelled."""
+    """Cancel the event."""
 
     event: str
 
 
 @dataclass(frozen=True, slots=True)
 class InjectFault:
-    """The endpoint answers with a fault for a while."""
+    """Answer requests with a fault for a while."""
 
     kind: FaultKind
     delay_seconds: float = 0.0
@@ -96,19 +96,19 @@ class InjectFault:
 
 @dataclass(frozen=True, slots=True)
 class DisableFeature:
-    """Nobody asks for a day: the feature goes off, and another machine switches it on again."""
+    """Let a day pass without polls, which disables the feature; another machine enables it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LosePower:
-    """The machine goes down without a warning, unless the event has begun and did that."""
+    """Kill the program without a warning, unless the event has started."""
 
     event: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerOn:
-    """The machine starts, if it is off, and the program with it. Expected: it asks."""
+    """Start the program if it is not running, and expect a poll."""
 
 
 Step = (
@@ -128,8 +128,8 @@ Step = (
     | PowerOn
 )
 
-STIR: tuple[Step, ...] = (
-    AnnounceEvent("stir", action=Maintain, machines=(OTHER,), kind=ImpactKind.FREEZE),
-    CancelAnnouncedEvent("stir"),
+CHANGE_DOCUMENT: tuple[Step, ...] = (
+    AnnounceEvent("change", action=Maintain, machines=(OTHER,), kind=ImpactKind.FREEZE),
+    CancelAnnouncedEvent("change"),
 )
-"""The document is another twice, and then as before: its number has grown by two."""
+"""Change the document twice, back to its old events: its incarnation grows by two."""

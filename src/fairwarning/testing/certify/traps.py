@@ -1,4 +1,4 @@
-"""The traps, as data. Each begins once the program, which is machine web_1 of three, has asked."""
+"""The traps, as data. A trap starts after the first poll of the program, which runs in web_1."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from fairwarning.core.model import ImpactKind
 from fairwarning.service.faults import FaultKind
 from fairwarning.testing.certify.allowances import HASTE_SECONDS, OTHERS_SECONDS
 from fairwarning.testing.certify.steps import (
+    CHANGE_DOCUMENT,
     ME,
     OTHER,
-    STIR,
     AnnounceEvent,
     AwaitEventEnd,
     CancelAnnouncedEvent,
@@ -30,23 +30,23 @@ from fairwarning.testing.certify.steps import (
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """What happens to a program, and what it should make of it."""
+    """A situation that handlers often get wrong, with what a correct handler does."""
 
     name: str
     happens: str
-    good: str  # what a good handler does
+    good: str  # what a correct handler does
     steps: tuple[Step, ...]
-    spot: bool = False  # the machines are Spot ones
+    spot: bool = False  # whether the machines are Spot machines
 
 
-_OWN = (AnnounceEvent(), ExpectApproval())  # afterwards, it does its work as ever
+_OWN = (AnnounceEvent(), ExpectApproval())  # checks that the program still handles its events
 
 
 TRAPS = (
     Trap(
         name="scale-set-name",
-        happens="The platform plans to reboot web_1, whose host name is web000001.",
-        good="Asks /metadata/instance/compute/name who it is; the host name is another.",
+        happens="The platform schedules a reboot of web_1, whose host name is web000001.",
+        good="Reads its name from /metadata/instance/compute/name; the host name differs.",
         steps=(
             AnnounceEvent(action=Maintain, kind=ImpactKind.REBOOT),
             ExpectApproval(),
@@ -55,8 +55,8 @@ TRAPS = (
     ),
     Trap(
         name="other-machine",
-        happens="A user restarts web_0, which is in the same document.",
-        good="Approves only events whose Resources name its own machine.",
+        happens="A user restarts web_0, whose event is in the same document.",
+        good="Approves only events that list its own machine in Resources.",
         steps=(
             AnnounceEvent("other", machines=(OTHER,)),
             ExpectNoApproval("other", OTHERS_SECONDS),
@@ -64,8 +64,9 @@ TRAPS = (
     ),
     Trap(
         name="two-resources",
-        happens="A user restarts web_0 and web_1: one event names both.",
-        good="Knows that an approval is for all machines of the event, and agrees with them first.",
+        happens="A user restarts web_0 and web_1; one event lists both.",
+        good="Agrees with the other machine first, because an approval applies to all machines of "
+        "the event.",
         steps=(
             AnnounceEvent("both", machines=(OTHER, ME)),
             ExpectNoApproval("both", HASTE_SECONDS),
@@ -73,8 +74,8 @@ TRAPS = (
     ),
     Trap(
         name="new-event-while-busy",
-        happens="While an event of web_0 stands, web_1 is restarted, and then redeployed.",
-        good="Looks at every event of each document, whatever else is under way.",
+        happens="While an event of web_0 is scheduled, web_1 is restarted and then redeployed.",
+        good="Handles every event of every document, even while another event is in progress.",
         steps=(
             AnnounceEvent("other", action=Maintain, machines=(OTHER,), kind=ImpactKind.REBOOT),
             ExpectRead("other"),
@@ -88,9 +89,10 @@ TRAPS = (
     ),
     Trap(
         name="cancelled-event",
-        happens="The platform plans to reboot web_1 and web_2, and calls it off. Later a user "
+        happens="The platform schedules a reboot of web_1 and web_2 and cancels it. Later a user "
         "restarts web_1.",
-        good="Takes an event that is gone and was never Started for cancelled: goes back to work.",
+        good="Treats an event that disappears without having been Started as cancelled, and "
+        "resumes work.",
         steps=(
             AnnounceEvent("off", action=Maintain, machines=(ME, "web_2"), kind=ImpactKind.REBOOT),
             ExpectNoApproval("off", 1.0),
@@ -101,9 +103,10 @@ TRAPS = (
     ),
     Trap(
         name="started-without-notice",
-        happens="Hardware fails: web_0's first, then web_1's. The events are Started at once, "
-        "their NotBefore is empty. Later a user restarts web_1.",
-        good="Reads an empty NotBefore; does not try to prepare for, or approve, what has begun.",
+        happens="The hardware of web_0 fails, then that of web_1. The events are Started "
+        "immediately, with an empty NotBefore. Later a user restarts web_1.",
+        good="Accepts an empty NotBefore, and neither prepares for nor approves an event that has "
+        "started.",
         steps=(
             AnnounceEvent("other", action=Fail, machines=(OTHER,)),
             ExpectNoApproval("other", 0.0),
@@ -115,8 +118,9 @@ TRAPS = (
     ),
     Trap(
         name="freeze",
-        happens="web_1 stands still for 3 s. Later a user restarts it.",
-        good="Goes on after a pause: it was neither rebooted, nor is the endpoint gone.",
+        happens="web_1 is frozen for 3 s. Later a user restarts it.",
+        good="Continues after the pause; it takes the pause for neither a reboot nor an outage of "
+        "the endpoint.",
         steps=(
             AnnounceEvent("pause", action=Maintain, kind=ImpactKind.FREEZE, seconds=3),
             StartEvent("pause"),
@@ -126,37 +130,37 @@ TRAPS = (
     ),
     Trap(
         name="empty-body",
-        happens="The endpoint answers 200 with nothing in it. Later a user restarts web_1.",
-        good="Takes an empty answer for no news, and asks again.",
+        happens="The endpoint answers 200 with an empty body. Later a user restarts web_1.",
+        good="Ignores an empty body and polls again.",
         steps=(InjectFault(FaultKind.EMPTY), *_OWN),
     ),
     Trap(
         name="throttled",
         happens="The endpoint answers 429. Later a user restarts web_1.",
-        good="Waits as long as Retry-After says, or a second, and asks again.",
+        good="Waits for the time in Retry-After, or for a second, and polls again.",
         steps=(InjectFault(FaultKind.TOO_MANY), *_OWN),
     ),
     Trap(
         name="gone",
         happens="The endpoint answers 410 for a while. Later a user restarts web_1.",
-        good="Waits a little and asks again: 410 passes, within some 70 s in Azure.",
+        good="Waits and polls again; in Azure, 410 ends within about 70 s.",
         steps=(InjectFault(FaultKind.GONE), *_OWN),
     ),
     Trap(
         name="slow-answer",
         happens="Each answer takes 4 s. Later a user restarts web_1.",
-        good="Waits for the answer (the very first may take two minutes), or asks again.",
+        good="Waits for the answer (the first may take two minutes), or polls again.",
         steps=(InjectFault(FaultKind.DELAY, delay_seconds=4.0), *_OWN),
     ),
     Trap(
         name="counter-restart",
-        happens="The feature was off for a day: DocumentIncarnation starts again at 1. Then a user "
-        "restarts web_1.",
-        good="Acts on the events of a document, and never expects its number to grow.",
+        happens="The feature was disabled for a day, so DocumentIncarnation restarts at 1. Then a "
+        "user restarts web_1.",
+        good="Handles the events of every document, whether or not DocumentIncarnation grows.",
         steps=(
-            *STIR,
-            *STIR,
-            *STIR,
+            *CHANGE_DOCUMENT,
+            *CHANGE_DOCUMENT,
+            *CHANGE_DOCUMENT,
             ExpectPolls(),
             DisableFeature(),
             *_OWN,
@@ -164,9 +168,9 @@ TRAPS = (
     ),
     Trap(
         name="duplicate-document",
-        happens="The set shrinks by web_0, then by web_1, whose approval has to wait for web_0's: "
-        "the document stays as it is.",
-        good="Remembers what it has approved.",
+        happens="The set scales in by web_0, then by web_1. The approval of web_1 waits for that "
+        "of web_0, so the document does not change.",
+        good="Remembers which events it has approved.",
         steps=(
             AnnounceEvent("earlier", action=Delete, machines=(OTHER,)),
             AnnounceEvent(action=Delete),
@@ -175,9 +179,9 @@ TRAPS = (
     ),
     Trap(
         name="reboot-in-the-middle",
-        happens="A user restarts web_1, which loses its power while it prepares; and is restarted "
-        "again while it is down.",
-        good="Looks, when it starts, for events that are there already, and takes them up again.",
+        happens="A user restarts web_1, which loses power while it prepares. Another restart is "
+        "scheduled while it is down.",
+        good="Handles the events that already exist when it starts.",
         steps=(
             AnnounceEvent("before"),
             LosePower("before"),
@@ -193,8 +197,8 @@ TRAPS = (
     ),
     Trap(
         name="short-notice",
-        happens="web_1, a Spot machine, is evicted: 30 s of notice.",
-        good="Asks every second, so that it reads of an eviction while there is time.",
+        happens="web_1, a Spot machine, is evicted with 30 s of notice.",
+        good="Polls every second, so that it reads the event in time.",
         steps=(
             AnnounceEvent(action=Evict),
             ExpectRead(),

@@ -1,10 +1,15 @@
-"""Scenarios: a timeline in TOML, played to a verdict (O6). docs/scenarios.md shows them whole.
+"""Scenarios: timelines in TOML that pass or fail (O6). docs/scenarios.md describes the format.
 
-`scenario` reads them, `play` plays them; what a step may do is in `actions`, what it may expect in
-`expectations`. The files beside these are the scenarios that ship.
+`scenario` reads the files, `run` runs them, `actions` has the actions of a step and `expectations`
+what a step can expect. The TOML files in this package are the scenarios that ship.
 """
 
-from fairwarning.testing.scenarios.play import Difference, ScenarioProgress, ScenarioResult, play
+from fairwarning.testing.scenarios.run import (
+    Difference,
+    ScenarioProgress,
+    ScenarioResult,
+    run_scenario,
+)
 from fairwarning.testing.scenarios.scenario import Scenario, ScenarioStep, find, read, shipped
 
 __all__ = [
@@ -14,7 +19,7 @@ __all__ = [
     "ScenarioResult",
     "ScenarioStep",
     "find",
-    "play",
     "read",
+    "run_scenario",
     "shipped",
 ]

@@ -1,28 +1,28 @@
-"""Scenarios for the console, which may not know where they are played."""
+"""The scenario runner of the console, which must not import `fairwarning.testing` itself."""
 
 from fairwarning.console.api import responses
-from fairwarning.testing.scenarios import find, play, shipped
+from fairwarning.testing.scenarios import find, run_scenario, shipped
 
 
 class BundledScenarios:
-    """The scenarios that ship, each played in a cloud of its own."""
+    """The scenarios that ship, each run in its own cloud."""
 
-    def shipped(self) -> list[responses.ScenarioInfo]:
-        """The scenarios there are."""
+    def list_scenarios(self) -> list[responses.ScenarioInfo]:
+        """Return the scenarios that ship."""
         return [
-            responses.ScenarioInfo(name=one.name, about=one.about, text=one.text)
-            for one in shipped()
+            responses.ScenarioInfo(name=scenario.name, about=scenario.about, text=scenario.text)
+            for scenario in shipped()
         ]
 
-    def play(self, name: str) -> responses.ScenarioResultInfo:
-        """Run one of them in virtual time."""
-        verdict = play(find(name))
-        difference = verdict.difference
+    def run(self, name: str) -> responses.ScenarioResultInfo:
+        """Run a scenario in virtual time."""
+        result = run_scenario(find(name))
+        difference = result.difference
         return responses.ScenarioResultInfo(
             name=name,
-            passed=verdict.passed,
-            steps=len(verdict.scenario.steps),
-            seconds=verdict.seconds,
-            took=round(verdict.real_seconds, 3),
+            passed=result.passed,
+            steps=len(result.scenario.steps),
+            seconds=result.seconds,
+            took=round(result.real_seconds, 3),
             difference="\n".join(difference.lines()) if difference else "",
         )

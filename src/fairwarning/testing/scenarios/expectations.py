@@ -1,4 +1,4 @@
-"""What a step of a scenario may expect: of machines, sets, rollouts and operations."""
+"""The expectations of scenario steps, about machines, sets, rollouts and operations."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,24 +11,24 @@ from fairwarning.service.config.values import FleetFileError, Read, at, table
 from fairwarning.testing.cloud import MachineHandle
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
-from fairwarning.testing.scenarios.stage import ANSWERS, ScenarioStage, poll
+from fairwarning.testing.scenarios.environment import ANSWERS, ScenarioEnvironment, poll
 
-_TIMES = frozenset({"not_before", "duration"})  # seconds, shown as scenarios write them
+_TIMES = frozenset({"not_before", "duration"})  # seconds, shown in the format of scenarios
 
 
 @record
 class Expectation:
-    """What is to hold of each of these."""
+    """The values that each of the named objects must have."""
 
     subject: str  # one of `SUBJECTS`
     names: tuple[str, ...]
-    wanted: Mapping[str, Any]
+    expected: Mapping[str, Any]
     place: str  # in its step
 
 
 @record
 class UnmetExpectation:
-    """What does not hold: of which subject, which key, and what was found instead."""
+    """A value that differs: the name of the object, the key, and both values."""
 
     name: str
     key: str
@@ -68,83 +68,87 @@ SUBJECTS: dict[str, dict[str, Read]] = {
     },
     "operation": {"status": values.one_of(OperationStatus)},
 }
-_NOTHING_EXPECTED = frozenset({"version"})  # it says how to ask
+_PARAMETERS = frozenset({"version"})  # how to poll; expects nothing by itself
 
 
 def read(raw: object) -> tuple[Expectation, ...]:
-    """One, or an array of several."""
+    """Read one expectation, or an array of them."""
     if not isinstance(raw, list):
         return (_read(raw, "expect"),)
-    found = []
-    for number, one in enumerate(raw, 1):
+    expectations = []
+    for number, item in enumerate(raw, 1):
         with at(str(number)):
-            found.append(_read(one, f"expect, {number}"))
-    if not found:
-        raise FleetFileError("must expect something")
-    return tuple(found)
+            expectations.append(_read(item, f"expect, {number}"))
+    if not expectations:
+        raise FleetFileError("must not be empty")
+    return tuple(expectations)
 
 
 def _read(raw: object, place: str) -> Expectation:
     if not isinstance(raw, dict):
-        what = "a table such as { machine = 'web', events = 0 }"
-        raise FleetFileError(f"must be {what}, not {values.shown(raw)}")
+        allowed = "a table such as { machine = 'web', events = 0 }"
+        raise FleetFileError(f"must be {allowed}, not {values.shown(raw)}")
     subjects = [subject for subject in SUBJECTS if subject in raw]
     if len(subjects) != 1:
-        raise FleetFileError(f"must be about exactly one of {', '.join(SUBJECTS)}")
+        raise FleetFileError(f"must have exactly one of {', '.join(SUBJECTS)}")
     (subject,) = subjects
-    given = table(raw, {subject: values.one_or_more, **SUBJECTS[subject]}, subject)
-    names = given.pop(subject)
-    if not given.keys() - _NOTHING_EXPECTED:
-        raise FleetFileError(f"must expect something: {', '.join(SUBJECTS[subject])}")
-    return Expectation(subject=subject, names=names, wanted=given, place=place)
+    expected = table(raw, {subject: values.one_or_more, **SUBJECTS[subject]}, subject)
+    names = expected.pop(subject)
+    if not expected.keys() - _PARAMETERS:
+        raise FleetFileError(f"must expect at least one of {', '.join(SUBJECTS[subject])}")
+    return Expectation(subject=subject, names=names, expected=expected, place=place)
 
 
-# --- Looking ------------------------------------------------------------------------------------
+# --- Checks -------------------------------------------------------------------------------------
 
 
-def miss(stage: ScenarioStage, expectation: Expectation) -> UnmetExpectation | None:
-    """The first thing that does not hold, if any."""
-    look = _LOOKS[expectation.subject]
+def first_unmet(
+    environment: ScenarioEnvironment, expectation: Expectation
+) -> UnmetExpectation | None:
+    """Return the first value that differs from the expectation, if any."""
+    check = _CHECKS[expectation.subject]
     for name in expectation.names:
         try:
-            found = look(stage, name, expectation.wanted)
+            unmet = check(environment, name, expectation.expected)
         except NotFound as error:
-            key, value = next(iter(expectation.wanted.items()))
-            found = UnmetExpectation(
-                name=name, key=key, expected=_told(key, value), found=error.message
+            key, value = next(iter(expectation.expected.items()))
+            unmet = UnmetExpectation(
+                name=name, key=key, expected=_format(key, value), found=error.message
             )
-        if found:
-            return found
+        if unmet:
+            return unmet
     return None
 
 
-def _told(key: str, value: object) -> str:
+def _format(key: str, value: object) -> str:
     if key in _TIMES and isinstance(value, int):
         return repr(values.spelled(value))
     return values.shown(value)
 
 
-def _differs(
-    name: str, wanted: Mapping[str, Any], found: Mapping[str, object]
+def _compare(
+    name: str, expected: Mapping[str, Any], actual: Mapping[str, object]
 ) -> list[UnmetExpectation]:
-    """What is wanted and was found otherwise, in the order of the file."""
+    """Return the values that differ, in the order of the file."""
     return [
         UnmetExpectation(
-            name=name, key=key, expected=_told(key, value), found=_told(key, found[key])
+            name=name, key=key, expected=_format(key, value), found=_format(key, actual[key])
         )
-        for key, value in wanted.items()
-        if key in found and found[key] != value
+        for key, value in expected.items()
+        if key in actual and actual[key] != value
     ]
 
 
 def _first(
-    name: str, wanted: Mapping[str, Any], found: Mapping[str, object]
+    name: str, expected: Mapping[str, Any], actual: Mapping[str, object]
 ) -> UnmetExpectation | None:
-    return next(iter(_differs(name, wanted, found)), None)
+    return next(iter(_compare(name, expected, actual)), None)
 
 
-def _machine(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
-    machine = stage.machine(name)
+def _machine(
+    environment: ScenarioEnvironment, name: str, expected: Mapping[str, Any]
+) -> UnmetExpectation | None:
+    machine = environment.machine(name)
     gone = not machine.exists
     state = {
         "gone": gone,
@@ -153,34 +157,40 @@ def _machine(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> Unme
         "power": "gone" if gone else machine.power,
     }
     return (
-        _first(name, wanted, state) or _event(stage, machine, wanted) or _document(machine, wanted)
+        _first(name, expected, state)
+        or _event(environment, machine, expected)
+        or _document(machine, expected)
     )
 
 
 def _event(
-    stage: ScenarioStage, machine: MachineHandle, wanted: Mapping[str, Any]
+    environment: ScenarioEnvironment, machine: MachineHandle, expected: Mapping[str, Any]
 ) -> UnmetExpectation | None:
-    """Whether one of the events announced for it is as wanted; else how the nearest differs."""
-    asked = {key: value for key, value in wanted.items() if key in _EVENT}
-    if not asked:
+    """Return None if an event of the machine matches, else how the closest event differs."""
+    event_keys = {key: value for key, value in expected.items() if key in _EVENT}
+    if not event_keys:
         return None
     events = machine.events
     if not events:
-        key, value = next(iter(asked.items()))
-        found = "nothing is announced for it"
-        return UnmetExpectation(name=machine.name, key=key, expected=_told(key, value), found=found)
-    label = asked.get("event", "")
-    misses = {one.id: _differs(machine.name, asked, _seen(stage, one, label)) for one in events}
-    nearest = min(misses, key=lambda one: len(misses[one]))
-    if label and not misses[nearest]:
-        stage.events[label] = nearest
-    return next(iter(misses[nearest]), None)
+        key, value = next(iter(event_keys.items()))
+        return UnmetExpectation(
+            name=machine.name, key=key, expected=_format(key, value), found="it has no event"
+        )
+    label = event_keys.get("event", "")
+    unmet = {
+        event.id: _compare(machine.name, event_keys, _event_values(environment, event, label))
+        for event in events
+    }
+    closest = min(unmet, key=lambda id_: len(unmet[id_]))
+    if label and not unmet[closest]:
+        environment.events[label] = closest
+    return next(iter(unmet[closest]), None)
 
 
-def _seen(stage: ScenarioStage, event: Event, label: str) -> dict[str, object]:
-    """An event as expectations have it. A name that no event has had yet fits any."""
-    known = {one: name for name, one in stage.events.items()}
-    at_seconds = stage.since(event.not_before.timestamp()) if event.not_before else ""
+def _event_values(environment: ScenarioEnvironment, event: Event, label: str) -> dict[str, object]:
+    """Return an event with the keys of expectations. A new label matches any event."""
+    labels = {id_: name for name, id_ in environment.events.items()}
+    at_seconds = environment.since(event.not_before.timestamp()) if event.not_before else ""
     lasts = int(event.duration.total_seconds()) if event.duration is not None else values.UNKNOWN
     return {
         "type": str(event.type),
@@ -190,50 +200,57 @@ def _seen(stage: ScenarioStage, event: Event, label: str) -> dict[str, object]:
         "duration": lasts,
         "description": event.description,
         "resources": event.resources,
-        "event": known.get(event.id, "another" if label in stage.events else label),
+        "event": labels.get(event.id, "another" if label in environment.events else label),
     }
 
 
-def _document(machine: MachineHandle, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
-    """What it reads, if that is wanted: to look is a poll."""
-    key = next((key for key in wanted if key in {"sees", "incarnation", "answer"}), "")
+def _document(machine: MachineHandle, expected: Mapping[str, Any]) -> UnmetExpectation | None:
+    """Poll as the machine, and check its document; without such an expectation, do not poll."""
+    key = next((key for key in expected if key in {"sees", "incarnation", "answer"}), "")
     if not key:
         return None
-    answer, document = poll(machine, wanted.get("version", NEWEST))
-    if answer != wanted.get("answer", "document"):
-        told = _told(key, wanted[key])
+    answer, document = poll(machine, expected.get("version", NEWEST))
+    if answer != expected.get("answer", "document"):
         return UnmetExpectation(
-            name=machine.name, key=key, expected=told, found=f"its poll met: {answer}"
+            name=machine.name,
+            key=key,
+            expected=_format(key, expected[key]),
+            found=f"its poll was answered: {answer}",
         )
     sees = tuple(str(event.type) for event in document.events)
-    return _first(machine.name, wanted, {"sees": sees, "incarnation": document.incarnation})
+    return _first(machine.name, expected, {"sees": sees, "incarnation": document.incarnation})
 
 
-def _set(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
+def _set(
+    environment: ScenarioEnvironment, name: str, expected: Mapping[str, Any]
+) -> UnmetExpectation | None:
     try:
-        scale_set = stage.scale_set(name)
+        scale_set = environment.scale_set(name)
     except NotFound:
-        return _first(name, wanted, {"gone": True, "machines": "the set is gone"})
+        return _first(name, expected, {"gone": True, "machines": "the set is gone"})
     machines = tuple(machine.name for machine in scale_set.machines)
-    return _first(name, wanted, {"gone": False, "machines": machines})
+    return _first(name, expected, {"gone": False, "machines": machines})
 
 
-def _rollout(stage: ScenarioStage, name: str, wanted: Mapping[str, Any]) -> UnmetExpectation | None:
-    state = stage.rollout(name).state
+def _rollout(
+    environment: ScenarioEnvironment, name: str, expected: Mapping[str, Any]
+) -> UnmetExpectation | None:
+    state = environment.rollout(name).state
     counts = {key: getattr(state, key) for key in ("machines", "done", "failed", "skipped")}
-    return _first(name, wanted, {"status": state.status.value, **counts})
+    return _first(name, expected, {"status": state.status.value, **counts})
 
 
 def _operation(
-    stage: ScenarioStage, name: str, wanted: Mapping[str, Any]
+    environment: ScenarioEnvironment, name: str, expected: Mapping[str, Any]
 ) -> UnmetExpectation | None:
-    for operation in stage.operation(name):
-        if found := _first(name, wanted, {"status": operation.status}):
-            return found
+    for operation in environment.operation(name):
+        if unmet := _first(name, expected, {"status": operation.status}):
+            return unmet
     return None
 
 
-_LOOKS: dict[str, Callable[[ScenarioStage, str, Mapping[str, Any]], UnmetExpectation | None]] = {
+_Check = Callable[[ScenarioEnvironment, str, Mapping[str, Any]], UnmetExpectation | None]
+_CHECKS: dict[str, _Check] = {
     "machine": _machine,
     "set": _set,
     "rollout": _rollout,

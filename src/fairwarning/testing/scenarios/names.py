@@ -1,4 +1,4 @@
-"""What a scenario has: the fleet that it begins with, and the names that its steps may use."""
+"""The initial fleet of a scenario, and the names that its steps can use."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -11,49 +11,49 @@ from fairwarning.service.config import fleet_file
 from fairwarning.service.config.values import FleetFileError, at
 from fairwarning.testing.cloud import toml
 
-_CLOUD = ("cloud", "metadata", "arm", "console")  # of the fleet: what holds from the beginning
+_CLOUD = ("cloud", "metadata", "arm", "console")  # keys of the fleet that configure the service
 
 
 class ScenarioNames:
-    """The fleet, as fleet files' texts, and what there is in it; then what steps begin."""
+    """The fleet as fleet file texts, its names, and the names that steps introduce."""
 
     def __init__(self, fleet: Mapping[str, Any], silent: Iterable[str]) -> None:
-        """Machines of the entries that are `silent` never ask for their events."""
+        """Read the fleet. The machines of the `silent` entries never poll."""
         with at("fleet"):
             text = _text(fleet)
         try:
             commands = fleet_file.read(text, "fleet").commands
         except Refused as refused:
             raise FleetFileError(refused.message) from None
-        sets = [one.set for one in commands if isinstance(one, CreateSet)]
-        scopes = [one for one in commands if not isinstance(one, CreateSet)]
+        sets = [command.set for command in commands if isinstance(command, CreateSet)]
+        scopes = [command for command in commands if not isinstance(command, CreateSet)]
         self._known: dict[str, list[str]] = {
-            "machine": [machine.name for one in scopes for machine in one.machines],
+            "machine": [machine.name for scope in scopes for machine in scope.machines],
             "set": sets,
             "rollout": [],
             "operation": [],
         }
         rest = {key: value for key, value in fleet.items() if key not in _CLOUD}
-        quiet = frozenset(silent)
+        silent_names = frozenset(silent)
         with at("silent"):
-            for name in quiet:
+            for name in silent_names:
                 _check("entry of the fleet", name, _entries(rest))
         self.cloud = _text({key: fleet[key] for key in _CLOUD if key in fleet})
-        self.asking = _text(_kept(rest, lambda name: name not in quiet))
-        self.silent = _text(_kept(rest, lambda name: name in quiet))
+        self.polling = _text(_filtered(rest, lambda name: name not in silent_names))
+        self.silent = _text(_filtered(rest, lambda name: name in silent_names))
 
-    def begin(self, kind: str, name: str) -> None:
-        """A step calls something so from now on."""
+    def add(self, kind: str, name: str) -> None:
+        """Add the name that a step gives to an operation or a rollout."""
         if name in self._known[kind]:
-            raise FleetFileError(f"an earlier step has a {kind} {name!r} already")
+            raise FleetFileError(f"an earlier step already has a {kind} named {name!r}")
         self._known[kind].append(name)
 
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse names that nothing has."""
+    def check(self, keys: Mapping[str, Any]) -> None:
+        """Refuse unknown names."""
         for key, kind in {"of": "machine", **{kind: kind for kind in self._known}}.items():
-            names = given.get(key, ())
+            names = keys.get(key, ())
             for name in [names] if isinstance(names, str) else names:
-                # A set may grow, so its instances are known when the scenario is played.
+                # A set may grow during the run, so its instances are checked then.
                 if kind != "machine" or name.rpartition("_")[0] not in self._known["set"]:
                     with at(key):
                         _check(kind, name, self._known[kind])
@@ -62,8 +62,8 @@ class ScenarioNames:
 def _check(kind: str, name: str, known: Iterable[str]) -> None:
     if name in known:
         return
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known) or 'none'}"
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known names: {', '.join(known) or 'none'}"
     raise FleetFileError(f"there is no {kind} {name!r}; {hint}")
 
 
@@ -72,11 +72,11 @@ def _text(fleet: Mapping[str, Any]) -> str:
 
 
 def _entries(fleet: Mapping[str, Any]) -> list[str]:
-    return [one["name"] for value in fleet.values() if isinstance(value, list) for one in value]
+    return [entry["name"] for value in fleet.values() if isinstance(value, list) for entry in value]
 
 
-def _kept(fleet: Mapping[str, Any], keep: Callable[[str], bool]) -> dict[str, Any]:
+def _filtered(fleet: Mapping[str, Any], keep: Callable[[str], bool]) -> dict[str, Any]:
     return {
-        key: [one for one in value if keep(one["name"])] if isinstance(value, list) else value
+        key: [entry for entry in value if keep(entry["name"])] if isinstance(value, list) else value
         for key, value in fleet.items()
     }

@@ -1,6 +1,6 @@
-"""The scenario file: a fleet, and a timeline of what happens and of what is expected (O6).
+"""The scenario file: a fleet, and a timeline of actions and expectations (O6).
 
-Everything in it is checked before anything is played; what is wrong is told with its place.
+The whole file is checked before a run; errors give their place in the file.
 """
 
 import re
@@ -12,8 +12,7 @@ from typing import Any
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.record import changed, record
-from fairwarning.service.config.values import FleetFileError, at, parse_toml, table, tables
-from fairwarning.service.config.values import Table as Given
+from fairwarning.service.config.values import FleetFileError, Table, at, parse_toml, table, tables
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
@@ -25,118 +24,118 @@ _STEP = re.compile(r"^[ \t]*\[\[[ \t]*step[ \t]*\]\]", re.MULTILINE)
 
 @record
 class ScenarioStep:
-    """One line of the timeline: something is done, or something is expected."""
+    """One step of the timeline: an action, or expectations."""
 
     number: int
-    line: int  # where it stands in the file; 0 where that is not known
-    at_seconds: int  # from the beginning
+    line: int  # in the file; 0 if unknown
+    at_seconds: int  # since the start
     note: str = ""
     do: str = ""
-    given: Given = field(default_factory=dict)
-    label: str = ""  # of the operations it begins
-    refused: str = ""  # the code of the refusal that is expected
+    arguments: Table = field(default_factory=dict)
+    label: str = ""  # name of the operations it starts
+    refused: str = ""  # the error code that is expected
     expect: tuple[Expectation, ...] = ()
 
     @property
     def place(self) -> str:
-        """Where it stands in the file."""
+        """The place of the step in the file."""
         return _place(self.number, self.line)
 
     @property
     def title(self) -> str:
-        """What it is about, in a line."""
+        """A one-line description."""
         if self.note:
             return self.note
         if self.do:
-            return f"{self.do} {_names(_whom(self))}".strip()
-        return f"expect of {_names(name for one in self.expect for name in one.names)}"
+            return f"{self.do} {_join_names(_targets(self))}".strip()
+        names = (name for expectation in self.expect for name in expectation.names)
+        return f"expect of {_join_names(names)}"
 
 
 def _place(number: int, line: int) -> str:
     return f"step {number} (line {line})" if line else f"step {number}"
 
 
-def _whom(step: ScenarioStep) -> list[str]:
-    whom = (step.given.get(key, ()) for key in ("machine", "set", "rollout"))
-    return [name for one in whom for name in ([one] if isinstance(one, str) else one)]
+def _targets(step: ScenarioStep) -> list[str]:
+    targets = (step.arguments.get(key, ()) for key in ("machine", "set", "rollout"))
+    return [name for names in targets for name in ([names] if isinstance(names, str) else names)]
 
 
-def _names(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(names))
 
 
 @record
 class Scenario:
-    """What a file says."""
+    """The content of a scenario file."""
 
     name: str
-    source: str  # what its file is called
+    source: str  # name of the file
     text: str
     about: str = ""
-    cloud: str = ""  # this and the next two are fleet files' texts
+    cloud: str = ""  # this and the next two are texts of fleet files
     fleet: str = ""
     silent: str = ""
     steps: tuple[ScenarioStep, ...] = ()
 
     @property
     def seconds(self) -> int:
-        """How long it is, in its own time."""
+        """The length of the scenario in virtual time."""
         return self.steps[-1].at_seconds
 
     @property
     def length(self) -> str:
-        """The same, as scenarios write it."""
+        """The length of the scenario, in the format of scenarios."""
         return values.spelled(self.seconds)
 
 
 def shipped() -> list[Scenario]:
-    """Those that ship with Fairwarning, by name."""
-    found = [one for one in files(__package__).iterdir() if one.name.endswith(_SUFFIX)]
-    return [
-        read(one.read_text("utf-8"), one.name) for one in sorted(found, key=lambda one: one.name)
-    ]
+    """Return the scenarios that ship with Fairwarning, sorted by name."""
+    paths = [path for path in files(__package__).iterdir() if path.name.endswith(_SUFFIX)]
+    paths.sort(key=lambda path: path.name)
+    return [read(path.read_text("utf-8"), path.name) for path in paths]
 
 
 def find(name: str) -> Scenario:
-    """The one that ships under this name, or that is in the file of this path."""
-    known = {one.name: one for one in shipped()}
+    """Return the scenario that ships under this name, or the one in the file at this path."""
+    known = {scenario.name: scenario for scenario in shipped()}
     if name in known:
         return known[name]
     path = Path(name)
     if not path.is_file():
-        text = f"there is no scenario and no file {name[:200]!r}; known: {', '.join(known)}"
+        text = f"no scenario or file named {name[:200]!r}; known scenarios: {', '.join(known)}"
         raise NotFound("UnknownScenario", text)
     try:
         return read(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused("BadScenario", f"{path} cannot be read: {error}") from None
+        raise Refused("BadScenario", f"cannot read {path}: {error}") from None
 
 
 def read(text: str, source: str = "scenario") -> Scenario:
-    """The scenario that `text` describes.
+    """Parse the text of a scenario file.
 
-    Anything else is `Refused`, and told by `source`, by the place in it and by what is allowed.
+    An invalid file is `Refused`; the message has `source`, the place and the allowed values.
     """
     try:
-        given = table(parse_toml(text), _FILE, "fleet", "step")
-        names = ScenarioNames(given["fleet"], given.get("silent", ()))
+        content = table(parse_toml(text), _FILE, "fleet", "step")
+        names = ScenarioNames(content["fleet"], content.get("silent", ()))
         return Scenario(
-            name=given.get("name", Path(source).stem),
+            name=content.get("name", Path(source).stem),
             source=source,
             text=text,
-            about=given.get("about", ""),
+            about=content.get("about", ""),
             cloud=names.cloud,
-            fleet=names.asking,
+            fleet=names.polling,
             silent=names.silent,
-            steps=tuple(_steps(text, given["step"], names)),
+            steps=tuple(_steps(text, content["step"], names)),
         )
-    except FleetFileError as wrong:
-        raise Refused("BadScenario", f"{source}: {wrong.message}") from None
+    except FleetFileError as error:
+        raise Refused("BadScenario", f"{source}: {error.message}") from None
 
 
 def _fleet(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise FleetFileError(f"must be a table, as a fleet file is one, not {values.shown(value)}")
+        raise FleetFileError(f"must be a table like a fleet file, not {values.shown(value)}")
     return value
 
 
@@ -159,52 +158,54 @@ _AS = {"as": values.name}
 def _steps(text: str, raw: list[object], names: ScenarioNames) -> Iterator[ScenarioStep]:
     if not raw:
         raise FleetFileError("step is missing")
-    lines = [text.count("\n", 0, found.start()) + 1 for found in _STEP.finditer(text)]
-    if len(lines) != len(raw):  # written some other way that TOML allows
+    lines = [text.count("\n", 0, match.start()) + 1 for match in _STEP.finditer(text)]
+    if len(lines) != len(raw):  # the file uses another TOML syntax for the array
         lines = [0] * len(raw)
     now = 0
-    for number, (line, one) in enumerate(zip(lines, raw, strict=True), 1):
+    for number, (line, item) in enumerate(zip(lines, raw, strict=True), 1):
         with at(_place(number, line)):
-            given = _given(one)
-            now = _moment(given.pop("at", now), now)
-            yield _step(ScenarioStep(number=number, line=line, at_seconds=now), given, names)
+            keys = _keys(item)
+            now = _check_time(keys.pop("at", now), now)
+            yield _step(ScenarioStep(number=number, line=line, at_seconds=now), keys, names)
 
 
-def _moment(wanted: int, now: int) -> int:
-    if wanted < now:
+def _check_time(seconds: int, previous: int) -> int:
+    if seconds < previous:
         with at("at"):
             raise FleetFileError(
-                f"must not be before {values.spelled(now)!r}, when the step before it is"
+                f"must not be before {values.spelled(previous)!r}, the time of the previous step"
             )
-    return wanted
+    return seconds
 
 
-def _given(raw: object) -> Given:
-    """The keys of a step: which may be there, its word decides."""
+def _keys(raw: object) -> Table:
+    """Read the keys of a step; its action decides which keys are allowed."""
     if not isinstance(raw, dict) or ("do" in raw) == ("expect" in raw):
         raise FleetFileError("must be a table with either do or expect")
     if "expect" in raw:
         return table(raw, {**_COMMON, "expect": expectations.read})
     with at("do"):
         action = ACTIONS[_DO["do"](raw["do"])]
-    named = _AS if action.begins else {}
-    given = table(raw, {**_COMMON, **_DO, **named, **action.keys}, *action.needs)
-    if action.either and len(given.keys() & set(action.either)) != 1:
+    label = _AS if action.begins else {}
+    keys = table(raw, {**_COMMON, **_DO, **label, **action.keys}, *action.needs)
+    if action.either and len(keys.keys() & set(action.either)) != 1:
         raise FleetFileError(f"must have exactly one of {', '.join(action.either)}")
-    if "instances" in given and "set" not in given:
-        raise FleetFileError("instances are those of a set: set is missing")
-    return given
+    if "instances" in keys and "set" not in keys:
+        raise FleetFileError("set is missing; instances needs it")
+    return keys
 
 
-def _step(step: ScenarioStep, given: Given, names: ScenarioNames) -> ScenarioStep:
-    note, expect, do = given.pop("note", ""), given.pop("expect", ()), given.pop("do", "")
-    label, refused = given.pop("as", ""), given.pop("refused", "")
-    for one in expect:
-        with at(one.place):
-            names.check({one.subject: one.names})
+def _step(step: ScenarioStep, keys: Table, names: ScenarioNames) -> ScenarioStep:
+    note, expect, do = keys.pop("note", ""), keys.pop("expect", ()), keys.pop("do", "")
+    label, refused = keys.pop("as", ""), keys.pop("refused", "")
+    for expectation in expect:
+        with at(expectation.place):
+            names.check({expectation.subject: expectation.names})
     if do == "rollout":
-        names.begin("rollout", given["rollout"])
+        names.add("rollout", keys["rollout"])
     if label:
-        names.begin("operation", label)
-    names.check(given)
-    return changed(step, note=note, expect=expect, do=do, given=given, label=label, refused=refused)
+        names.add("operation", label)
+    names.check(keys)
+    return changed(
+        step, note=note, expect=expect, do=do, arguments=keys, label=label, refused=refused
+    )

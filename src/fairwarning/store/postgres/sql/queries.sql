@@ -1,61 +1,61 @@
--- Every statement by its name.
+-- All statements, by name.
 
--- name: join
--- A claim that a crash of the server loses is only made again: no need to wait for the disk.
-WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+-- name: renew_lease
+-- If a server crash loses a claim, it is made again, so there is no need to wait for the disk.
+WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
 INSERT INTO process (id, until)
-SELECT %(process)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM quick
+SELECT %(process)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM no_sync
 ON CONFLICT (id) DO UPDATE SET until = excluded.until;
 
--- name: leave
+-- name: end_lease
 DELETE FROM process WHERE id = %(process)s;
 
--- name: sweep
--- What processes leave behind that ended long ago.
+-- name: remove_dead_processes
+-- Processes whose lease expired more than a day ago.
 WITH old AS (
     DELETE FROM process WHERE until < clock_timestamp() - interval '1 day' RETURNING id
 )
 DELETE FROM writer WHERE process IN (SELECT id FROM old);
 
--- name: news
+-- name: feed_position
 SELECT position, line, first_due(%(process)s) FROM head;
 
--- name: loose
+-- name: orphaned_impacts
 SELECT EXISTS (
     SELECT FROM (SELECT DISTINCT holder FROM impact) AS held WHERE NOT alive(holder)
 );
 
--- name: time
+-- name: current_time
 SELECT extract(epoch FROM clock_timestamp())::double precision;
 
--- name: commit
+-- name: commit_batch
 SELECT base, next_due FROM commit_batch(%(process)s, %(batch)s::json);
 
 -- name: last_batch
--- Waits for one that is still being committed.
+-- Waits for a commit in progress.
 SELECT batch FROM writer WHERE process = %(process)s FOR UPDATE;
 
--- name: load
--- One statement, so that a scope and its machines are of one moment. What is known already by its
--- position comes without a body, and a scope without machines that are known.
+-- name: load_entities
+-- One statement, so that a scope and its machines are consistent. An entity that the caller has
+-- cached at its current position comes without a body, and unchanged machines are left out.
 SELECT
-    wanted.n, entity.changed,
-    CASE WHEN entity.changed <> wanted.known THEN entity.body END,
+    requested.n, entity.changed,
+    CASE WHEN entity.changed <> requested.known THEN entity.body END,
     CASE WHEN entity.kind = 'Scope'
-        AND (entity.moved > wanted.known OR entity.changed < wanted.known) THEN
+        AND (entity.moved > requested.known OR entity.changed < requested.known) THEN
         (SELECT coalesce(array_agg(body ORDER BY number), '{}')
         FROM machine WHERE scope = entity.id)
     END
 FROM unnest(%(kinds)s::text [], %(ids)s::text [], %(known)s::bigint [])
-WITH ORDINALITY AS wanted (kind, id, known, n)
+WITH ORDINALITY AS requested (kind, id, known, n)
 INNER JOIN entity USING (kind, id)
 WHERE entity.body IS NOT NULL;
 
--- name: take_due
--- Each is handed to one process, until it is written or that process is gone.
-WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+-- name: claim_due_entities
+-- A process keeps its claim on an entity until the entity is written or the process ends.
+WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 free AS (
-    SELECT kind, id FROM entity, quick
+    SELECT kind, id FROM entity, no_sync
     WHERE due <= %(now)s
         AND (holder IS NULL OR holder = %(process)s OR NOT alive(holder))
     ORDER BY due, number LIMIT %(limit)s
@@ -68,10 +68,10 @@ RETURNING entity.due, entity.number, entity.kind, entity.id;
 -- name: next_due
 SELECT first_due(%(process)s);
 
--- name: take_impacts
-WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
+-- name: claim_impacts
+WITH no_sync AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)),
 free AS (
-    SELECT id FROM impact, quick
+    SELECT id FROM impact, no_sync
     WHERE id > %(after)s AND (holder = %(process)s OR NOT alive(holder))
     ORDER BY id LIMIT %(limit)s
     FOR UPDATE OF impact SKIP LOCKED
@@ -80,38 +80,38 @@ UPDATE impact SET holder = %(process)s FROM free
 WHERE impact.id = free.id
 RETURNING impact.id, impact.body;
 
--- name: take_duty
+-- name: claim_duty
 INSERT INTO duty (name, holder) VALUES (%(name)s, %(process)s)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder
 WHERE duty.holder = excluded.holder OR NOT alive(duty.holder)
 RETURNING name;
 
--- name: machines_named
+-- name: machines_by_name
 SELECT number, scope, body FROM machine WHERE name = %(name)s ORDER BY scope;
 
--- name: machines_at
+-- name: machines_by_address
 SELECT number, scope, body FROM machine WHERE address = %(address)s AND address <> '';
 
--- name: machines_of
+-- name: machines_by_scope
 SELECT number, scope, body FROM machine WHERE scope = %(scope)s ORDER BY number;
 
--- name: machine_numbered
+-- name: machine_by_number
 SELECT number, scope, body FROM machine WHERE number = %(number)s;
 
--- name: places
+-- name: list_machines
 SELECT number, scope, body FROM machine
 WHERE number > %(after)s ORDER BY number LIMIT %(limit)s;
 
--- name: names
+-- name: list_ids
 SELECT id FROM entity
 WHERE kind = %(kind)s AND id > %(after)s AND body IS NOT NULL ORDER BY id LIMIT %(limit)s;
 
--- name: busy
+-- name: scopes_with_events
 SELECT id FROM entity
 WHERE kind = 'Scope' AND position('"events":{"' IN body) > 0 AND id > %(after)s
 ORDER BY id LIMIT %(limit)s;
 
--- name: changed
+-- name: changes_since
 SELECT changed, id FROM entity
 WHERE kind = 'Scope' AND changed > %(after)s ORDER BY changed LIMIT %(limit)s;
 
@@ -145,11 +145,11 @@ SELECT number, at, actor, kind, id, type, event, machines, operation, detail, an
 FROM journal WHERE kind = %(kind)s AND id = %(id)s AND number < %(before)s
 ORDER BY number DESC LIMIT %(limit)s;
 
--- name: forget
-SELECT drop_part(%(before)s);
+-- name: drop_oldest_partition
+SELECT drop_partition(%(before)s);
 
--- name: keep_first
+-- name: add_note_if_absent
 INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING;
 
--- name: note
+-- name: get_note
 SELECT value FROM note WHERE name = %(name)s;

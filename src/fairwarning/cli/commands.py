@@ -1,0 +1,78 @@
+"""The top-level commands. A command's module is imported only when the command is run."""
+
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+COMMANDS = {
+    "Fleet commands": {
+        "up": "Run the service.",
+        "machine": "Manage machines and trigger events on them.",
+        "set": "Manage scale sets.",
+        "event": "List, approve, cancel, explain and watch events.",
+        "operation": "Show the progress of an operation.",
+        "rollout": "Roll out host updates, one update domain at a time.",
+        "clock": "Show the service's clock; control a virtual clock.",
+        "webhook": "Manage webhooks.",
+    },
+    "Handler commands": {
+        "agent": "Run hooks inside a machine and approve events.",
+        "exec": "Run a program as if it were inside a machine.",
+        "certify": "Test an event handler against common failure cases.",
+        "scenario": "Run scripted event scenarios and check the outcome.",
+        "fault": "Inject faults into the metadata endpoint.",
+    },
+    "Other commands": {
+        "az": "Run the Azure CLI against the service.",
+        "token": "Create an access token.",
+        "healthcheck": "Check whether the service is ready.",
+        "completion": "Print a shell completion script.",
+    },
+}
+"""Each name is a module in this package with a `command`. The summaries are repeated here so that
+--help imports none of the modules."""
+
+SUMMARIES = {name: summary for group in COMMANDS.values() for name, summary in group.items()}
+
+
+class LazyCommands(click.Group):
+    """Imports a command's module when it runs, never for --help or shell completion."""
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        """Return the command names in the order of --help."""
+        return list(SUMMARIES)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        """Import and return a command."""
+        if name == "agent":  # handled in `main`, without click
+            return click.Command(name, help=SUMMARIES[name])
+        if name not in SUMMARIES:
+            return None
+        command: click.Command = import_module(f"fairwarning.cli.{name}").command
+        return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the command names that start with `incomplete`."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name) for name in SUMMARIES if name.startswith(incomplete)]
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in groups."""
+        widest = max(map(len, SUMMARIES))
+        for heading, group in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(f"{name:<{widest}}", summary) for name, summary in group.items()]
+                )
+
+
+program = click.version_option(package_name="fairwarning")(
+    LazyCommands(
+        name="fairwarning",
+        help="Scheduled Events for any fleet.\n\n"
+        "Start with `fairwarning up --demo`. Run `fairwarning COMMAND --help` for examples.",
+        no_args_is_help=True,
+    )
+)

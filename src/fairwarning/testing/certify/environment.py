@@ -1,0 +1,252 @@
+"""The environment of a trap: a service in this process, and the program inside one machine.
+
+The program is observed only from outside: whether it runs, its polls and its approvals.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairwarning.core.commands import Command
+from fairwarning.core.decision import FactType
+from fairwarning.core.model import Scope
+from fairwarning.guest.endpoint import VARIABLE
+from fairwarning.server.wiring import ServerOptions, ServerProcess
+from fairwarning.service.clock import RealClock
+from fairwarning.service.config import fleet_file
+from fairwarning.testing.certify.steps import ME
+
+SET = "web"
+SCOPE = "web/0"
+_FLEET = """
+[metadata]
+requests_per_second = 5
+
+[[scale_set]]
+name = "web"
+capacity = 3
+update_domains = 1
+terminate_notice = "PT5M"
+priority = "{priority}"
+"""
+_ANY_PORT = ("127.0.0.1", 0)
+_CHECK_SECONDS = 0.02
+_SHOWN_CHARACTERS = 200
+_PAGE = 1000
+
+
+class TrapFailed(Exception):
+    """The program behaved wrongly; the text says how."""
+
+
+@dataclass(slots=True)
+class ObservedEvent:
+    """An event and its progress; times are of the monotonic clock."""
+
+    id: str
+    resources: tuple[str, ...]
+    at: float
+    polls: int  # polls of the program before the event was scheduled
+    read_at: float | None = None
+    approved_by: str = ""
+    approved_at: float | None = None
+    started: bool = False
+    over: bool = False
+
+
+@dataclass(slots=True)
+class Observations:
+    """The observations of the program so far."""
+
+    polls: int = 0
+    held: int = 0  # long polls that wait now
+    approvals: int = 0
+    faults: int = 0
+    refused: Counter[str] = field(default_factory=Counter)  # requests, by reason
+    disabled: int = 0
+    events: dict[str, ObservedEvent] = field(default_factory=dict)  # by id
+    lines: int = 0  # of the journal, read so far
+
+
+class CertifyEnvironment:
+    """A service, three machines, and the program that is one of them."""
+
+    def __init__(
+        self, command: Sequence[str], folder: Path, trap: str = "", *, spot: bool = False
+    ) -> None:
+        self._command = tuple(command)
+        self._folder = folder
+        self._trap = trap
+        fleet = fleet_file.read(_FLEET.format(priority="Spot" if spot else "Regular"))
+        self._service = ServerProcess(
+            ServerOptions(
+                data=folder / "data",
+                fleet=fleet,
+                memory=True,
+                virtual=True,
+                metadata=_ANY_PORT,
+                console=_ANY_PORT,
+                arm=_ANY_PORT,
+            )
+        )
+        self.fleet = self._service.fleet
+        self.seen = Observations()
+        self.rules: list[Callable[[], None]] = []
+        """Called at each observation; they raise `TrapFailed`."""
+        self._program: subprocess.Popen[bytes] | None = None
+        self._operations = 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["CertifyEnvironment"]:
+        """Run the service inside the context; stop the program at the end."""
+        self._folder.mkdir(0o700)
+        (self._folder / "state").mkdir()
+        async with self._service.running():
+            # The program compares NotBefore with the real clock.
+            await self.fleet.advance(max(0.0, RealClock().now() - self.fleet.clock.now()))
+            await self.fleet.run_clock(1.0)
+            try:
+                yield self
+            finally:
+                await self.lose_power()
+
+    # --- The program ---
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the machine has power."""
+        return self._program is not None
+
+    def start(self) -> None:
+        """Start the program inside its machine, which is off."""
+        words = [sys.executable, "-m", "fairwarning", "exec", "--quiet"]
+        words += ["--data", str(self._folder / "data"), ME, "--", *self._command]
+        with self._output.open("ab") as output:
+            self._program = subprocess.Popen(  # noqa: S603  (the program under test)
+                words,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C must not reach it; `lose_power` ends it
+            )
+
+    @property
+    def _output(self) -> Path:
+        return self._folder / "output"
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment, with a state folder for each of the parallel programs."""
+        inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        return inherited | {
+            "STATE_DIRECTORY": str(self._folder / "state"),
+            "FAIRWARNING_TRAP": self._trap,
+        }
+
+    async def lose_power(self) -> None:
+        """Kill the program and everything it has started."""
+        program, self._program = self._program, None
+        if program is None:
+            return
+        program.kill()
+        while program.poll() is None:  # noqa: ASYNC110  (there is no notification)
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    def code(self) -> int | None:
+        """Return the exit code of the program; None while it runs or its machine is off."""
+        return self._program.poll() if self._program else None
+
+    def last_output(self) -> str:
+        """Return the last line that the program printed."""
+        lines = self._output.read_text("utf-8", "replace").strip().splitlines()
+        line = "".join(char for char in lines[-1] if char.isprintable()) if lines else ""
+        return line.strip()[-_SHOWN_CHARACTERS:]
+
+    # --- Events ---
+
+    def operation(self) -> str:
+        """Return a new operation id."""
+        self._operations += 1
+        return f"{self._trap}-{self._operations}"
+
+    async def announce(self, command: Command, operation: str) -> ObservedEvent:
+        """Submit a command that schedules an event; return the event."""
+        await self._observe()
+        polls = self.seen.polls
+        await self.fleet.submit(command)
+        scope = await self.scope()
+        (event,) = (event for event in scope.events.values() if event.operation == operation)
+        observed = ObservedEvent(event.id, event.resources, time.monotonic(), polls)
+        self.seen.events[event.id] = observed
+        return observed
+
+    async def scope(self) -> Scope:
+        """Return the current state of the scope."""
+        scope = await self.fleet.reader.read(Scope, SCOPE)
+        assert scope is not None
+        return scope
+
+    # --- Observations ---
+
+    async def until(
+        self, condition: Callable[[], bool], seconds: float, *, ends: bool = False
+    ) -> bool:
+        """Wait until the condition holds; return False after `seconds`.
+
+        Raise `TrapFailed` if the program breaks a rule or, unless `ends`, exits.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            await self._observe()
+            if condition():
+                return True
+            for rule in self.rules:
+                rule()
+            if not ends:
+                self._check_running()
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    def _check_running(self) -> None:
+        code = self.code()
+        if code is None:
+            return
+        when = "" if self.seen.polls or self.seen.faults else " before its first poll"
+        output = self.last_output()
+        raise TrapFailed(f"exited with code {code}{when}" + (f": {output}" if output else ""))
+
+    async def _observe(self) -> None:
+        seen, counts = self.seen, self._service.server.counts
+        self.fleet.polls.collect()
+        seen.polls, seen.held, seen.approvals = counts.polls, counts.held, counts.approvals
+        seen.faults = sum(counts.faults.values())
+        seen.refused = Counter(counts.refused)
+        now = time.monotonic()
+        while entries := await self.fleet.store.journal(after=seen.lines, limit=_PAGE):
+            seen.lines = entries[-1].number
+            for entry in entries:
+                self._apply(entry.line.fact.type, entry.line.fact.event, entry.line.actor, now)
+        for event in seen.events.values():
+            if event.read_at is None and seen.polls > event.polls:
+                event.read_at = now
+
+    def _apply(self, did: FactType, event_id: str, actor: str, now: float) -> None:
+        if did is FactType.DISABLED:
+            self.seen.disabled += 1
+        event = self.seen.events.get(event_id)
+        if event is None:
+            return
+        if did is FactType.APPROVED:
+            event.approved_by, event.approved_at = actor, now
+        elif did is FactType.STARTED:
+            event.started = True
+        elif did in {FactType.ENDED, FactType.CANCELLED, FactType.LAPSED}:
+            event.over = True

@@ -1,0 +1,295 @@
+"""Runs one trap with one program, step by step, and describes what was observed."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fairwarning.core import limits
+from fairwarning.core.commands import (
+    OF_A_SET,
+    Approve,
+    Cancel,
+    Command,
+    Maintain,
+    OperateInstances,
+    Poll,
+)
+from fairwarning.core.errors import Conflict
+from fairwarning.core.model import ImpactKind
+from fairwarning.service.faults import FaultRule
+from fairwarning.testing.certify import allowances
+from fairwarning.testing.certify.environment import (
+    SCOPE,
+    SET,
+    CertifyEnvironment,
+    ObservedEvent,
+    TrapFailed,
+)
+from fairwarning.testing.certify.results import approval_seconds, check_rules
+from fairwarning.testing.certify.steps import (
+    CHANGE_DOCUMENT,
+    ME,
+    AnnounceEvent,
+    AwaitEventEnd,
+    CancelAnnouncedEvent,
+    DisableFeature,
+    ExpectApproval,
+    ExpectMachineGone,
+    ExpectNoApproval,
+    ExpectOneApproval,
+    ExpectPolls,
+    ExpectRead,
+    InjectFault,
+    LosePower,
+    PowerOn,
+    StartEvent,
+    Step,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyOptions:
+    """The program, and what is expected of it."""
+
+    command: tuple[str, ...]
+    approves: bool = True
+    prepare_seconds: float = allowances.PREPARE_SECONDS
+    jobs: int = 16
+
+
+class TrapRun:
+    """One trap with one program."""
+
+    def __init__(self, environment: CertifyEnvironment, options: CertifyOptions) -> None:
+        self._environment = environment
+        self._options = options
+        self._events: dict[str, ObservedEvent] = {}  # by the names that steps use
+        self._notes: list[str] = []
+        self._approval_times: list[str] = []  # from reading an event to approving it
+        environment.rules.append(lambda: check_rules(environment.seen))
+
+    async def run(self, steps: Sequence[Step]) -> str:
+        """Run all steps after the first poll; describe what was observed. Raise `TrapFailed`."""
+        seen = self._environment.seen
+        if not await self._environment.until(lambda: seen.polls > 0, allowances.START_SECONDS):
+            raise TrapFailed(_describe_silence(seen.refused, allowances.START_SECONDS))
+        for step in steps:
+            await self._run_step(step)
+        check_rules(self._environment.seen)
+        if self._approval_times:
+            self._notes.append(f"approved {' and '.join(self._approval_times)} after reading it")
+        return "; ".join(self._notes) or "kept polling"
+
+    @property
+    def silent(self) -> bool | None:
+        """Whether it approved no event of its own; None if it read none, or need not approve."""
+        own = [event for event in self._events.values() if event.resources == (ME,)]
+        own = [event for event in own if event.read_at]
+        if not own or not self._options.approves:
+            return None
+        return not any(event.approved_by == ME for event in own)
+
+    async def _run_step(self, step: Step) -> None:  # noqa: C901  (one line per step)
+        match step:
+            case AnnounceEvent():
+                await self._announce(step)
+            case ExpectPolls(times):
+                await self._expect_polls(times, allowances.POLL_SECONDS)
+            case ExpectRead(event):
+                await self._expect_read(self._events[event])
+            case ExpectApproval(event):
+                await self._expect_approval(self._events[event])
+            case ExpectNoApproval(event, seconds):
+                await self._expect_no_approval(self._events[event], seconds)
+            case ExpectOneApproval(event):
+                await self._expect_one_approval(self._events[event])
+            case StartEvent(event):
+                await self._start_event(self._events[event])
+            case AwaitEventEnd(event):
+                await self._await_end(self._events[event])
+            case ExpectMachineGone(event):
+                await self._expect_machine_gone(self._events[event])
+            case CancelAnnouncedEvent(event):
+                await self._cancel(self._events[event])
+            case InjectFault(kind, delay):
+                await self._inject(FaultRule(kind=kind, delay_seconds=delay))
+            case DisableFeature():
+                await self._disable_feature()
+            case LosePower(event):
+                await self._lose_power(self._events.get(event))
+            case PowerOn():
+                await self._power_on()
+
+    # --- Actions ---
+
+    async def _announce(self, step: AnnounceEvent) -> None:
+        operation = self._environment.operation()
+        event = await self._environment.announce(_command(step, operation), operation)
+        self._events[step.event] = event
+
+    async def _cancel(self, event: ObservedEvent) -> None:
+        try:
+            await self._environment.fleet.submit(Cancel(scope=SCOPE, event=event.id))
+        except Conflict:
+            raise TrapFailed("approved an event that also affects other machines") from None
+
+    async def _start_event(self, event: ObservedEvent) -> None:
+        await self._expect_read(event)
+        await self._environment.until(lambda: bool(event.approved_by), allowances.LEAVE_SECONDS)
+        await self._approve(event)
+
+    async def _approve(self, event: ObservedEvent) -> None:
+        if not event.approved_by and not event.over:
+            await self._environment.fleet.submit(Approve(scope=SCOPE, events=(event.id,)))
+
+    async def _inject(self, fault: FaultRule) -> None:
+        """Inject a fault until enough requests have met it; see `allowances`."""
+        seen, faults = self._environment.seen, self._environment.fleet.faults
+        faults.put(fault)
+        started = time.monotonic()
+        await self._environment.until(lambda: True, 0)
+        for step in CHANGE_DOCUMENT if seen.held else ():  # ends long polls, so that they repeat
+            await self._run_step(step)
+        if not await self._environment.until(lambda: seen.faults > 0, allowances.POLL_SECONDS):
+            raise TrapFailed(_describe_silence(Counter(), allowances.POLL_SECONDS))
+        met_at = time.monotonic()
+
+        def enough() -> bool:
+            now = time.monotonic()
+            enough_faults = seen.faults >= allowances.FAULTS_MET
+            return (enough_faults and now - started >= allowances.FAULT_SECONDS) or (
+                now - met_at >= allowances.FAULT_LONGEST_SECONDS
+            )
+
+        await self._environment.until(enough, 2 * allowances.FAULT_LONGEST_SECONDS)
+        faults.clear()
+        self._notes.append(f"met the fault {_times(seen.faults)} and kept polling")
+
+    async def _disable_feature(self) -> None:
+        before = self._environment.seen.disabled
+        while self._environment.seen.disabled == before:  # a poll at that moment keeps it enabled
+            await self._environment.fleet.advance(allowances.SILENCE_SECONDS)
+            await self._environment.until(lambda: True, 0)
+        await self._environment.fleet.submit(Poll(scope=SCOPE, actor="machine"))
+
+    async def _lose_power(self, event: ObservedEvent | None) -> None:
+        if event is not None:
+            await self._expect_read(event)
+        if event is None or not event.started:
+            await self._environment.lose_power()
+
+    async def _power_on(self) -> None:
+        if not self._environment.is_on:
+            self._environment.start()
+            await self._expect_polls(1, allowances.START_SECONDS)
+
+    # --- Expectations ---
+
+    async def _expect_polls(self, times: int, seconds: float) -> None:
+        """Wait for polls. A long poll that waits counts as one."""
+        seen = self._environment.seen
+        for _ in range(times):
+            before = seen.polls
+
+            def polls(before: int = before) -> bool:
+                return seen.polls > before or seen.held > 0
+
+            refused = seen.refused
+            if not await self._environment.until(polls, seconds):
+                raise TrapFailed(_describe_silence(seen.refused - refused, seconds))
+
+    async def _expect_read(self, event: ObservedEvent) -> None:
+        left = await self._notice_left(event)
+        longest = min(allowances.POLL_SECONDS, left)
+        if not await self._environment.until(lambda: event.read_at is not None, longest):
+            raise TrapFailed(f"did not poll for {longest:.0f} s and missed the notice")
+
+    async def _notice_left(self, observed: ObservedEvent) -> float:
+        """Return the seconds until it is too late to read the event."""
+        event = (await self._environment.scope()).events.get(observed.id)
+        if event is None or observed.started:
+            return allowances.POLL_SECONDS
+        return event.not_before - self._environment.fleet.clock.now() - allowances.LEFT_SECONDS
+
+    async def _expect_approval(self, event: ObservedEvent) -> None:
+        await self._expect_read(event)
+        if not self._options.approves:
+            await self._approve(event)
+            return
+        seen, polls = self._environment.seen, self._environment.seen.polls
+        seconds = self._options.prepare_seconds
+        if not await self._environment.until(lambda: bool(event.approved_by), seconds):
+            times = _times(seen.polls - polls + 1)
+            raise TrapFailed(
+                f"read its own event ({times}) but did not approve it within {seconds:g} s"
+            )
+        self._approval_times.append(f"{approval_seconds(event):.1f} s")
+
+    async def _expect_no_approval(self, event: ObservedEvent, seconds: float) -> None:
+        await self._expect_read(event)
+        await self._environment.until(lambda: False, seconds)
+        owner = "" if ME in event.resources else ", which is another machine,"
+        self._notes.append(
+            f"read the event of {' and '.join(event.resources)}{owner} and did not approve it"
+        )
+
+    async def _expect_one_approval(self, event: ObservedEvent) -> None:
+        await self._expect_read(event)
+        seconds = self._options.prepare_seconds
+        if not await self._environment.until(lambda: bool(event.approved_by), seconds):
+            self._notes.append("did not approve, so it had nothing to repeat")
+            return
+        started, before = time.monotonic(), self._environment.seen.approvals
+
+        def too_often() -> bool:
+            most = allowances.REPEATS + (time.monotonic() - started) / allowances.REPEAT_SECONDS
+            return self._environment.seen.approvals - before > most
+
+        exceeded = await self._environment.until(too_often, allowances.REPEAT_WINDOW_SECONDS)
+        times = self._environment.seen.approvals - before + 1
+        text = f"approved the same event {_times(times)} in {time.monotonic() - started:.0f} s"
+        if exceeded:
+            raise TrapFailed(text)
+        self._notes.append(text)
+
+    async def _await_end(self, event: ObservedEvent) -> None:
+        if not await self._environment.until(lambda: event.over, allowances.OVER_SECONDS):
+            raise TrapFailed(
+                f"its machine was not back within {allowances.OVER_SECONDS:g} s of the event"
+            )
+        await self._expect_polls(1, allowances.START_SECONDS)
+
+    async def _expect_machine_gone(self, event: ObservedEvent) -> None:
+        await self._environment.until(lambda: event.over, allowances.OVER_SECONDS, ends=True)
+        at = event.read_at or event.at
+        self._notes.append(f"read the event {max(0.0, at - event.at):.1f} s after it was scheduled")
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _describe_silence(refused: Counter[str], seconds: float) -> str:
+    if not refused:
+        return f"did not poll for {seconds:g} s"
+    reason, number = refused.most_common(1)[0]
+    return f"got no document for {seconds:g} s; was refused {_times(number)} ({reason})"
+
+
+def _command(step: AnnounceEvent, operation: str) -> Command:
+    if step.action in OF_A_SET:
+        ids = tuple(int(name.rpartition("_")[2]) for name in step.machines)
+        return OperateInstances(
+            set=SET, operation=operation, action=step.action, instances=ids, actor="user"
+        )
+    if step.action is Maintain:
+        return Maintain(
+            scope=SCOPE,
+            operation=operation,
+            machines=step.machines,
+            kind=step.kind or ImpactKind.FREEZE,
+            duration_seconds=limits.UNKNOWN_DURATION if step.seconds is None else step.seconds,
+            actor="platform",
+        )
+    return step.action(scope=SCOPE, operation=operation, machines=step.machines, actor="platform")

@@ -1,0 +1,331 @@
+"""Identifying the calling machine by its connection, never by the request (M22)."""
+
+import socket
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairwarning.core.commands import AddMachines, CreateScope, Deallocate, Delete, Start
+from fairwarning.core.model import Machine, Scope, ScopeKind
+from fairwarning.metadata.callers import by_local_address, by_source_address, for_machine
+from fairwarning.metadata.listeners import open_tcp, open_unix
+from fairwarning.store.store import MachineLocation
+from tests.fixtures.endpoint import EVENTS, EndpointHarness, approval, poll
+from tests.fixtures.http import Response, send
+from tests.fixtures.waiting import LIMIT_SECONDS
+
+pytestmark = pytest.mark.spec("M22")
+
+NAME = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
+POLL = f"{EVENTS}?api-version=2020-07-01"
+AWAY = "127.9.9.9"
+
+
+def _name(connection: HTTPConnection, **headers: str) -> str:
+    """The name under which the server knows this connection; empty if it knows none."""
+    response = send(connection, "GET", NAME, {"Metadata": "true", **headers})
+    if response.status == 200:
+        return response.body.decode()
+    assert _unknown(response)
+    return ""
+
+
+def _from(endpoint: EndpointHarness, source: str, port: int) -> HTTPConnection:
+    origin = (source, 0)
+    return endpoint.keep(HTTPConnection("127.0.0.1", port, LIMIT_SECONDS, source_address=origin))
+
+
+def _at(endpoint: EndpointHarness, address: str, port: int) -> HTTPConnection:
+    return endpoint.keep(HTTPConnection(address, port, LIMIT_SECONDS))
+
+
+def _unix(endpoint: EndpointHarness, path: Path) -> HTTPConnection:
+    connection = endpoint.keep(HTTPConnection("localhost"))
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.settimeout(LIMIT_SECONDS)
+    connection.sock.connect(str(path))
+    return connection
+
+
+def _once(connection: HTTPConnection, target: str = POLL) -> Response:
+    return send(connection, "GET", target, {"Metadata": "true"})
+
+
+def _unknown(response: Response) -> bool:
+    return response.status == 404 and bool(response.error)
+
+
+def test_each_machine_at_an_address_of_its_own() -> None:
+    """One listener serves an address in 127.0.0.0/8 for each machine; the address identifies it."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 3)
+        for name in ("db_0", "db_1", "db_2"):
+            connection = endpoint.client(name)
+            assert _name(connection) == name
+
+
+def test_the_listener_of_a_local_run() -> None:
+    """The socket that `open_tcp` opens on 127.0.0.1 accepts the addresses of all machines."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        listener = open_tcp("127.0.0.1", 0)
+        endpoint.listen_on(listener, by_local_address)
+        for name in ("db_0", "db_1"):
+            connection = _at(endpoint, endpoint.address(name)[0], listener.getsockname()[1])
+            assert _name(connection) == name
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "127.1.0.2"},
+        {"Host": "localhost"},
+        {"X-Machine": "db_1"},
+        {"From": "db_1"},
+        {"Authorization": "Basic ZGJfMTp4"},
+        {"Cookie": "machine=db_1"},
+        {"User-Agent": "db_1"},
+        {"X-Original-Host": "127.1.0.2"},
+    ],
+)
+def test_nothing_in_the_request_identifies_the_caller(headers: dict[str, str]) -> None:
+    """Whatever a request claims, it belongs to the machine at the other end of the connection."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        connection = endpoint.client("db_0")
+        assert _name(connection, **headers) == "db_0"
+        target = f"{NAME}&machine=db_1&resource=db_1"
+        assert send(connection, "GET", target, {"Metadata": "true"}).body == b"db_0"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.1.0.0", "127.1.0.9", "127.200.3.4"])
+@pytest.mark.parametrize("target", [POLL, NAME, "/metadata/versions"])
+def test_an_address_without_a_machine(address: str, target: str) -> None:
+    """Every request gets 404 with an error text, each time."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        connection = _at(endpoint, address, endpoint.port)
+        for _ in range(2):
+            assert _unknown(send(connection, "GET", target, {"Metadata": "true"}))
+
+
+def test_unknown_caller_approves_nothing() -> None:
+    """A POST gets 404 as well, and the event does not change."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.get("db_0")
+        body = approval(endpoint.restart("db_0").id)
+        connection = _at(endpoint, "127.0.0.1", endpoint.port)
+        assert _unknown(send(connection, "POST", POLL, {"Metadata": "true"}, body))
+        assert endpoint.get("db_0").json["Events"][0]["EventStatus"] == "Scheduled"
+
+
+def _with_address(endpoint: EndpointHarness, name: str = "guest", address: str = AWAY) -> None:
+    machine = Machine(name=name, address=address)
+    endpoint.create(CreateScope(scope=name, kind=ScopeKind.STANDALONE, machines=(machine,)))
+
+
+def test_by_source_address() -> None:
+    """On a host with real guests, the source address identifies a machine."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        _with_address(endpoint)
+        _with_address(endpoint, "other", "127.9.9.10")
+        port = endpoint.listen(by_source_address)
+        for source, name in ((AWAY, "guest"), ("127.9.9.10", "other"), ("127.9.9.11", "")):
+            connection = _from(endpoint, source, port)
+            assert _name(connection) == name
+        assert _unknown(_once(_from(endpoint, "127.9.9.11", port)))
+        assert _once(_from(endpoint, AWAY, port)).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_local_address_does_not_identify_by_source() -> None:
+    """With identification by source, connecting to another machine's loopback address is no use."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        port = endpoint.listen(by_source_address)
+        connection = _at(endpoint, endpoint.address("db_0")[0], port)
+        assert _name(connection) == ""
+
+
+def test_a_unix_socket_of_one_machine(tmp_path: Path) -> None:
+    """A connection to the socket is that machine; only the owner may open the socket."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        for name in ("db_0", "db_1"):
+            path = tmp_path / name
+            endpoint.listen_on(open_unix(path), for_machine("db", name))
+            assert path.stat().st_mode & 0o777 == 0o600
+        for name in ("db_1", "db_0"):
+            connection = _unix(endpoint, tmp_path / name)
+            assert _name(connection) == name
+            assert poll(connection).json == {"DocumentIncarnation": 1, "Events": []}
+
+
+def test_a_listener_of_one_machine() -> None:
+    """As in a network namespace: every connection is that machine, from any address."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        port = endpoint.listen(for_machine("db", "db_1"))
+        for address in ("127.0.0.1", endpoint.address("db_0")[0], AWAY):
+            connection = _at(endpoint, address, port)
+            assert _name(connection) == "db_1"
+
+
+@pytest.mark.parametrize(("scope", "machine"), [("db", "db_9"), ("nowhere", "db_0"), ("", "")])
+def test_a_listener_of_an_unknown_machine(scope: str, machine: str) -> None:
+    """404, as for any unknown caller."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        port = endpoint.listen(for_machine(scope, machine))
+        assert _unknown(_once(_at(endpoint, "127.0.0.1", port)))
+
+
+def test_a_machine_created_after_the_connection() -> None:
+    """A connection of an unknown caller is served once its machine exists."""
+    with EndpointHarness() as endpoint:
+        connection = _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "db_0")))
+        assert poll(connection).status == 404
+        endpoint.make("db")
+        assert poll(connection).status == 200
+
+
+def _delete(endpoint: EndpointHarness, machine: str) -> None:
+    endpoint.do(Delete(scope="db", operation=f"delete {machine}", machines=(machine,)))
+    endpoint.advance(3600)
+
+
+def test_a_deleted_machine_is_unknown() -> None:
+    """404 at its address, on its old connection and on a new one; other machines are served."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        kept = endpoint.client("db_0")
+        assert [poll(kept).status for _ in range(2)] == [200, 200]
+        _delete(endpoint, "db_0")
+        assert _unknown(poll(kept))
+        assert _unknown(endpoint.get("db_0"))
+        assert _unknown(_once(endpoint.client("db_0"), NAME))
+        assert endpoint.get("db_1").status == 200
+
+
+def test_a_deleted_scope_is_unknown() -> None:
+    """The same applies when the last machine of a scope is deleted."""
+    with EndpointHarness() as endpoint:
+        alone = (Machine(name="db_0"),)
+        endpoint.create(CreateScope(scope="db", kind=ScopeKind.STANDALONE, machines=alone))
+        kept = endpoint.client("db_0")
+        poll(kept)
+        _delete(endpoint, "db_0")
+        assert endpoint.run(endpoint.fleet.reader.read(Scope, "db")) is None
+        assert _unknown(poll(kept))
+        assert _unknown(endpoint.get("db_0"))
+
+
+def _recreate(endpoint: EndpointHarness, *, scope_stays: bool) -> None:
+    """Poll from machine `vm` of scope `db` in every way, delete it, and create it again."""
+    vm = Machine(name="vm", address=AWAY)
+    kind = ScopeKind.AVAILABILITY_SET if scope_stays else ScopeKind.STANDALONE
+    endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+    for connection in _ways(endpoint).values():
+        assert _name(connection) == "vm"
+        assert poll(connection).status == 200
+    _delete(endpoint, "vm")
+    if scope_stays:
+        endpoint.create(AddMachines(scope="db", machines=(vm,)))
+    else:
+        endpoint.create(CreateScope(scope="db", kind=kind, machines=(vm,)))
+
+
+def _ways(endpoint: EndpointHarness) -> dict[str, HTTPConnection]:
+    return {
+        "loopback": endpoint.client("vm"),
+        "source": _from(endpoint, AWAY, endpoint.listen(by_source_address)),
+        "fixed": _at(endpoint, "127.0.0.1", endpoint.listen(for_machine("db", "vm"))),
+    }
+
+
+@pytest.mark.parametrize("scope_stays", [True, False])
+@pytest.mark.parametrize("way", ["loopback", "source", "fixed"])
+def test_machine_recreated_under_the_same_name(way: str, scope_stays: bool) -> None:
+    """The new machine is identified in every way that worked for the old one."""
+    with EndpointHarness() as endpoint:
+        _recreate(endpoint, scope_stays=scope_stays)
+        connection = _ways(endpoint)[way]
+        assert _name(connection) == "vm"
+        assert poll(connection).status == 200
+
+
+def test_recreated_machine_gets_a_new_address() -> None:
+    """The new machine has its own address in 127.0.0.0/8; the old address has no machine."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        old = endpoint.address("db_0")
+        assert endpoint.get("db_0").status == 200
+        _delete(endpoint, "db_0")
+        endpoint.create(AddMachines(scope="db", machines=(Machine(name="db_0"),)))
+        assert endpoint.address("db_0") != old
+        assert _unknown(_once(_at(endpoint, *old)))
+        assert endpoint.get("db_0").status == 200
+
+
+def test_a_deallocated_machine_is_refused() -> None:
+    """A request from its address cannot be from it: 404 until the machine is started again."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db", 2)
+        kept = endpoint.client("db_0")
+        assert poll(kept).status == 200
+        event = endpoint.restart("db_1")
+        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        endpoint.advance(60)
+        assert _unknown(poll(kept))
+        assert _unknown(endpoint.get("db_0"))
+        assert _unknown(_once(endpoint.client("db_0"), NAME))
+        assert _unknown(endpoint.approve("db_0", event.id))
+        assert endpoint.get("db_1").json["Events"][0]["EventStatus"] == "Scheduled"
+        endpoint.do(Start(scope="db", operation="on", machines=("db_0",)))
+        endpoint.advance(60)
+        assert (poll(kept).status, endpoint.get("db_0").status) == (200, 200)
+
+
+def test_a_deallocated_machine_enables_nothing() -> None:
+    """Nor does it keep the feature enabled."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        endpoint.do(Deallocate(scope="db", operation="off", machines=("db_0",)))
+        endpoint.advance(60)
+        assert _unknown(endpoint.get("db_0"))
+        assert not endpoint.scope("db").enabled
+
+
+def test_a_new_machine_is_known_at_once() -> None:
+    """This holds even if the machine is created during the lookup of its address."""
+    with EndpointHarness() as endpoint:
+        endpoint.make("db")
+        store = endpoint.fleet.store
+        find = store.find_machines
+
+        async def slowly(**how: Any) -> list[MachineLocation]:  # noqa: ANN401  (as the store's own)
+            places = await find(**how)
+            store.find_machines = find  # type: ignore[method-assign]
+            await endpoint.fleet.submit(
+                AddMachines(scope="db", machines=(Machine(name="late", address="127.0.0.1"),))
+            )
+            return places
+
+        store.find_machines = slowly  # type: ignore[method-assign]
+        port = endpoint.listen(by_source_address)
+        statuses = []
+        for _ in range(2):
+            connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_SECONDS)
+            statuses.append(poll(connection).status)
+            connection.close()
+        assert statuses == [404, 200]
+
+
+@pytest.mark.parametrize(("exact", "hops"), [(False, 1), (True, 64)])
+def test_hop_limit_of_listeners(exact: bool, hops: int) -> None:
+    """Responses to machines end at the first router; those of console and control plane do not."""
+    with open_tcp("127.0.0.1", 0, exact=exact) as listener:
+        assert listener.getsockopt(socket.IPPROTO_IP, socket.IP_TTL) == hops
