@@ -65,7 +65,7 @@ def test_an_event_is_explained(tmp_path: Path) -> None:
         service.run("event", "approve", db)
         service.run("clock", "advance", "5m")
         history = service.json("event", "explain", db)
-        assert [approval["by"] for approval in history["approved"]] == ["operator"]
+        assert [approval["by"] for approval in history["approvals"]] == ["operator"]
         assert history["notice_seconds"] == 900
         assert not history["awaits"]
         did = [step["type"] for step in history["steps"]]

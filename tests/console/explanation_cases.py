@@ -38,8 +38,8 @@ class Transcript:
 
 
 def _lines(explanation: dict[str, Any]) -> list[str]:
-    delivered = [f"{entry['machine']} {entry['at'][11:19]}" for entry in explanation["told"]]
-    approved = [f"{entry['by']} {entry['at'][11:19]}" for entry in explanation["approved"]]
+    delivered = [f"{entry['machine']} {entry['at'][11:19]}" for entry in explanation["deliveries"]]
+    approved = [f"{entry['by']} {entry['at'][11:19]}" for entry in explanation["approvals"]]
     phases = {phase: explanation[f"{phase}_seconds"] for phase in ("notice", "waited", "impact")}
     took = [f"{phase} {seconds:g} s" for phase, seconds in phases.items() if seconds is not None]
     return [

@@ -13,7 +13,7 @@ def deliveries(console: ConsoleHarness, event: str) -> list[tuple[str, str]]:
     """Return the machines that an event was delivered to, and when."""
     console.tell()
     explanation = console.ok("GET", f"/api/events/{event}/explain")
-    return [(entry["machine"], entry["at"][11:19]) for entry in explanation["told"]]
+    return [(entry["machine"], entry["at"][11:19]) for entry in explanation["deliveries"]]
 
 
 def delivery_lines(console: ConsoleHarness, event: str) -> list[dict[str, Any]]:

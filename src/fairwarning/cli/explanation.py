@@ -25,10 +25,11 @@ def _fields(history: Json) -> FieldList:
             "waited": _duration(history["waited_seconds"]),
             "impact": _duration(history["impact_seconds"]),
             "notified": ", ".join(
-                f"{delivery['machine']} {_time(delivery['at'])}" for delivery in history["told"]
+                f"{delivery['machine']} {_time(delivery['at'])}"
+                for delivery in history["deliveries"]
             ),
             "approved by": ", ".join(
-                f"{approval['by']} {_time(approval['at'])}" for approval in history["approved"]
+                f"{approval['by']} {_time(approval['at'])}" for approval in history["approvals"]
             ),
         }
     )

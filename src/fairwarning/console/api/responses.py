@@ -201,8 +201,8 @@ class ExplanationInfo(Struct):
     summary: str
     awaits: str
     steps: list[ExplanationStepInfo]
-    told: list[DeliveryInfo]
-    approved: list[ApprovalInfo]
+    deliveries: list[DeliveryInfo]
+    approvals: list[ApprovalInfo]
     notice_seconds: float | None
     waited_seconds: float | None
     impact_seconds: float | None

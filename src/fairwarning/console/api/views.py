@@ -192,18 +192,18 @@ def rollout_info(rollout: Rollout) -> responses.RolloutInfo:
 
 def line_info(entry: JournalEntry) -> responses.JournalLineInfo:
     """Describe a journal line."""
-    told: JournalLine = entry.line
-    kind, name = told.entity
+    line: JournalLine = entry.line
+    kind, name = line.entity
     return responses.JournalLineInfo(
         number=entry.number,
-        at=time(told.at),
-        actor=told.actor,
+        at=time(line.at),
+        actor=line.actor,
         about=f"{kind.__name__} {name}",
-        type=told.fact.type.value,
-        event=told.fact.event,
-        machines=list(told.fact.machines),
-        operation=told.fact.operation,
-        detail=detail_text(told.fact),
+        type=line.fact.type.value,
+        event=line.fact.event,
+        machines=list(line.fact.machines),
+        operation=line.fact.operation,
+        detail=detail_text(line.fact),
     )
 
 
@@ -234,8 +234,10 @@ def explanation_info(explanation: Explanation) -> responses.ExplanationInfo:
             )
             for step in explanation.steps
         ],
-        told=[responses.DeliveryInfo(machine=name, at=time(at)) for name, at in deliveries.items()],
-        approved=[
+        deliveries=[
+            responses.DeliveryInfo(machine=name, at=time(at)) for name, at in deliveries.items()
+        ],
+        approvals=[
             responses.ApprovalInfo(by=by, at=time(at)) for by, at in approvals if at is not None
         ],
         notice_seconds=_seconds_between(history.created_at, history.not_before),
