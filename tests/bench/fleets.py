@@ -25,11 +25,11 @@ class Never:
     """A driver whose impacts never end; it counts them."""
 
     def __init__(self) -> None:
-        self.given = 0
+        self.impacts = 0
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Count the impact."""
-        self.given += 1
+        self.impacts += 1
 
 
 def runner() -> asyncio.Runner:

@@ -129,7 +129,7 @@ async def start(path: str) -> dict[str, Any]:
     watch = Stopwatch()
     async with serving(SQLiteStore(path), driver):
         sample = watch.sample(1)
-    return {"sample": sample.plain(), "impacts": driver.given}
+    return {"sample": sample.plain(), "impacts": driver.impacts}
 
 
 async def open_alone(path: str) -> dict[str, Any]:

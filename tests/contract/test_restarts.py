@@ -121,11 +121,11 @@ def test_a_running_impact_is_dispatched_again(store_again: bool) -> None:
     """The driver gets a running impact again after a restart, with the same id."""
     with FleetHarness() as harness:
         _reboot_under_way(harness)
-        (impact,) = harness.driver.given
+        (impact,) = harness.driver.impacts
         harness.advance(30)
         for _ in range(2 if store_again else 1):
             harness.restart()
-            assert harness.driver.given == [impact]
+            assert harness.driver.impacts == [impact]
         harness.advance(60)
         assert harness.events("vm") == []
         assert harness.operation("op").done == 1
@@ -137,7 +137,7 @@ def test_a_finished_impact_is_not_dispatched_again() -> None:
         _reboot_under_way(harness)
         harness.advance(60)
         harness.restart()
-        assert harness.driver.given == []
+        assert harness.driver.impacts == []
         harness.advance(HOUR)
         assert harness.succeeded("op")
 

@@ -69,7 +69,7 @@ def test_running_at_a_multiple() -> None:
 
     async def run(harness: FleetHarness) -> None:
         await harness.fleet.run_clock(10_000)
-        await wait_until_async(lambda: bool(harness.driver.given))
+        await wait_until_async(lambda: bool(harness.driver.impacts))
         await harness.fleet.run_clock(0)
 
     with FleetHarness() as harness:

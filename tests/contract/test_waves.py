@@ -242,7 +242,7 @@ def test_machines_of_one_name_on_one_host() -> None:
         for scope in ("a", "b"):
             harness.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
         _roll(harness, "a", "b")
-        assert [(impact.scope, impact.machine) for impact in harness.driver.given] == [
+        assert [(impact.scope, impact.machine) for impact in harness.driver.impacts] == [
             ("a", "vm"),
             ("b", "vm"),
         ]

@@ -130,7 +130,7 @@ def _state(harness: FleetHarness) -> tuple[object, ...]:
         entities,
         documents,
         len(harness.journal()),
-        list(harness.driver.given),
+        list(harness.driver.impacts),
         harness.clock.now(),
     )
 

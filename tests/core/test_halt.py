@@ -66,9 +66,9 @@ def test_a_paused_rollout_finishes_running_steps() -> None:
         harness.advance(60)
         paused = harness.rollout("r")
         assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
-        assert len(harness.driver.given) == 3
+        assert len(harness.driver.impacts) == 3
         harness.advance(3600)
-        assert len(harness.driver.given) == 3
+        assert len(harness.driver.impacts) == 3
         harness.do(AbortRollout(rollout="r"))
         assert harness.rollout("r").status is RolloutStatus.ABORTED
         reasons = [

@@ -96,7 +96,7 @@ async def test_concurrent_approvals_cause_one_start() -> None:
         (event,) = (await harness.scope()).events
         approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
         await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
         started = (await harness.scope()).events[event]
         assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
 
@@ -109,7 +109,7 @@ async def test_concurrent_repeats_are_accepted_once() -> None:
         answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
         assert all(isinstance(answer, Operation) for answer in answers)
         assert len({answer.id for answer in answers if answer}) == 1
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
 
 
 @run_async
@@ -234,7 +234,7 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
         for n in range(5):
             await harness.rebooting(f"vm{n}")
         for n in range(5):
-            harness.driver.finish(impact=harness.driver.given[n])
+            harness.driver.finish(impact=harness.driver.impacts[n])
         await harness.fleet.settled()
         for n in range(5):
             operation = await harness.fleet.reader.read(Operation, f"restart vm{n}")

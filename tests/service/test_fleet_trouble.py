@@ -99,14 +99,14 @@ async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
         await harness.fleet.submit(restart())
         harness.store.down = {call}
         await harness.clock.advance(1000)
-        assert harness.driver.given == []
+        assert harness.driver.impacts == []
         harness.retry()
         await harness.fleet.settled()
         assert harness.fleet.broken is None
         harness.store.down.clear()
         harness.retry()
         await harness.fleet.settled()
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
         (event,) = (await harness.scope()).events.values()
         assert event.status is EventStatus.STARTED
 
@@ -281,7 +281,7 @@ async def test_an_alarm_without_due_entities_sets_the_next() -> None:
         harness.fleet._timers.fire()
         await harness.fleet.settled()
         await harness.fleet.advance(900)
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
 
 
 @run_async

@@ -31,14 +31,14 @@ def test_an_impact_is_dispatched_once() -> None:
     impacts = ImpactDispatcher(driver, finished.append)
     for _ in range(3):
         impacts.dispatch(IMPACT)
-    assert driver.given == [IMPACT]
+    assert driver.impacts == [IMPACT]
     driver.finish()
     impacts.dispatch(IMPACT)  # reported, but not settled yet
-    assert driver.given == [IMPACT]
+    assert driver.impacts == [IMPACT]
     impacts.forget(IMPACT.id)
     impacts.forget(IMPACT.id)
     impacts.dispatch(IMPACT)
-    assert driver.given == [IMPACT, IMPACT]
+    assert driver.impacts == [IMPACT, IMPACT]
 
 
 @pytest.mark.parametrize("error", ["", "no such host", "x" * 5_000])
@@ -115,16 +115,16 @@ async def test_unfinished_impacts_are_dispatched_after_a_restart() -> None:
     async with controlled_fleet(store) as harness:
         for name in ("vm", "vm2", "vm3"):
             await harness.rebooting(name)
-        started = sorted(impact.id for impact in harness.driver.given)
+        started = sorted(impact.id for impact in harness.driver.impacts)
         harness.driver.finish()
         await harness.fleet.settled()
-        finished = harness.driver.given[-1].id
+        finished = harness.driver.impacts[-1].id
     async with controlled_fleet(store) as harness:
-        unfinished = [impact.id for impact in harness.driver.given]
+        unfinished = [impact.id for impact in harness.driver.impacts]
         assert unfinished == [impact for impact in started if impact != finished]
         harness.driver.finish()
         await harness.fleet.settled()
-        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.given[:1]
+        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.impacts[:1]
 
 
 @run_async
