@@ -351,7 +351,7 @@ class FleetSnapshot:
 def state(arm: ArmHarness) -> tuple[object, ...]:
     """Return the whole state of a fleet, to compare."""
     entities = arm._runner.run(all_entities(arm.store))
-    return entities, len(arm.journal()), list(arm.driver.given), arm.clock.now()
+    return entities, len(arm.journal()), list(arm.driver.impacts), arm.clock.now()
 
 
 __all__ = [

@@ -137,7 +137,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
             )
             arm.advance(1200)
             assert arm.ended(accepted)["status"] == "Succeeded"
-            assert {(impact.machine, impact.kind) for impact in arm.driver.given} == {
+            assert {(impact.machine, impact.kind) for impact in arm.driver.impacts} == {
                 (name, kind) for name in expected
             }
 
@@ -150,7 +150,7 @@ def test_actions_on_an_instance(action: str) -> None:
         accepted = arm.post(f"{SERVICE}/roleinstances/web_in_0/{action}")
         arm.advance(200)
         assert arm.ended(accepted)["status"] == "Succeeded"
-        assert [impact.machine for impact in arm.driver.given] == ["Web_IN_0"]
+        assert [impact.machine for impact in arm.driver.impacts] == ["Web_IN_0"]
 
 
 def test_names_are_compared_without_case() -> None:
@@ -159,7 +159,7 @@ def test_names_are_compared_without_case() -> None:
         service(arm, Web=2)
         accepted = arm.post(f"{SERVICE}/restart", {"roleInstances": ["web_in_1", "WEB_IN_1"]})
         assert accepted.status == 202, accepted.body
-        assert [impact.machine for impact in arm.driver.given] == ["Web_IN_1"]
+        assert [impact.machine for impact in arm.driver.impacts] == ["Web_IN_1"]
 
 
 def test_unknown_instances() -> None:
@@ -172,7 +172,7 @@ def test_unknown_instances() -> None:
         invalid = arm.post(f"{SERVICE}/restart", {"roleInstances": [1]})
         assert refused(invalid) == (400, "InvalidParameter")
         assert refused(arm.post(f"{SERVICE}/delete")) == (400, "InvalidParameter")
-        assert arm.driver.given == []
+        assert arm.driver.impacts == []
 
 
 def test_a_service_is_deleted_with_its_instances() -> None:

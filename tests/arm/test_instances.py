@@ -119,9 +119,9 @@ def test_an_instance_is_protected_from_set_actions() -> None:
         scale_set(arm, model=notice())
         arm.put(FIRST, protection(actions=True))
         arm.post(f"{WEB}/deallocate", {"instanceIds": ["*"]})
-        assert {impact.machine for impact in arm.driver.given} == {"web_1", "web_2"}
+        assert {impact.machine for impact in arm.driver.impacts} == {"web_1", "web_2"}
         arm.post(f"{WEB}/deallocate", {"instanceIds": ["0"]})
-        assert {impact.machine for impact in arm.driver.given} == {"web_0", "web_1", "web_2"}
+        assert {impact.machine for impact in arm.driver.impacts} == {"web_0", "web_1", "web_2"}
         arm.advance(60)
         arm.patch(WEB, {"properties": {"virtualMachineProfile": notice("PT9M")}})
         arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["*"]})
@@ -193,7 +193,7 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
         assert visible_events(arm, WEB_SCOPE) == expected
         arm.advance(1200)
         assert arm.ended(accepted)["status"] == "Succeeded"
-        assert [(impact.machine, impact.kind) for impact in arm.driver.given] == [("web_0", kind)]
+        assert [(impact.machine, impact.kind) for impact in arm.driver.impacts] == [("web_0", kind)]
 
 
 @pytest.mark.spec("T4", "T5")

@@ -116,7 +116,7 @@ def test_actions_with_an_event(action: str, event: str) -> None:
         arm.advance(15 * 60 + 300)
         assert visible_events(arm, VM_SCOPE) == []
         assert arm.ended(accepted)["status"] == "Succeeded"
-        assert [impact.machine for impact in arm.driver.given] == ["vm"]
+        assert [impact.machine for impact in arm.driver.impacts] == ["vm"]
 
 
 @pytest.mark.spec("C1", "T4")
@@ -136,7 +136,7 @@ def test_actions_without_an_event(action: str, kind: ImpactKind, left: str) -> N
         arm.poll(VM_SCOPE)
         accepted = arm.post(f"{VM}/{action}")
         assert visible_events(arm, VM_SCOPE) == []
-        assert [impact.kind for impact in arm.driver.given] == [kind]
+        assert [impact.kind for impact in arm.driver.impacts] == [kind]
         assert arm.get(VM).json["properties"]["provisioningState"] == "Updating"
         arm.advance(600)
         assert arm.ended(accepted)["status"] == "Succeeded"

@@ -40,12 +40,12 @@ def test_actions(action: str, kind: ImpactKind, event: str) -> None:
             ({"instanceIds": ["*"]}, {"web_0", "web_1", "web_2"}),
             (None, {"web_0", "web_1", "web_2"}),
         ):
-            arm.driver.given.clear()
+            arm.driver.impacts.clear()
             accepted = arm.post(f"{WEB}/{action}", body)
             assert accepted.status == 202
             assert {event_[0] for event_ in web_events(arm)} == ({event} if event else set())
             arm.advance(1200)
-            assert {(impact.machine, impact.kind) for impact in arm.driver.given} == {
+            assert {(impact.machine, impact.kind) for impact in arm.driver.impacts} == {
                 (name, kind) for name in expected
             }
             assert arm.ended(accepted)["status"] == "Succeeded"
@@ -60,7 +60,7 @@ def test_invalid_instance_ids(action: str, ids: Any) -> None:  # noqa: ANN401
         response = arm.post(f"{WEB}/{action}", {"instanceIds": ids})
         assert response.status >= 400
         assert refused(response) == (400, "InvalidParameter")
-        assert arm.driver.given == []
+        assert arm.driver.impacts == []
 
 
 @pytest.mark.parametrize("action", ["delete", "manualupgrade"])

@@ -1,6 +1,6 @@
-"""`make bench`: measure, each figure beside a peer's.
+"""`make bench`: measure each figure and its peer.
 
-Takes minutes; --quick takes seconds and is good for a look only. Needs a quiet machine.
+Takes minutes; --quick takes seconds and gives only rough figures. Needs an idle machine.
 """
 
 import argparse
@@ -38,10 +38,10 @@ from tests.bench import (
     workers,
 )
 from tests.bench import machine as machines
+from tests.bench.context import FULL, QUICK, ROOT, BenchmarkContext, Effort
 from tests.bench.figures import Result
-from tests.bench.stage import FULL, QUICK, ROOT, Effort, Stage
 
-BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
+BENCHMARKS: Mapping[str, Callable[[BenchmarkContext], Result]] = {
     "decisions": decisions.run,
     "commands": commands.run,
     "visible": visible.run,
@@ -60,7 +60,7 @@ BENCHMARKS: Mapping[str, Callable[[Stage], Result]] = {
     "cluster-commands": pgcommands.run,
     "cluster-visible": clustered.run,
     "agent": agent.run,
-    "arm-knock": arm.knock,
+    "arm-first-request": arm.first_request,
     "arm-reads": arm.reads,
     "arm-restarts": arm.restarts,
     "arm-listing": arm.listing,
@@ -70,7 +70,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A folder on the project's own disk, gone at the end."""
+    """A temporary folder on the project's own disk."""
     cache = ROOT / ".cache"
     cache.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as folder:
@@ -78,35 +78,35 @@ def workplace() -> Iterator[Path]:
 
 
 def measure(names: Sequence[str], effort: Effort, folder: Path, console: Console) -> list[Result]:
-    """Run these, with a bar for each."""
+    """Run these benchmarks, with a progress bar for each."""
     columns = TextColumn("{task.description:<12}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True) as progress:
         tasks = {name: progress.add_task(name, total=None, start=False) for name in names}
         results = []
         for name, task in tasks.items():
             progress.start_task(task)
-            stage = Stage(
+            context = BenchmarkContext(
                 effort,
                 folder,
                 expect=lambda steps, task=task: progress.update(task, total=steps),  # type: ignore[misc]
                 step=lambda task=task: progress.advance(task),  # type: ignore[misc]
             )
-            results.append(BENCHMARKS[name](stage))
+            results.append(BENCHMARKS[name](context))
     return results
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and tell; 0 whatever the figures are, 1 when they are not fit for the page."""
+    """Measure and report; return 1 if the figures are not fit for the page, else 0."""
     options = _options(argv)
     console = Console(stderr=True)
     if machines.are_others_busy():
-        console.print("Other programs are busy: these figures will not compare.", style="yellow")
-    others = machines.Others()
+        console.print("Other programs are busy: these figures are not comparable.", style="yellow")
+    usage = machines.OtherPrograms()
     names = options.benchmarks or list(BENCHMARKS)
     with workplace() as folder:
         machine = machines.describe(folder)
         results = measure(names, QUICK if options.quick else FULL, folder, console)
-    used = others.share()
+    used = usage.share()
     machine["Other programs"] = f"used {used:.0%} of the CPU meanwhile"
     date = datetime.now(UTC).date().isoformat()
     if options.json:
@@ -127,20 +127,20 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="make bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "benchmarks", nargs="*", metavar="BENCHMARK", help=f"some of: {', '.join(BENCHMARKS)}"
+        "benchmarks", nargs="*", metavar="BENCHMARK", help=f"any of: {', '.join(BENCHMARKS)}"
     )
     parser.add_argument("--quick", action="store_true", help="small fleets, short rounds")
-    parser.add_argument("--json", action="store_true", help="for scripts")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help=f"rewrite {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.benchmarks if name not in BENCHMARKS]:
-        parser.error(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}")
+        parser.error(f"unknown benchmark {unknown[0]!r}; allowed: {', '.join(BENCHMARKS)}")
     if options.write and (options.quick or options.benchmarks):
-        parser.error("the page holds all benchmarks in full: --write goes with neither of them")
+        parser.error("--write needs all benchmarks in full: omit --quick and benchmark names")
     return options
 
 
 if __name__ == "__main__":
-    # Whoever ends us ends the servers that we have started, too.
+    # SIGTERM must also end the servers that we have started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""A client of two processes: changes something through one, looks through both."""
+"""A client of two processes: it makes a change through one and reads it through both."""
 
 import asyncio
 import re
@@ -17,11 +17,11 @@ ANOTHER = "sent → seen through another process"
 _MACHINE = fleets.machine_name("scope-0000", 0)
 _EVENT = re.compile(rb'"EventId":"([0-9A-F-]+)"')
 _WAIT = "&wait=30"
-_UNMEASURED = 4  # changes; even, so that nothing is announced after them
+_UNMEASURED = 4  # changes; an even number, so that no event is left
 
 
 class Side:
-    """One process: its console, and a machine that asks there."""
+    """One process: its console, and a machine that polls it."""
 
     def __init__(self, console: Client, machine: Client, place: Mapping[str, Any]) -> None:
         self._console = console
@@ -30,16 +30,16 @@ class Side:
         self.tag = ""
 
     async def look(self, *, wait: bool = True) -> tuple[float, bytes]:
-        """The document once it is another, and when it was there."""
+        """Return the time of the next change and the new document."""
         header = f"If-None-Match: {self.tag}\r\n" if wait else ""
         answer = await self._machine.ask(poll(self._place["address"], _WAIT * wait, header))
-        found = TAG.search(answer)
-        assert found
-        self.tag = found[1].decode()
+        match = TAG.search(answer)
+        assert match
+        self.tag = match[1].decode()
         return self._machine.answered, answer
 
     async def post(self, path: str, status: int) -> float:
-        """A command; when it was acknowledged."""
+        """Send a command; return when it was acknowledged."""
         request = (
             f"POST {path} HTTP/1.1\r\nHost: {self._place['host']}\r\n"
             f"Authorization: Bearer {self._place['token']}\r\n"
@@ -49,37 +49,37 @@ class Side:
         return self._console.answered
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the connections."""
         self._console.transport.close()
         self._machine.transport.close()
 
 
 class Pair:
-    """Two processes, of which one is changed through and both are looked through, in turn."""
+    """Two processes; changes go through each in turn and are read through both."""
 
     def __init__(self, sides: Sequence[Side]) -> None:
         self._sides = sides
-        self._event = ""  # that is announced
+        self._event = ""  # the announced event
 
     async def change(self) -> dict[str, float]:
-        """Restart the machine, or cancel that through the other process; seconds from then on."""
-        one, other = self._sides
-        self._sides = other, one
-        seen = [asyncio.create_task(side.look()) for side in (one, other)]
-        await asyncio.sleep(0)  # both ask
+        """Restart the machine, or cancel that through the other process; return the delays."""
+        writer, reader = self._sides
+        self._sides = reader, writer
+        seen = [asyncio.create_task(side.look()) for side in (writer, reader)]
+        await asyncio.sleep(0)  # both poll
         sent = time.perf_counter()
         if self._event:
-            acknowledged = await one.post(f"/api/events/{self._event}/cancel", 200)
+            acknowledged = await writer.post(f"/api/events/{self._event}/cancel", 200)
         else:
-            acknowledged = await one.post(f"/api/machines/{_MACHINE}/restart", 202)
+            acknowledged = await writer.post(f"/api/machines/{_MACHINE}/restart", 202)
         (here, document), (there, _) = await asyncio.gather(*seen)
-        found = _EVENT.search(document)
-        self._event = found[1].decode() if found else ""
+        match = _EVENT.search(document)
+        self._event = match[1].decode() if match else ""
         return {ACKNOWLEDGED: acknowledged - sent, SAME: here - sent, ANOTHER: there - sent}
 
 
 async def across(places: Sequence[Mapping[str, Any]], changes: int) -> dict[str, Any]:
-    """So many changes, after some that have both load what they need."""
+    """Make this many changes, after some that warm both processes up."""
     sides = [await _side(place) for place in places]
     try:
         for side in sides:

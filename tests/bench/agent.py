@@ -1,4 +1,4 @@
-"""What the agent inside a machine takes while nothing happens: memory, and a share of a core."""
+"""The agent at rest inside a machine: memory and CPU."""
 
 import os
 import sys
@@ -10,9 +10,9 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import median
 
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.processes import Process, cpu_seconds
-from tests.bench.stage import Stage
 
 _AGENT = "the agent at rest"
 _PYTHON = "Python asleep"
@@ -21,28 +21,31 @@ _SHARE = "% of a core"
 _AT_MOST = {_MEMORY: 25.0, _SHARE: 0.2}
 _DOCUMENT = b'{"DocumentIncarnation":1,"Events":[]}'
 _ASLEEP = "import time\nprint('up', flush=True)\ntime.sleep(3600)"
-_FIRST = 2  # readings after which it is at rest
-_READINGS = 10  # a second's each, for a second of the effort
+_FIRST = 2  # polls until it is at rest
+_READINGS = 10  # one-second polls per second of effort
 _LONGEST_SECONDS = 60.0
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
     with _endpoint() as (port, readings):
-        runs = {_AGENT: partial(_agent, stage, port, readings), _PYTHON: partial(_python, stage)}
-        stage.expect(len(runs) * stage.effort.rounds)
-        taken = stage.in_turn(runs)
+        runs = {
+            _AGENT: partial(_agent, context, port, readings),
+            _PYTHON: partial(_python, context),
+        }
+        context.expect(len(runs) * context.effort.rounds)
+        taken = context.in_turn(runs)
     rows = {
-        name: {column: median(one[column] for one in found) for column in found[0]}
-        for name, found in taken.items()
+        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
+        for name, samples in taken.items()
     }
     return Result(
         name="agent",
         title="The agent at rest",
-        about="`fairwarning agent run` with two hooks, its own server and nothing to do, against "
-        "an endpoint that holds no request and knows no ETag, so that it asks once a second and "
-        "reads the whole document: what is resident, and the CPU time of all its threads from one "
-        f"reading to another. Beside it: {_PYTHON}, which has imported nothing.",
+        about="An idle `fairwarning agent run` with two hooks and its own server. The endpoint "
+        "supports neither long polls nor ETags, so the agent polls once a second and reads the "
+        "whole document. Measured: resident memory, and the CPU time of all threads per poll. "
+        f"Compared with: {_PYTHON} without imports.",
         rows=rows,
         targets=tuple(
             Target(f"{_AGENT}: {column}", rows[_AGENT][column], bound, at_least=False)
@@ -52,7 +55,7 @@ def run(stage: Stage) -> Result:
 
 
 class _Readings:
-    """How often the document was read, and a way to wait for that."""
+    """Counts the reads of the document, and waits for more."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -64,7 +67,7 @@ class _Readings:
             self._changed.notify_all()
 
     def more(self, count: int) -> None:
-        """Return after so many more."""
+        """Return after this many more reads."""
         with self._changed:
             goal = self._count + count
             assert self._changed.wait_for(lambda: self._count >= goal, _LONGEST_SECONDS)
@@ -72,7 +75,7 @@ class _Readings:
 
 @contextmanager
 def _endpoint() -> Iterator[tuple[int, _Readings]]:
-    """An endpoint as plain as they come; its port."""
+    """Run a minimal endpoint; yield its port and its reads."""
     readings = _Readings()
 
     class Handler(BaseHTTPRequestHandler):
@@ -86,7 +89,7 @@ def _endpoint() -> Iterator[tuple[int, _Readings]]:
             readings.add()
 
         def log_message(self, *_: object) -> None:
-            """A line for each would be measured as well."""
+            """Log nothing: the log would be measured as well."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -98,8 +101,8 @@ def _endpoint() -> Iterator[tuple[int, _Readings]]:
         server.server_close()
 
 
-def _agent(stage: Stage, port: int, readings: _Readings) -> dict[str, float]:
-    folder = stage.folder / "agent"
+def _agent(context: BenchmarkContext, port: int, readings: _Readings) -> dict[str, float]:
+    folder = context.folder / "agent"
     folder.mkdir(exist_ok=True)
     config = folder / "agent.toml"
     config.write_text(
@@ -112,17 +115,17 @@ def _agent(stage: Stage, port: int, readings: _Readings) -> dict[str, float]:
     words = ("-m", "fairwarning", "agent", "run", "--config", str(config))
     with Process([sys.executable, *words], folder / "log", _bare()) as process:
         readings.more(_FIRST)
-        return _at_rest(process, lambda: readings.more(1 + int(stage.effort.seconds * _READINGS)))
+        return _at_rest(process, lambda: readings.more(1 + int(context.effort.seconds * _READINGS)))
 
 
-def _python(stage: Stage) -> dict[str, float]:
-    with Process([sys.executable, "-c", _ASLEEP], stage.folder / "log", _bare()) as process:
+def _python(context: BenchmarkContext) -> dict[str, float]:
+    with Process([sys.executable, "-c", _ASLEEP], context.folder / "log", _bare()) as process:
         process.line()
         return {_MEMORY: process.resident() / (1 << 20)}
 
 
 def _bare() -> dict[str, str]:
-    """Without what measures coverage."""
+    """The environment without coverage measurement."""
     return {name: "" for name in os.environ if "COVERAGE" in name}
 
 

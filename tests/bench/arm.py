@@ -1,4 +1,4 @@
-"""What the control plane costs: at its first request, for reads, for commands and for listings."""
+"""The cost of the control plane: first request, reads, commands and listings."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -9,12 +9,12 @@ from fairwarning.arm.http.context import PAGE
 from fairwarning.core.limits import SET_INSTANCES
 from tests.bench import load, planes
 from tests.bench.armclients import NUMBER
+from tests.bench.context import BenchmarkContext, Effort
 from tests.bench.figures import Result, Target
 from tests.bench.measure import Sample, middle
 from tests.bench.planes import BARE, OURS, Server
 from tests.bench.processes import SERVER_CORE, pinned
 from tests.bench.raw import Raw, body
-from tests.bench.stage import Effort, Stage
 
 _CONNECTIONS = 16
 _SETS = 10
@@ -32,38 +32,38 @@ _AFTER = "resident MiB after"
 # --- The first request ----------------------------------------------------------------------------
 
 
-def knock(stage: Stage) -> Result:
+def first_request(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(2 * stage.effort.rounds)
-    with planes.ours(stage, 1) as server:
+    context.expect(2 * context.effort.rounds)
+    with planes.ours(context, 1) as server:
         _, document = server.get(_VM)
 
     def ours() -> dict[str, float]:
-        with planes.ours(stage, 1) as fresh:
-            return _knocked(fresh)
+        with planes.ours(context, 1) as fresh:
+            return _first_request(fresh)
 
     def bare() -> dict[str, float]:
-        with planes.bare(stage, server, document) as fresh:
-            return _knocked(fresh)
+        with planes.bare(context, server, document) as fresh:
+            return _first_request(fresh)
 
-    found = stage.in_turn({OURS: ours, BARE: bare})
+    taken = context.in_turn({OURS: ours, BARE: bare})
     rows = {
-        name: {column: median(one[column] for one in taken) for column in taken[0]}
-        for name, taken in found.items()
+        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
+        for name, samples in taken.items()
     }
     return Result(
-        name="arm-knock",
+        name="arm-first-request",
         title="The first request to the control plane",
-        about="`fairwarning up` loads its control plane when somebody first connects to it: what "
-        "it takes at rest in a folder that has its authority, what it takes once a machine was "
-        f"read ({len(document)} bytes, over TLS), and how long such requests take on connections "
-        f"of their own. Beside it: {BARE} with the same certificate and the same answer, ready "
-        "made; it has everything loaded when it listens.",
+        about="`fairwarning up` loads its control plane on the first connection. Measured: memory "
+        "at rest with an existing certificate authority, memory after the first read of a machine "
+        f"({len(document)} bytes, over TLS), and the time of such requests on new connections. "
+        f"Compared with: {BARE} with the same certificate and a fixed response; it loads "
+        "everything at its start.",
         rows=rows,
     )
 
 
-def _knocked(server: Server) -> dict[str, float]:
+def _first_request(server: Server) -> dict[str, float]:
     before = server.resident()
     first, _ = server.get(_VM)
     second, _ = server.get(_VM)
@@ -80,26 +80,28 @@ def _knocked(server: Server) -> dict[str, float]:
 # --- Reads ----------------------------------------------------------------------------------------
 
 
-def reads(stage: Stage) -> Result:
+def reads(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(2 * stage.effort.rounds)
-    with planes.ours(stage, 1) as server:
+    context.expect(2 * context.effort.rounds)
+    with planes.ours(context, 1) as server:
         _, document = server.get(_VM)
-        with planes.bare(stage, server, document) as bare:
+        with planes.bare(context, server, document) as bare:
             servers = (server, bare)
-            before = {one.name: one.resident() for one in servers}
-            runs = {one.name: partial(one.flood, stage, _VM, _CONNECTIONS) for one in servers}
-            taken = {name: middle(samples) for name, samples in stage.in_turn(runs).items()}
-            after = {one.name: one.resident() for one in servers}
+            before = {server.name: server.resident() for server in servers}
+            runs = {
+                server.name: partial(server.flood, context, _VM, _CONNECTIONS) for server in servers
+            }
+            taken = {name: middle(samples) for name, samples in context.in_turn(runs).items()}
+            after = {server.name: server.resident() for server in servers}
     ours, peer = taken[OURS], taken[BARE]
     return Result(
         name="arm-reads",
         title="Reading a machine",
-        about=f"GET of one virtual machine ({len(document)} bytes) over TLS, as fast as can be on "
-        f"{_CONNECTIONS} connections that are kept: token, path, version and rights are checked, "
-        "the document is made anew each time. The server has a core to itself, load comes from "
-        f"another. Beside it, in turn: {BARE} with the same certificate, which checks nothing and "
-        "has its answer ready.",
+        about=f"GET of one virtual machine ({len(document)} bytes) over TLS, as fast as possible "
+        f"on {_CONNECTIONS} persistent connections. The server checks token, path, version and "
+        "permissions and builds the document each time. It has a core to itself; load comes from "
+        f"another core. Compared with: {BARE} with the same certificate, which checks nothing and "
+        "has a fixed response.",
         rows={
             name: {
                 "CPU µs": sample.cpu_us,
@@ -111,42 +113,46 @@ def reads(stage: Stage) -> Result:
             for name, sample in taken.items()
         },
         targets=(Target(f"CPU of a read: {OURS} ÷ {BARE}", ours.cpu / peer.cpu, _AT_MOST, False),),
-        notes=(_load(stage),),
+        notes=(_load(context),),
     )
 
 
-def _load(stage: Stage) -> str:
-    who = "wrk, one thread" if load.has_wrk(stage) else "clients of our own, for want of wrk"
-    return f"Load: {who}, {_CONNECTIONS} connections."
+def _load(context: BenchmarkContext) -> str:
+    generator = (
+        "wrk, one thread"
+        if load.has_wrk(context)
+        else "our own clients, because wrk is not installed"
+    )
+    return f"Load: {generator}, {_CONNECTIONS} connections."
 
 
 # --- Restarts -------------------------------------------------------------------------------------
 
 
-def restarts(stage: Stage) -> Result:
+def restarts(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(4 * stage.effort.rounds)
-    count = _restarts(stage.effort)
-    machines = stage.effort.rounds * (count + count // 4)
-    with planes.ours(stage, machines) as server:
+    context.expect(4 * context.effort.rounds)
+    count = _restarts(context.effort)
+    machines = context.effort.rounds * (count + count // 4)
+    with planes.ours(context, machines) as server:
         document = server.get(_VM)[1]
         with (
-            planes.bare(stage, server, document) as peer,
-            closing(Raw(stage.folder / "arm-raw.db")) as raw,
+            planes.bare(context, server, document) as peer,
+            closing(Raw(context.folder / "arm-raw.db")) as raw,
         ):
             before = server.resident()
-            taken = _take_restarts(stage, server, peer, raw)
+            taken = _take_restarts(context, server, peer, raw)
             after = server.resident()
     sqlite, bare = taken[_RAW], taken[_TAKING]
     memory = {_BEFORE: before, _AFTER: after}
     return Result(
         name="arm-restarts",
         title="Restarts accepted",
-        about=f"POST of a restart over TLS, {count * stage.effort.rounds:,} machines in turn that "
-        "stand alone and poll: each is announced to its machine, and on the disk before it is "
-        "acknowledged with 202. Beside it: SQLite alone with the same settings, one UPDATE of one "
-        f"row of {len(body(0, 0))} bytes a transaction; and {BARE}, which takes what is posted and "
-        "keeps nothing.",
+        about=f"POST of a restart over TLS, for {count * context.effort.rounds:,} standalone "
+        "machines that poll. Each restart is announced to its machine, and durable before it is "
+        "acknowledged with 202. Compared with: SQLite alone with the same settings, which updates "
+        f"one row of {len(body(0, 0))} bytes per transaction; and {BARE}, which accepts the "
+        "request and stores nothing.",
         rows={
             name: {
                 "a second": sample.rate,
@@ -161,25 +167,27 @@ def restarts(stage: Stage) -> Result:
 
 
 def _restarts(effort: Effort) -> int:
-    """How many in a round: about as many as there is time for."""
+    """The number of restarts per round that fits the time."""
     return max(_CONNECTIONS, int(effort.seconds * 1000))
 
 
-def _take_restarts(stage: Stage, server: Server, peer: Server, raw: Raw) -> Mapping[str, Sample]:
-    count, first = _restarts(stage.effort), 0
+def _take_restarts(
+    context: BenchmarkContext, server: Server, peer: Server, raw: Raw
+) -> Mapping[str, Sample]:
+    count, first = _restarts(context.effort), 0
 
     def restart(connections: int, count: int) -> Sample:
         nonlocal first
         how = {"connections": connections, "first": first, "count": count, "method": "POST"}
         first += count
-        return server.ask(stage, _RESTART, **how)
+        return server.ask(context, _RESTART, **how)
 
     def take() -> Sample:
-        return peer.ask(stage, _RESTART, connections=_CONNECTIONS, count=count, method="POST")
+        return peer.ask(context, _RESTART, connections=_CONNECTIONS, count=count, method="POST")
 
     def alone() -> Sample:
         with pinned(SERVER_CORE):
-            return raw.load(stage.effort.seconds)
+            return raw.load(context.effort.seconds)
 
     runs = {
         _RAW: alone,
@@ -187,36 +195,36 @@ def _take_restarts(stage: Stage, server: Server, peer: Server, raw: Raw) -> Mapp
         _ONE: lambda: restart(1, count // 4),
         _MANY: lambda: restart(_CONNECTIONS, count),
     }
-    return {name: middle(samples) for name, samples in stage.in_turn(runs).items()}
+    return {name: middle(samples) for name, samples in context.in_turn(runs).items()}
 
 
 # --- Listings -------------------------------------------------------------------------------------
 
 
-def listing(stage: Stage) -> Result:
+def listing(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(2 * stage.effort.rounds)
-    instances = min(stage.effort.machines // _SETS, SET_INSTANCES)
+    context.expect(2 * context.effort.rounds)
+    instances = min(context.effort.machines // _SETS, SET_INSTANCES)
     paths = [f"virtualMachineScaleSets/set{number}/virtualMachines" for number in range(_SETS)]
-    with planes.ours(stage, 1, _SETS, instances) as server:
+    with planes.ours(context, 1, _SETS, instances) as server:
         page = server.get(paths[0])[1]
         pages = _SETS * -(-instances // PAGE)
-        with planes.bare(stage, server, page) as peer:
-            before = {one.name: one.resident() for one in (server, peer)}
-            found = stage.in_turn(
+        with planes.bare(context, server, page) as peer:
+            before = {each.name: each.resident() for each in (server, peer)}
+            rounds = context.in_turn(
                 {
-                    OURS: lambda: _listed(stage, server, paths, pages),
-                    BARE: lambda: peer.ask(stage, paths[0], connections=1, count=pages),
+                    OURS: lambda: _listed(context, server, paths, pages),
+                    BARE: lambda: peer.ask(context, paths[0], connections=1, count=pages),
                 }
             )
-            after = {one.name: one.resident() for one in (server, peer)}
-    taken = {name: middle(samples) for name, samples in found.items()}
+            after = {each.name: each.resident() for each in (server, peer)}
+    taken = {name: middle(samples) for name, samples in rounds.items()}
     return Result(
         name="arm-listing",
         title="Listing instances",
-        about=f"{_SETS * instances:,} instances of {_SETS} scale sets, listed to the end by one "
-        f"client over TLS, {PAGE} on a page ({len(page) / 1024:,.0f} KiB). Beside it: {BARE} with "
-        "the same certificate, asked as often for a page that it has ready.",
+        about=f"One client lists all {_SETS * instances:,} instances of {_SETS} scale sets over "
+        f"TLS, {PAGE} per page ({len(page) / 1024:,.0f} KiB). Compared with: {BARE} with the same "
+        "certificate, which returns a fixed page as often.",
         rows={
             name: {
                 "requests": pages,
@@ -232,8 +240,8 @@ def listing(stage: Stage) -> Result:
     )
 
 
-def _listed(stage: Stage, server: Server, paths: list[str], pages: int) -> Sample:
-    wanted = [server.path(path) for path in paths]
-    sample = Sample(**server.probe(stage, "list_over_tls", paths=wanted))  # type: ignore[arg-type]
+def _listed(context: BenchmarkContext, server: Server, paths: list[str], pages: int) -> Sample:
+    urls = [server.path(path) for path in paths]
+    sample = Sample(**server.probe(context, "list_over_tls", paths=urls))  # type: ignore[arg-type]
     assert sample.count == pages
     return sample

@@ -1,4 +1,4 @@
-"""Clients of the control plane: connections over TLS that are kept, in a process of their own."""
+"""Clients of the control plane: persistent TLS connections, in a separate process."""
 
 import asyncio
 import re
@@ -12,13 +12,13 @@ from tests.bench.measure import Sample
 from tests.bench.processes import cpu_seconds
 
 HOST = "127.0.0.1"
-NUMBER = "{number}"  # in a path: another one each time
+NUMBER = "{number}"  # in a path: replaced by a new number each time
 
 _NEXT = re.compile(rb'"nextLink":"https://[^/"]+(/[^"]+)"')
 
 
 class _Client(Client):
-    """A connection that takes its time to end, as TLS does."""
+    """A connection whose end takes a while, as with TLS."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class _Client(Client):
         self._lost.set()
 
     async def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self.transport.close()
         await self._lost.wait()
 
 
-def said(method: str, path: str, headers: str) -> bytes:
-    """A request as it is sent."""
+def request_bytes(method: str, path: str, headers: str) -> bytes:
+    """The bytes of a request."""
     length = "Content-Length: 0\r\n" if method == "POST" else ""
     return f"{method} {path} HTTP/1.1\r\n{headers}{length}\r\n".encode("ascii")
 
@@ -53,17 +53,19 @@ async def ask_over_tls(
     count: int = 0,
     seconds: float = 0.0,
 ) -> dict[str, float]:
-    """So many requests, else as many as there is time for; the server's CPU.
+    """Send `count` requests, or as many as fit in `seconds`; return the server's CPU.
 
     The connections are there before the measurement begins.
     """
     status = 202 if method == "POST" else 200
     numbers = iter(range(first, first + count)) if count else endless(first)
 
-    async def asking(client: _Client) -> int:
+    async def send_all(client: _Client) -> int:
         done = 0
         for number in numbers:
-            await client.ask(said(method, path.replace(NUMBER, str(number)), headers), status)
+            await client.ask(
+                request_bytes(method, path.replace(NUMBER, str(number)), headers), status
+            )
             done += 1
             if not count and time.perf_counter() - began >= seconds:
                 break
@@ -71,7 +73,7 @@ async def ask_over_tls(
 
     clients = await _connected(port, ca, connections)
     cpu, began = cpu_seconds(pids), time.perf_counter()
-    done = await asyncio.gather(*map(asking, clients))
+    done = await asyncio.gather(*map(send_all, clients))
     cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
     for client in clients:
         await client.close()
@@ -81,12 +83,12 @@ async def ask_over_tls(
 async def list_over_tls(
     port: int, ca: str, paths: Sequence[str], headers: str, pids: Sequence[int]
 ) -> dict[str, float]:
-    """Read listings to their ends, page after page, on one connection; the server's CPU."""
+    """Read listings page by page on one connection; return the server's CPU."""
     (client,) = await _connected(port, ca, 1)
     left, pages = list(paths), 0
     cpu, began = cpu_seconds(pids), time.perf_counter()
     while left:
-        answer = await client.ask(said("GET", left.pop(), headers))
+        answer = await client.ask(request_bytes("GET", left.pop(), headers))
         left += [link.decode("ascii") for link in _NEXT.findall(answer)]
         pages += 1
     cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
@@ -97,5 +99,7 @@ async def list_over_tls(
 async def _connected(port: int, ca: str, connections: int) -> list[_Client]:
     tls = ssl.create_default_context(cafile=ca)
     loop = asyncio.get_running_loop()
-    made = [await loop.create_connection(_Client, HOST, port, ssl=tls) for _ in range(connections)]
-    return [client for _, client in made]
+    connected = [
+        await loop.create_connection(_Client, HOST, port, ssl=tls) for _ in range(connections)
+    ]
+    return [client for _, client in connected]

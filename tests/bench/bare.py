@@ -1,6 +1,6 @@
-"""The peer of the control plane: Starlette on uvicorn over TLS, whose answer is ready.
+"""The peer of the control plane: Starlette on uvicorn over TLS, with a fixed response.
 
-`python -m tests.bench.bare FOLDER` gives FOLDER/document to whoever gets and takes what is posted,
+`python -m tests.bench.bare FOLDER` answers GET with FOLDER/document and accepts every POST,
 with the certificate in FOLDER/server.pem. It prints its port once it listens.
 """
 
@@ -19,7 +19,7 @@ from tests.bench import fleets
 
 
 def application(document: bytes) -> Starlette:
-    """One answer for all."""
+    """An application with the same response for all requests."""
 
     async def answer(request: Request) -> Response:
         if request.method == "POST":
@@ -31,7 +31,7 @@ def application(document: bytes) -> Starlette:
 
 
 def main() -> None:
-    """Serve, on the loop that the service runs on."""
+    """Serve on the event loop that the service uses."""
     folder = Path(sys.argv[1])
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(folder / "server.pem")

@@ -1,4 +1,4 @@
-"""Clients: raw sockets on uvloop, one object a connection. They run in a process of their own."""
+"""Clients: raw sockets on uvloop, one object per connection, in a separate process."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ TAG = re.compile(rb'(?i)\r\netag: *("[0-9]+")\r\n')
 
 
 def poll(address: str, query: str = "", headers: str = "") -> bytes:
-    """What a poller sends, as curl does."""
+    """The bytes of a poll, as curl sends them."""
     return (
         f"GET /metadata/scheduledevents?api-version=2020-07-01{query} HTTP/1.1\r\n"
         f"Host: {address}\r\nMetadata: true\r\n{headers}\r\n"
@@ -33,7 +33,7 @@ CLOSE = "Connection: close\r\n"
 
 
 def size_of(data: bytes) -> int:
-    """How long the answer that begins like this is; endless while its head is not whole."""
+    """The length of a response that begins like this; huge while its headers are incomplete."""
     head = data.find(b"\r\n\r\n") + 4
     if head < 4:
         return sys.maxsize
@@ -42,12 +42,12 @@ def size_of(data: bytes) -> int:
 
 
 class Client(asyncio.Protocol):
-    """A connection, on which one request at a time is asked."""
+    """A connection with one request at a time."""
 
     def __init__(self) -> None:
         self._buffer = self.last = b""
         self._waiting: asyncio.Future[bytes] | None = None
-        self.answered = 0.0  # when the last answer was there
+        self.answered = 0.0  # the time of the last response
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -69,7 +69,7 @@ class Client(asyncio.Protocol):
             self._waiting.set_exception(error or ConnectionResetError(DROPPED))
 
     async def ask(self, request: bytes, status: int = 200) -> bytes:
-        """The answer, which has this status: no refusal may be counted."""
+        """Send a request; return the response, which must have this status."""
         self._waiting = asyncio.get_running_loop().create_future()
         self.transport.write(request)
         answer = await self._waiting
@@ -79,13 +79,13 @@ class Client(asyncio.Protocol):
 
 
 async def connect(address: str, port: int) -> Client:
-    """A connection to a machine's address."""
+    """Connect to a machine's address."""
     _, client = await asyncio.get_running_loop().create_connection(Client, address, port)
     return client
 
 
 async def known(addresses: Sequence[str], port: int) -> list[Client]:
-    """A connection to each, on which the server has learnt who asks."""
+    """Connect to each address, and poll once so that the server knows the caller."""
     clients = []
     for address in addresses:
         clients.append(await connect(address, port))
@@ -96,14 +96,14 @@ async def known(addresses: Sequence[str], port: int) -> list[Client]:
 async def flood(
     addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int], kind: str = ""
 ) -> dict[str, float]:
-    """Ask again as soon as the answer is there, on a connection an address; the server's CPU.
+    """Poll without pauses, on one connection per address; return the server's CPU.
 
-    Kinds: "" keeps connections, "close" opens one each time, "same", "changing" and "header" have a
-    parameter, or a header, that nobody knows.
+    Kinds: "" keeps connections, "close" opens one each time, "same", "changing" and "header" add an
+    unknown parameter or header.
     """
     numbers = count(1)
 
-    async def asking(address: str, client: Client) -> int:
+    async def poll_on(address: str, client: Client) -> int:
         requests, done = _requests(kind, address, numbers), 0
         while not done or time.perf_counter() - began < seconds:
             if kind == "close":
@@ -116,7 +116,7 @@ async def flood(
 
     clients = await known(addresses, port)
     cpu, began = cpu_seconds(pids), time.perf_counter()
-    done = await asyncio.gather(*map(asking, addresses, clients))
+    done = await asyncio.gather(*map(poll_on, addresses, clients))
     cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
     return Sample(sum(done), cpu, cpu, wall).plain()
 
@@ -134,7 +134,7 @@ def _requests(kind: str, address: str, numbers: Iterator[int]) -> Iterator[bytes
 async def pace(
     addresses: Sequence[str], port: int, seconds: float, pids: Sequence[int]
 ) -> dict[str, float]:
-    """A poller an address, once a second each, evenly spread; what they wait for their answers."""
+    """Poll once a second per address, evenly spread; return the response times."""
     most_descriptors()
     clients = await known(addresses, port)
     laps: list[float] = []
@@ -162,10 +162,10 @@ async def pace(
 
 
 async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict[str, float]:
-    """So many requests that are held, in all, until the server is told to change the document."""
+    """Hold this many requests in total until the server changes the document."""
     most_descriptors()
     tag = None
-    for client in await known(addresses, port):  # who was never sent a document is not held
+    for client in await known(addresses, port):  # only a client that has read a document is held
         tag = TAG.search(client.last)
         client.transport.close()
     assert tag
@@ -184,7 +184,11 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
         clients.append(client)
         tasks.append(asyncio.create_task(waiting(address, client)))
     await idle(pid)
-    memory, cpu, told = resident_bytes([pid]) - before, cpu_seconds([pid]), time.perf_counter()
+    memory, cpu, changed_at = (
+        resident_bytes([pid]) - before,
+        cpu_seconds([pid]),
+        time.perf_counter(),
+    )
     os.kill(pid, signal.SIGUSR1)
     answered = sorted(await asyncio.gather(*tasks))
     cpu = cpu_seconds([pid]) - cpu
@@ -193,7 +197,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
     return {
         "memory": memory,
         "cpu": cpu,
-        "told": told,
+        "changed_at": changed_at,
         "first": answered[0],
         "middle": answered[len(answered) // 2],
         "last": answered[-1],
@@ -201,7 +205,7 @@ async def hold(addresses: Sequence[str], port: int, held: int, pid: int) -> dict
 
 
 async def idle(pid: int) -> None:
-    """Return once the server has taken everything in."""
+    """Return once the server is idle."""
     used = -1.0
     while (now := cpu_seconds([pid])) - used > _IDLE_SHARE * _LOOK_SECONDS:
         used = now

@@ -1,4 +1,4 @@
-"""Who answers polls: our service as it is run, nginx, and a twin of ours in Go."""
+"""Servers that answer polls: our service, nginx, and a minimal server in Go."""
 
 import os
 import random
@@ -15,17 +15,17 @@ from socket import create_connection, socket
 
 from fairwarning.metadata.callers import loopback_address
 from tests.bench.clients import DROPPED, poll, size_of
+from tests.bench.context import BenchmarkContext
 from tests.bench.fleets import SCOPE
 from tests.bench.processes import SERVER_CORE, Process
-from tests.bench.stage import Stage
 
 OURS = "Fairwarning"
 NGINX = "nginx, `return 200`"
 GO = "Go net/http, the same checks"
 
-SCALE_SET = 100  # machines of a scale set in the fleets that are served
+SCALE_SET = 100  # machines of a scale set in the served fleets
 _START_SECONDS = 60.0
-_PORTS = range(10_000, 30_000)  # below those that Linux gives to clients
+_PORTS = range(10_000, 30_000)  # below Linux's ephemeral ports
 _ENOUGH = 20_000  # connections
 _SETTINGS = f"[metadata]\nconnections = {_ENOUGH}\nconnections_of_machine = {_ENOUGH}\n"
 _PEERS = Path(__file__).parent / "peers"
@@ -48,32 +48,32 @@ http {{
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a server is started."""
+    """How to start a server."""
 
     name: str
     folder: Path
-    addresses: Sequence[str]  # at which it can be asked
+    addresses: Sequence[str]  # that it answers
     command: Callable[[int], list[str]]  # given a port
     environment: Mapping[str, str] = field(default_factory=dict)
-    tells: bool = False  # whether it prints a line once it is up
+    tells: bool = False  # whether it prints a line when it is ready
     cores: Sequence[int] = (SERVER_CORE,)
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server that runs."""
+    """A running server."""
 
     name: str
     process: Process
     addresses: Sequence[str]
     port: int
-    first_answer_seconds: float  # since it was executed
+    first_answer_seconds: float  # after its start
     answer: bytes
 
 
 @contextmanager
 def running(recipe: Recipe) -> Iterator[Contender]:
-    """Start it; it is up once a poll is answered, and gone at the end."""
+    """Start a server, wait until it answers a poll, and stop it at the end."""
     port, address = _free_port(), recipe.addresses[0]
     recipe.folder.mkdir(parents=True, exist_ok=True)
     log = recipe.folder / "log"
@@ -86,7 +86,7 @@ def running(recipe: Recipe) -> Iterator[Contender]:
 
 
 def first_answer(process: Process, address: str, port: int) -> bytes:
-    """Ask again and again until there is an answer."""
+    """Poll repeatedly until there is a response."""
     while True:
         try:
             return ask(address, port, poll(address))
@@ -98,7 +98,7 @@ def first_answer(process: Process, address: str, port: int) -> bytes:
 
 
 def ask(address: str, port: int, request: bytes) -> bytes:
-    """One request on a connection of its own, without an event loop."""
+    """Send a request on a new connection, without an event loop."""
     with create_connection((address, port), _START_SECONDS) as connection:
         connection.sendall(request)
         answer = b""
@@ -111,7 +111,7 @@ def ask(address: str, port: int, request: bytes) -> bytes:
 
 
 def _free_port() -> int:
-    """One that no client can have been given: what clients leave behind would be in the way."""
+    """A free port outside the ephemeral range, where no client connection lingers."""
     for port in random.sample(_PORTS, len(_PORTS)):
         with socket() as taken, suppress(OSError):
             taken.bind(("", port))
@@ -123,37 +123,37 @@ def _free_port() -> int:
 
 
 def addresses(machines: int) -> list[str]:
-    """Where the machines of a fresh fleet ask."""
-    found = map(loopback_address, range(1, machines + 1))
-    return [address for address in found if address]
+    """The addresses of the machines of a new fleet."""
+    candidates = map(loopback_address, range(1, machines + 1))
+    return [address for address in candidates if address]
 
 
-def in_memory(stage: Stage, machines: int) -> Recipe:
-    """`fairwarning up --memory` with scale sets of so many machines in all."""
-    folder = stage.folder / f"up-{machines}"
+def in_memory(context: BenchmarkContext, machines: int) -> Recipe:
+    """`fairwarning up --memory` with scale sets of this many machines in total."""
+    folder = context.folder / f"up-{machines}"
     sets = range(-(-machines // SCALE_SET))
     entries = [f'[[scale_set]]\nname = "set{at}"\ncapacity = {SCALE_SET}\n' for at in sets]
     start = partial(up, folder, "\n".join([_SETTINGS, *entries]), ["--memory"])
     return Recipe(OURS, folder, addresses(machines), start, tells=True)
 
 
-def stored(stage: Stage, machines: int, *, spread: bool = False) -> Recipe:
-    """`fairwarning up` with a copy of a stored fleet, asked as the machines of one scope.
+def stored(context: BenchmarkContext, machines: int, *, spread: bool = False) -> Recipe:
+    """`fairwarning up` with a copy of a stored fleet, polled by the machines of one scope.
 
     Or, to `spread`, as just as many machines from all over the fleet.
     """
-    folder = stage.folder / f"up-stored-{machines}"
+    folder = context.folder / f"up-stored-{machines}"
     (folder / "data").mkdir(parents=True, exist_ok=True)
-    shutil.copy(stage.fleet(machines), folder / "data")
+    shutil.copy(context.fleet(machines), folder / "data")
     step = machines // SCOPE if spread else 1
     asked = addresses(machines)[::step][:SCOPE]
     name = f"{machines:,} machines" + ", of as many scopes as ask" * spread
     return Recipe(name, folder, asked, partial(up, folder, _SETTINGS, []), tells=True)
 
 
-def holder(stage: Stage) -> Recipe:
-    """Our service in a program that changes a document when it is told to."""
-    folder = stage.folder / "holder"
+def holder(context: BenchmarkContext) -> Recipe:
+    """Our service in a program that changes a document on a signal."""
+    folder = context.folder / "holder"
 
     def start(port: int) -> list[str]:
         shutil.rmtree(folder / "data", ignore_errors=True)
@@ -166,19 +166,19 @@ def holder(stage: Stage) -> Recipe:
 
 
 def up(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
-    """What starts our service with a fleet file of this text."""
+    """The command that starts our service with a fleet file of this text."""
     words = ["--json", "--data", str(folder / "data"), *options]
     return serve(folder, fleet, words, port)
 
 
-def kept(folder: Path, name: str, asked: Sequence[str], options: list[str]) -> Recipe:
-    """`fairwarning up` with a fleet that is there; it says no more than that it is up."""
+def with_stored_fleet(folder: Path, name: str, asked: Sequence[str], options: list[str]) -> Recipe:
+    """`fairwarning up` with an existing fleet and minimal output."""
     start = partial(serve, folder, _SETTINGS, options)
     return Recipe(name, folder, asked, start, tells=True)
 
 
 def serve(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
-    """The same; the options say where data is."""
+    """The command that starts our service; the options name the data."""
     program = str(Path(sys.executable).with_name("fairwarning"))
     path = folder / "fleet.toml"
     path.write_text(fleet, "utf-8")
@@ -189,29 +189,31 @@ def serve(folder: Path, fleet: str, options: list[str], port: int) -> list[str]:
 # --- Peers ------------------------------------------------------------------------------------
 
 
-def peers(stage: Stage, asked: Sequence[str], body: bytes) -> tuple[list[Recipe], list[str]]:
-    """Those that are installed here, and a sentence about each that is not."""
-    if not stage.effort.apart:
+def peers(
+    context: BenchmarkContext, asked: Sequence[str], body: bytes
+) -> tuple[list[Recipe], list[str]]:
+    """The installed peers, and a sentence about each missing one."""
+    if not context.effort.apart:
         return [], []
-    found, missing = [], []
+    recipes, missing = [], []
     for name, program, recipe in ((NGINX, "nginx", nginx), (GO, "go", _go)):
         if path := installed(program):
-            found.append(recipe(stage, path, asked, body))
+            recipes.append(recipe(context, path, asked, body))
         else:
             missing.append(f"{name}: not measured, because {program} is not installed.")
-    return found, missing
+    return recipes, missing
 
 
 def installed(program: str) -> str | None:
-    """Where a program is, if it is there."""
+    """The path of a program, or None."""
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin")
 
 
 def nginx(
-    stage: Stage, program: str, asked: Sequence[str], body: bytes, workers: int = 1
+    context: BenchmarkContext, program: str, asked: Sequence[str], body: bytes, workers: int = 1
 ) -> Recipe:
-    """With several workers, each with a listener of its own, as ours have."""
-    folder = stage.folder / f"nginx-{workers}"
+    """nginx; with several workers, each has its own listener, as ours do."""
+    folder = context.folder / f"nginx-{workers}"
     reuse = " reuseport" if workers > 1 else ""
 
     def start(port: int) -> list[str]:
@@ -225,8 +227,8 @@ def nginx(
     return Recipe(NGINX, folder, [asked[0]] * len(asked), start)
 
 
-def _go(stage: Stage, program: str, asked: Sequence[str], body: bytes) -> Recipe:
-    folder = stage.folder / "twin"
+def _go(context: BenchmarkContext, program: str, asked: Sequence[str], body: bytes) -> Recipe:
+    folder = context.folder / "twin"
     folder.mkdir(exist_ok=True)
     twin, document, callers = folder / "twin", folder / "document", folder / "addresses"
     document.write_bytes(body)
@@ -246,9 +248,9 @@ def _go(stage: Stage, program: str, asked: Sequence[str], body: bytes) -> Recipe
 
 
 @contextmanager
-def beside(stage: Stage, ours: Recipe) -> Iterator[tuple[list[Contender], list[str]]]:
-    """Ours and its peers, all up; the peers give the document that ours gave."""
+def beside(context: BenchmarkContext, ours: Recipe) -> Iterator[tuple[list[Contender], list[str]]]:
+    """Run our service and its peers, which serve our document."""
     with ExitStack() as stack:
         first = stack.enter_context(running(ours))
-        recipes, notes = peers(stage, ours.addresses, first.answer.partition(b"\r\n\r\n")[2])
+        recipes, notes = peers(context, ours.addresses, first.answer.partition(b"\r\n\r\n")[2])
         yield [first, *(stack.enter_context(running(recipe)) for recipe in recipes)], notes

@@ -1,4 +1,4 @@
-"""Pure decisions: how long the rules take to decide one command, with no store and no clock."""
+"""Pure decisions: the time to decide a command, without store or clock."""
 
 import sqlite3
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from fairwarning.core import cascade
 from fairwarning.core.commands import Approve, Command, CreateScope, Poll, ReportImpact, Restart
 from fairwarning.core.limits import POLL_WRITE_SECONDS
 from fairwarning.core.model import Entity, Ref, ScopeKind, guid
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.fleets import machine, machine_name
 from tests.bench.measure import MICRO, Sample, middle, repeat
 from tests.bench.raw import body
-from tests.bench.stage import Stage
 
-STEPS = 5  # a round
+STEPS = 5  # per round
 
 _SCOPE = "scope"
 _MACHINES = 10
@@ -22,15 +22,15 @@ _NOW = 1_767_960_000.0
 _PEER = "SQLite in memory, one row updated"
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(STEPS * stage.effort.rounds)
-    seconds = stage.effort.seconds / 4
+    context.expect(STEPS * context.effort.rounds)
+    seconds = context.effort.seconds / 4
     contenders: dict[str, Callable[[], Sample]] = {
         name: lambda act=act: repeat(act, seconds)  # type: ignore[misc]
         for name, act in {**_decisions(), _PEER: _update()}.items()
     }
-    taken = {name: middle(samples) for name, samples in stage.in_turn(contenders).items()}
+    taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
     peer = taken[_PEER].cpu_us
     rows = {
         name: {
@@ -43,15 +43,15 @@ def run(stage: Stage) -> Result:
     return Result(
         name="decisions",
         title="Pure decisions",
-        about=f"One command on an enabled scope of {_MACHINES} machines is decided, with its "
-        "journal lines and its operation: no store, no clock, no event loop. "
-        f"Beside it: {_PEER} ({len(body(0, 0))} bytes), with nothing decided at all.",
+        about=f"Deciding one command on an enabled scope of {_MACHINES} machines, with its journal "
+        "lines and its operation, without store, clock or event loop. "
+        f"Compared with: {_PEER} ({len(body(0, 0))} bytes), without any decision.",
         rows=rows,
     )
 
 
 def _decisions() -> dict[str, Callable[[], object]]:
-    """A decision each, ready to be taken again and again from the same state."""
+    """Functions that each decide a command, repeatably from the same state."""
     world: dict[Ref, Entity | None] = {}
     machines = tuple(machine(_SCOPE, number) for number in range(_MACHINES))
     create = CreateScope(scope=_SCOPE, kind=ScopeKind.AVAILABILITY_SET, machines=machines)

@@ -1,14 +1,14 @@
-"""What a benchmark comes to: a table of numbers, and the targets they are held against."""
+"""The result of a benchmark: a table of numbers, and targets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-NONE = ""  # a column that says nothing about a row
+NONE = ""  # an empty cell
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A number that is to be held."""
+    """A target for a number."""
 
     what: str
     value: float
@@ -17,12 +17,12 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Whether it is held."""
+        """Whether the target is met."""
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """What, how much, how much it should be, and whether it is."""
+        """The name, the value, the bound and the verdict."""
         side = "at least" if self.at_least else "at most"
         verdict = "met" if self.met else "missed"
         return self.what, number(self.value), f"{side} {self.bound:g}", verdict
@@ -30,7 +30,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A benchmark's table. Column names hold the unit; a row need not fill every column."""
+    """A benchmark's table. Column names include the unit; a row may have empty columns."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """All columns, in the order in which rows name them."""
+        """All columns, in the order of their first use."""
         return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
     def cells(self, row: str) -> list[str]:
@@ -51,10 +51,10 @@ class Result:
 
 
 def number(value: float) -> str:
-    """As many digits as are worth reading."""
+    """Format a number with the significant digits."""
     size = abs(value)
     if size >= 100:
         return f"{value:,.0f}"
     if size >= 10:
         return f"{value:.1f}"
-    return f"{round(value, 2) + 0.0:.2f}"  # no minus before nothing
+    return f"{round(value, 2) + 0.0:.2f}"  # no negative zero

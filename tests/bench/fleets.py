@@ -1,4 +1,4 @@
-"""The fleets that are measured: how they are made, opened and put under load."""
+"""Fleets for measurements: creation, start and load."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -15,21 +15,21 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import Store
 
 SUBMITTERS = 64
-SCOPE = 100  # machines of a scope, in the small fleet and in the large one
+SCOPE = 100  # machines per scope, in the small and the large fleet
 SMALL_FLEET = 100  # machines
 DOMAINS = 5
-_AT_ONCE = 32  # commands that are under way together while a fleet is made
+_AT_ONCE = 32  # concurrent commands while a fleet is created
 
 
 class Never:
-    """A driver whose impacts do not end; counts them."""
+    """A driver whose impacts never end; it counts them."""
 
     def __init__(self) -> None:
-        self.given = 0
+        self.impacts = 0
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Begin, and leave it at that."""
-        self.given += 1
+        """Count the impact."""
+        self.impacts += 1
 
 
 def runner() -> asyncio.Runner:
@@ -41,7 +41,7 @@ def runner() -> asyncio.Runner:
 async def serving(
     store: Store, driver: Driver, cached: int = CACHED_ENTITIES
 ) -> AsyncIterator[Fleet]:
-    """A fleet in real time, started; stopped at the end."""
+    """A running fleet in real time."""
     fleet = Fleet(store, RealClock(), driver, cached=cached)
     await fleet.start()
     try:
@@ -52,7 +52,7 @@ async def serving(
 
 @contextmanager
 def held(store: Store, driver: Driver) -> Iterator[tuple[asyncio.Runner, Fleet]]:
-    """The same for whoever is not on an event loop, with the loop."""
+    """A running fleet and its event loop, for synchronous code."""
     with runner() as loop:
         fleet = Fleet(store, RealClock(), driver)
         loop.run(fleet.start())
@@ -68,12 +68,12 @@ def scope_names(count: int) -> list[str]:
 
 
 def machine_name(scope: str, number: int) -> str:
-    """A machine of a scope."""
+    """The name of a machine of a scope."""
     return f"{scope}-vm{number:03}"
 
 
 def machine(scope: str, number: int, address: str = "") -> Machine:
-    """The same, as it is stored."""
+    """A machine of a scope."""
     return Machine(
         name=machine_name(scope, number),
         host_name=f"vm{number:03}.example",
@@ -84,14 +84,14 @@ def machine(scope: str, number: int, address: str = "") -> Machine:
 
 
 async def make(fleet: Fleet, scopes: Sequence[str], machines: int) -> None:
-    """Availability sets of so many machines, each machine with an address of its own."""
+    """Create availability sets; each machine has its own address."""
     await submit_all(
         fleet, (create(at * machines, name, machines) for at, name in enumerate(scopes))
     )
 
 
 def create(before: int, scope: str, machines: int) -> CreateScope:
-    """The command that makes one of them, with so many machines in those before it."""
+    """The command that creates a scope; `before` machines have addresses already."""
     first = before + 256
     return CreateScope(
         scope=scope,
@@ -105,12 +105,12 @@ def _address(number: int) -> str:
 
 
 async def enable(fleet: Fleet, scopes: Iterable[str]) -> None:
-    """Switch the feature on, as a first poll does; the fleet then has each scope in its cache."""
+    """Enable the scopes, as a first poll does; this also caches them."""
     await submit_all(fleet, (Poll(scope=scope, actor="machine") for scope in scopes))
 
 
 async def submit_all(fleet: Fleet, commands: Iterable[Command]) -> None:
-    """Submit many, several at once."""
+    """Submit commands, several concurrently."""
     left = iter(commands)
 
     async def submit() -> None:

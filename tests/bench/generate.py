@@ -1,4 +1,4 @@
-"""Make a fleet to try things on: `python -m tests.bench.generate --machines N --data PATH|URL`.
+"""Generate a fleet for experiments: `python -m tests.bench.generate --machines N --data PATH|URL`.
 
 Then `fairwarning up --data PATH|URL` serves it. A million machines take less than a minute.
 """
@@ -14,11 +14,11 @@ from fairwarning.core.errors import FairwarningError
 from tests.bench import fleets
 from tests.bench.generator import generate, store_of
 
-_MOST = 100  # machines of a scope: a placement group holds no more
+_SCOPE_MAX = 100  # machines per scope, the limit of a placement group
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Make one; 1 if it cannot be made there."""
+    """Generate a fleet; return 1 if that is not possible."""
     options = _options(argv)
     console = Console(stderr=True)
     columns = TextColumn("machines"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -26,13 +26,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         task = progress.add_task("machines", total=options.machines)
         store = store_of(options.data)
 
-        def made(machines: int) -> None:
+        def report(machines: int) -> None:
             progress.advance(task, machines)
 
         try:
-            loop.run(generate(store, options.machines, options.scope, made))
+            loop.run(generate(store, options.machines, options.scope, report))
         except (FairwarningError, ValueError) as error:
-            console.print(f"Error: {options.data}: {error}; name another place", style="red")
+            console.print(
+                f"Error: {options.data}: {error}; use another folder or database", style="red"
+            )
             return 1
     return 0
 
@@ -41,14 +43,18 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.generate", description=__doc__)
     parser.add_argument("--machines", type=int, required=True, metavar="N")
     parser.add_argument(
-        "--scope", type=int, default=_MOST, metavar="N", help=f"machines of a scope; {_MOST}"
+        "--scope",
+        type=int,
+        default=_SCOPE_MAX,
+        metavar="N",
+        help=f"machines per scope; default {_SCOPE_MAX}",
     )
     parser.add_argument(
         "--data", required=True, metavar="PATH|URL", help="a folder, or a postgresql:// database"
     )
     options = parser.parse_args(argv)
-    if options.machines < 1 or not 1 <= options.scope <= _MOST:
-        parser.error(f"--machines must be at least 1, and --scope from 1 to {_MOST}")
+    if options.machines < 1 or not 1 <= options.scope <= _SCOPE_MAX:
+        parser.error(f"--machines must be at least 1, and --scope from 1 to {_SCOPE_MAX}")
     return options
 
 

@@ -1,4 +1,4 @@
-"""Fleets of a million machines in a minute: the core decides each scope, the store takes many."""
+"""Generates a million machines in a minute: the core decides each scope, the store commits many."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,30 +14,30 @@ from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Store
 from tests.bench import fleets
 
-_AT_ONCE = 5000  # machines of a transaction
+_AT_ONCE = 5000  # machines per transaction
 
 
 async def generate(
-    store: Store, machines: int, of_scope: int, made: Callable[[int], None] = lambda _: None
+    store: Store, machines: int, of_scope: int, report: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Availability sets of so many machines, in a store that has none; tells how many are made."""
+    """Create availability sets in an empty store; report the progress."""
     nothing: dict[Ref, Entity | None] = {}
     await store.open()
     try:
         if there := await store.list_ids(Scope, "", 1):
-            raise ValueError(f"there is a fleet already (with a scope {there[0]!r})")
+            raise ValueError(f"it already has a fleet (with a scope {there[0]!r})")
         for part in _parts(machines, of_scope):
             now, work = time.time(), CommandBatch()
             for command in part:
                 work.add(cascade.run(command, now, nothing.get))
             await store.commit(work.batch(now, {}))
-            made(sum(len(command.machines) for command in part))
+            report(sum(len(command.machines) for command in part))
     finally:
         await store.close()
 
 
 def _parts(machines: int, of_scope: int) -> Iterator[list[CreateScope]]:
-    """What is committed together."""
+    """The commands of each transaction."""
     befores = range(0, machines, of_scope)
     names = fleets.scope_names(len(befores))
     at_once = max(_AT_ONCE // of_scope, 1)

@@ -1,19 +1,19 @@
-"""What a command costs in a small fleet and in a large one."""
+"""The cost of a command in a small and in a large fleet."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from tests.bench.context import BenchmarkContext, Effort
 from tests.bench.figures import Result, Target, number
 from tests.bench.fleets import SCOPE, SMALL_FLEET, SUBMITTERS
 from tests.bench.measure import Sample, middle
-from tests.bench.stage import Effort, Stage
 from tests.bench.traffic import WORDS
 
-STEPS = 8  # a round
+STEPS = 8  # per round
 
 _HOT = 20  # scopes
-_BUSY_FLEET = SUBMITTERS * SCOPE  # machines: the least that keeps submitters apart
+_BUSY_FLEET = SUBMITTERS * SCOPE  # machines: the minimum for separate submitters
 _AT_MOST = 1.2
 _SMALL = f"{SMALL_FLEET} machines"
 _COLD = ", nothing cached"
@@ -21,7 +21,7 @@ _COLD = ", nothing cached"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A fleet under some load, and the smaller or younger one that it is compared with."""
+    """A fleet under load, and the smaller or newer one to compare with."""
 
     machines: int
     probe: str
@@ -30,24 +30,24 @@ class Case:
     history: int = 0
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    cases = _cases(stage.effort)
-    stage.expect(STEPS * stage.effort.rounds)
+    cases = _cases(context.effort)
+    context.expect(STEPS * context.effort.rounds)
     contenders: dict[str, Callable[[], Sample]] = {
-        name: partial(_ask, stage, case) for name, case in cases.items()
+        name: partial(_ask, context, case) for name, case in cases.items()
     }
-    taken = {name: middle(samples) for name, samples in stage.in_turn(contenders).items()}
+    taken = {name: middle(samples) for name, samples in context.in_turn(contenders).items()}
     compared = {name: case.base for name, case in cases.items() if case.base}
     return Result(
         name="growth",
         title="The cost of a command as the fleet grows",
-        about=f"{WORDS}: on scopes of {SCOPE} machines in an SQLite file, by one submitter (so "
-        f"that each command is a transaction of its own) and by {SUBMITTERS}; each sample in a "
-        "process of its own, on a copy of its own. Each command is on another scope than the one "
-        "before. *Nothing cached*: the fleet keeps no scope in memory and reads it with all its "
-        "machines for every command, as it must when more scopes are in use than its cache holds. "
-        "A row is divided by that of the smaller, or younger, fleet under the same conditions.",
+        about=f"{WORDS}: on scopes of {SCOPE} machines in an SQLite file, with one submitter (so "
+        f"that each command is a separate transaction) and with {SUBMITTERS}; each sample has its "
+        "own process and its own copy of the file. Consecutive commands use different scopes. "
+        "*Nothing cached*: the fleet caches no scope and reads it with all its machines for every "
+        "command, as it must when more scopes are in use than fit in the cache. Each row is "
+        "divided by that of the smaller, or newer, fleet under the same conditions.",
         rows={name: _row(sample, taken, compared.get(name)) for name, sample in taken.items()},
         targets=tuple(
             Target(f"CPU: {name} ÷ {base}", taken[name].cpu / taken[base].cpu, _AT_MOST, False)
@@ -74,13 +74,13 @@ def _cases(effort: Effort) -> dict[str, Case]:
     }
 
 
-def _ask(stage: Stage, case: Case) -> Sample:
+def _ask(context: BenchmarkContext, case: Case) -> Sample:
     how = {
-        "data": str(stage.copy(stage.fleet(case.machines, case.history)).parent),
+        "data": str(context.copy(context.fleet(case.machines, case.history)).parent),
         "machines": case.machines,
-        "seconds": stage.effort.seconds * 0.75,
+        "seconds": context.effort.seconds * 0.75,
     }
-    return Sample(**stage.probe(case.probe, **how, **case.how))
+    return Sample(**context.probe(case.probe, **how, **case.how))
 
 
 def _row(sample: Sample, taken: Mapping[str, Sample], base: str | None) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What stories cost when the journal is long: of an event, an operation, a machine, the fleet."""
+"""The cost of explanations with a long journal: event, operation, machine, fleet."""
 
 import secrets
 import time
@@ -20,17 +20,17 @@ from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.measure import Stopwatch, percentile
 from tests.bench.past import HOT, HOT_MACHINES, SCOPE_LINES, Author, Written
-from tests.bench.stage import Stage
 
-STEPS = 2  # a round
+STEPS = 2  # per round
 
 _SMALL = 1000  # lines
-_LINES = 10  # of the large journal, for each command that a fleet is to have behind it
+_LINES = 10  # of the large journal, per command of history
 _HOUR_SECONDS, _WEEK_SECONDS = 3600, 7 * 24 * 3600
-_CALLS = 6  # of each question, for each second of a sample
+_CALLS = 6  # of each question, per second of a sample
 _AT_MOST_MS = 200.0
 _MILLI = 1e3
 _HOST = "127.0.0.1"
@@ -38,14 +38,14 @@ _HOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Answered:
-    """What it took to answer a question again and again."""
+    """The time to answer a question repeatedly."""
 
     seconds: list[float] = field(default_factory=list)  # of each call
     cpu: float = 0.0  # of all of them, in all threads
 
     @property
     def cpu_ms(self) -> float:
-        """CPU milliseconds of a call."""
+        """CPU milliseconds per call."""
         return self.cpu / len(self.seconds) * _MILLI
 
     def ms(self, share: float) -> float:
@@ -54,32 +54,32 @@ class Answered:
 
 
 Answers = Mapping[str, tuple[Answered, Answered]]
-"""By question: through the service, and through the API."""
+"""By question: directly through the service, and through the API."""
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(STEPS * stage.effort.rounds)
-    large = max(stage.effort.history * _LINES, 2 * _SMALL)
+    context.expect(STEPS * context.effort.rounds)
+    large = max(context.effort.history * _LINES, 2 * _SMALL)
     with fleets.runner() as loop:
-        journals = {size: loop.run(_journal(stage.folder, size)) for size in (_SMALL, large)}
+        journals = {size: loop.run(_journal(context.folder, size)) for size in (_SMALL, large)}
         taken: dict[int, Answers] = {
             size: {name: (Answered(), Answered()) for name in questions(journal)}
             for size, journal in journals.items()
         }
 
         def ask(size: int) -> None:
-            loop.run(_ask_all(stage, size, journals[size], taken[size]))
+            loop.run(_ask_all(context, size, journals[size], taken[size]))
 
-        stage.in_turn({f"{size}": partial(ask, size) for size in journals})
+        context.in_turn({f"{size}": partial(ask, size) for size in journals})
     return Result(
         name="history",
-        title="Stories from a long journal",
-        about=f"A journal of {large:,} lines in an SQLite file that tells of events from their "
-        f"announcement to their end, with every machine told: half of it is about "
-        f"{large // SCOPE_LINES:,} scopes, the other half about one, the busiest. Each call asks "
-        "about another thing, through the operator's API but for the network, and by functions of "
-        "the service alone. CPU is that of all threads, beside that of the same question to a "
+        title="Explanations from a long journal",
+        about=f"A journal of {large:,} lines in an SQLite file, with events from announcement to "
+        f"end and deliveries to every machine. Half of it is about {large // SCOPE_LINES:,} "
+        "scopes, the other half about a single one, the busiest. Each call asks about another "
+        "subject, through the operator's API without the network, and through the service's "
+        "functions directly. CPU is that of all threads, compared with the same question to a "
         f"journal of {_SMALL:,} lines.",
         rows={name: _row(*taken[large][name], taken[_SMALL][name][1]) for name in taken[large]},
         targets=tuple(
@@ -103,11 +103,11 @@ def _row(alone: Answered, whole: Answered, small: Answered) -> dict[str, float]:
 
 def _worst(answers: Answers) -> dict[str, float]:
     """By kind of question."""
-    found: dict[str, float] = {}
+    worst: dict[str, float] = {}
     for name, (_, whole) in answers.items():
         kind = name.partition(",")[0]
-        found[kind] = max(found.get(kind, 0.0), whole.ms(1))
-    return found
+        worst[kind] = max(worst.get(kind, 0.0), whole.ms(1))
+    return worst
 
 
 async def _journal(folder: Path, lines: int) -> Written:
@@ -123,10 +123,10 @@ def _path(folder: Path, lines: int) -> Path:
     return folder / f"history-{lines}.db"
 
 
-async def _ask_all(stage: Stage, lines: int, journal: Written, taken: Answers) -> None:
+async def _ask_all(context: BenchmarkContext, lines: int, journal: Written, taken: Answers) -> None:
     chance = Random(lines)
-    calls = max(int(stage.effort.seconds * _CALLS), 2)
-    store = SQLiteStore(_path(stage.folder, lines))
+    calls = max(int(context.effort.seconds * _CALLS), 2)
+    store = SQLiteStore(_path(context.folder, lines))
     async with fleets.serving(store, fleets.Never()) as fleet:
         console = Console(fleet)
         for name, question in questions(journal).items():
@@ -152,32 +152,32 @@ async def _ask(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something that people ask, about many things in turn: of the service, and of the API."""
+    """A question about many subjects in turn, to the service and to the API."""
 
     things: Sequence[str]
     ask: Callable[[Fleet, str], Awaitable[object]]
     path: str
 
 
-def questions(told: Written) -> dict[str, Question]:
-    """All questions, by what they are about."""
+def questions(journal: Written) -> dict[str, Question]:
+    """All questions, by subject."""
     event = partial(Question, ask=queries.explain_event, path="/api/events/{}/explain")
     operation = partial(Question, ask=queries.explain_operation, path="/api/operations/{}/explain")
     machine = partial(Question, ask=queries.explain_machine, path="/api/machines/{}/explain")
     page = partial(Question, ask=_timeline, path="/api/timeline?seconds={}")
-    names = [fleets.machine_name(scope, 1) for scope in told.scopes]
+    names = [fleets.machine_name(scope, 1) for scope in journal.scopes]
     hot = [fleets.machine_name(HOT, number) for number in range(HOT_MACHINES)]
     few = f"scope of {SCOPE_LINES} lines"
     return {
-        f"event, old, {few}": event(_first(told.few.events)),
-        f"event, recent, {few}": event(_last(told.few.events)),
-        f"event, still there, {few}": event(told.live),
-        "event, old, busiest scope": event(_first(told.hot.events)),
-        "event, recent, busiest scope": event(_last(told.hot.events)),
-        "event, still there, busiest scope, before all its lines": event([told.first]),
-        f"operation, old, {few}": operation(_first(told.few.operations)),
-        f"operation, recent, {few}": operation(_last(told.few.operations)),
-        "operation, middle, busiest scope": operation(_middle(told.hot.operations)),
+        f"event, old, {few}": event(_first(journal.few.events)),
+        f"event, recent, {few}": event(_last(journal.few.events)),
+        f"event, still there, {few}": event(journal.live),
+        "event, old, busiest scope": event(_first(journal.hot.events)),
+        "event, recent, busiest scope": event(_last(journal.hot.events)),
+        "event, still there, busiest scope, before all its lines": event([journal.first]),
+        f"operation, old, {few}": operation(_first(journal.few.operations)),
+        f"operation, recent, {few}": operation(_last(journal.few.operations)),
+        "operation, middle, busiest scope": operation(_middle(journal.hot.operations)),
         f"machine, {few}": machine(names),
         "machine, busiest scope": machine(hot),
         "timeline, an hour": page([str(_HOUR_SECONDS)]),
@@ -206,7 +206,7 @@ async def _no_webhooks() -> WebhookService:
 
 
 class Console:
-    """The operator's API in this process: all of it but the network."""
+    """The operator's API in this process, without the network."""
 
     def __init__(self, fleet: Fleet) -> None:
         tokens = Tokens(secrets.token_bytes(KEY_BYTES), TENANT)
@@ -227,7 +227,7 @@ class Console:
         )
 
     async def get(self, url: str) -> bytes:
-        """What is answered with 200."""
+        """GET a URL; return the body of a 200 response."""
         path, _, query = url.partition("?")
         sent: list[Message] = []
         scope = {

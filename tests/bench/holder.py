@@ -1,4 +1,4 @@
-"""Our whole service in a program that changes a document when it is told to.
+"""Our service in a program that changes a document on a signal.
 
 `python -m tests.bench.holder FOLDER PORT` serves FOLDER/fleet.toml as `fairwarning up` does. At
 SIGUSR1 it restarts a machine, as an operator would, and prints how that went.
@@ -25,10 +25,10 @@ _MACHINE = "held_0"
 
 
 async def serve(folder: Path, port: int) -> None:
-    """Until SIGTERM."""
-    told, stopped = asyncio.Event(), asyncio.Event()
+    """Serve until SIGTERM."""
+    signalled, stopped = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, told.set)
+    loop.add_signal_handler(signal.SIGUSR1, signalled.set)
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     fleet = fleet_file.read((folder / "fleet.toml").read_text("utf-8"))
     any_port = ("127.0.0.1", 0)
@@ -41,13 +41,13 @@ async def serve(folder: Path, port: int) -> None:
         gc.freeze()
         gc.set_threshold(*up._GC_THRESHOLDS)
         print("up", flush=True)
-        await told.wait()
+        await signalled.wait()
         print(json.dumps(await _change(local)), flush=True)
         await stopped.wait()
 
 
 async def _change(local: ServerProcess) -> dict[str, float]:
-    """Restart a machine: how many requests were held, when it was durable, when acknowledged."""
+    """Restart a machine; return the held requests and the times of commit and acknowledgement."""
     durable = 0.0
     commit = local.fleet.store.commit
 
@@ -64,7 +64,7 @@ async def _change(local: ServerProcess) -> dict[str, float]:
 
 
 def main() -> None:
-    """Serve, on the loop that the service runs on."""
+    """Serve on the event loop that the service uses."""
     most_descriptors()
     folder, port = sys.argv[1:]
     with fleets.runner() as loop:

@@ -1,13 +1,13 @@
-"""Where a fleet that is served is kept: an SQLite file, or a database of PostgreSQL."""
+"""Storage of a served fleet: an SQLite file, or a PostgreSQL database."""
 
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.fleets import SCOPE
-from tests.bench.stage import Stage
 from tests.fixtures.postgres import server as postgres
 from tests.fixtures.postgres.programs import NoPostgreSQL
 from tests.fixtures.postgres.server import Server
@@ -16,58 +16,58 @@ _SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 
 
 class Home(Protocol):
-    """Gives out copies of fleets."""
+    """Provides copies of fleets."""
 
     def fresh(self, machines: int, of_scope: int = SCOPE) -> list[str]:
-        """What `up` is told, to serve a fleet of so many machines, none of which has asked yet."""
+        """The options of `up` to serve a new fleet of this many machines."""
 
     def size(self, machines: int) -> int:
-        """Bytes on the disk of the fleet as it was made, indexes and journal included."""
+        """Bytes on disk of the new fleet, including indexes and journal."""
 
 
 class Files:
     """SQLite."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, context: BenchmarkContext) -> None:
+        self._context = context
 
     def fresh(self, machines: int, of_scope: int = SCOPE) -> list[str]:
-        folder = self._stage.folder / f"served-{machines}-{of_scope}"
+        folder = self._context.folder / f"served-{machines}-{of_scope}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        shutil.copy(self._stage.fleet(machines, of_scope=of_scope), folder)
+        shutil.copy(self._context.fleet(machines, of_scope=of_scope), folder)
         return ["--data", str(folder)]
 
     def size(self, machines: int) -> int:
-        return self._stage.fleet(machines).stat().st_size
+        return self._context.fleet(machines).stat().st_size
 
 
 class Databases:
-    """PostgreSQL: a database is copied as a template."""
+    """PostgreSQL: databases are copied from a template."""
 
-    def __init__(self, stage: Stage, server: Server) -> None:
-        self._stage = stage
+    def __init__(self, context: BenchmarkContext, server: Server) -> None:
+        self._context = context
         self.server = server
         self._made: dict[tuple[int, int], str] = {}
         self._copies: dict[str, str] = {}
 
     def _fleet(self, machines: int, of_scope: int) -> str:
-        """The URL of the fleet, made the first time."""
+        """The URL of the fleet, which the first call creates."""
         key = machines, of_scope
         if key not in self._made:
             url = self.server.database()
-            self._stage.probe("build", data=url, machines=machines, of_scope=of_scope)
+            self._context.probe("build", data=url, machines=machines, of_scope=of_scope)
             self.server.execute("CHECKPOINT")
             self._made[key] = url
         return self._made[key]
 
     def copy(self, machines: int, name: str, of_scope: int = SCOPE) -> str:
-        """The URL of a copy of a fleet; the copy of that name before is gone."""
-        made = _name(self._fleet(machines, of_scope))
+        """The URL of a copy of a fleet; an earlier copy of that name is dropped."""
+        template = _name(self._fleet(machines, of_scope))
         if name in self._copies:
             self.server.drop(self._copies[name])
-        copy = f"{made}_{name}"
-        self.server.execute("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", copy, made)
+        copy = f"{template}_{name}"
+        self.server.execute("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", copy, template)
         self._copies[name] = self.server.url(copy)
         return self._copies[name]
 
@@ -76,18 +76,18 @@ class Databases:
         return self.words(self.copy(machines, name, of_scope), name)
 
     def words(self, url: str, name: str) -> list[str]:
-        """What `up` is told, to serve this database with a folder of this name."""
-        return ["--data", url, "--run", str(self._stage.folder / f"run-{name}")]
+        """The options of `up` to serve this database, with a run folder of this name."""
+        return ["--data", url, "--run", str(self._context.folder / f"run-{name}")]
 
     def clear(self) -> None:
-        """Remove them all."""
+        """Drop all databases."""
         for url in (*self._copies.values(), *self._made.values()):
             self.server.drop(url)
 
     def size(self, machines: int) -> int:
         name = _name(self._fleet(machines, SCOPE))
         rows = self.server.execute("SELECT datname, pg_database_size(datname) FROM pg_database")
-        return next(int(str(size)) for found, size in rows if found == name)
+        return next(int(str(size)) for database, size in rows if database == name)
 
 
 def _name(url: str) -> str:
@@ -95,26 +95,30 @@ def _name(url: str) -> str:
 
 
 @contextmanager
-def databases(stage: Stage) -> Iterator[Databases]:
-    """On a server of its own that loses nothing; in a test, on the one that tests share."""
-    if not stage.effort.apart:
-        home = Databases(stage, postgres.shared())
+def databases(context: BenchmarkContext) -> Iterator[Databases]:
+    """Databases on a durable server of their own; in a test, on the shared server."""
+    if not context.effort.apart:
+        home = Databases(context, postgres.shared())
         try:
             yield home
         finally:
             home.clear()
         return
     with Server(settings=_SETTINGS) as server:
-        yield Databases(stage, server)
+        yield Databases(context, server)
 
 
 def on_postgresql(
-    stage: Stage, name: str, title: str, about: str, run: Callable[[Stage, Databases], Result]
+    context: BenchmarkContext,
+    name: str,
+    title: str,
+    about: str,
+    run: Callable[[BenchmarkContext, Databases], Result],
 ) -> Result:
-    """Measure where there is a PostgreSQL; else a result that says why there are no figures."""
+    """Measure if PostgreSQL is installed; else return a result with the reason."""
     try:
-        with databases(stage) as home:
-            return run(stage, home)
+        with databases(context) as home:
+            return run(context, home)
     except NoPostgreSQL as reason:
-        stage.expect(0)
+        context.expect(0)
         return Result(name, title, about, rows={}, notes=(f"Not measured: {reason}.",))

@@ -1,4 +1,4 @@
-"""Long polls: what it takes to hold one, and how soon all of them have the new document."""
+"""Long polls: the cost of holding one, and the delay until all have the new document."""
 
 import json
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from statistics import median
 
 from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS, Recipe, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.measure import MICRO
 from tests.bench.processes import most_descriptors
-from tests.bench.stage import Stage
 
 _OTHER_DESCRIPTORS = 100
 _KIBI = 1 << 10
 _MEMORY = "KiB each"
 _LAST = "all, ms"
-_DOCUMENT = (  # about as long as the one that tells of a restart
+_DOCUMENT = (  # about as long as the document with a restart
     b'{"DocumentIncarnation":2,"Events":[{"EventId":"00000000-0000-0000-0000-000000000000",'
     b'"EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine",'
     b'"Resources":["held_0"],"NotBefore":"Fri, 09 Jan 2026 12:15:00 GMT","Description":"Restart",'
@@ -25,34 +25,36 @@ _DOCUMENT = (  # about as long as the one that tells of a restart
 _AT_MOST = {_MEMORY: 10.0, _LAST: 500.0}
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    held = min(stage.effort.held, most_descriptors() - _OTHER_DESCRIPTORS)
-    ours = contenders.holder(stage)
-    peers, missing = contenders.peers(stage, ours.addresses, _DOCUMENT)
+    held = min(context.effort.held, most_descriptors() - _OTHER_DESCRIPTORS)
+    ours = contenders.holder(context)
+    peers, missing = contenders.peers(context, ours.addresses, _DOCUMENT)
     recipes = [ours, *(peer for peer in peers if peer.name != NGINX)]
-    stage.expect(len(recipes) * stage.effort.rounds)
-    taken = stage.in_turn({one.name: partial(_round, stage, one, held) for one in recipes})
+    context.expect(len(recipes) * context.effort.rounds)
+    taken = context.in_turn(
+        {recipe.name: partial(_round, context, recipe, held) for recipe in recipes}
+    )
     rows = {
-        name: {column: median(one[column] for one in found) for column in found[0]}
-        for name, found in taken.items()
+        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
+        for name, samples in taken.items()
     }
-    few = f"The limit of open files allows {held:,} here, not {stage.effort.held:,}."
+    few = f"The limit on open files allows only {held:,} here, not {context.effort.held:,}."
     return Result(
         name="longpolls",
         title="Held long polls",
         about=f"{held:,} requests of {contenders.SCALE_SET} machines of one scope are held "
-        "(`wait=60`, each on a connection of its own) when a machine is restarted. Memory: what "
-        "the process grew by, without what the kernel keeps for a connection. Times are from the "
-        "moment at which the restart was durable (SQLite) until the first client, half of them "
-        "and all have the new document, and until the command was acknowledged. Beside it: "
-        f"{GO}, whose document is another as soon as it is told; nginx cannot hold a request.",
+        "(`wait=60`, each on its own connection) when a machine is restarted. Memory: the growth "
+        "of the process, without the kernel's memory per connection. Times are from the durable "
+        "commit of the restart (SQLite) until the first client, half of the clients and all "
+        "clients have the new document, and until the command is acknowledged. Compared with: "
+        f"{GO}, which changes its document on a signal; nginx cannot hold a request.",
         rows=rows,
         targets=tuple(
             Target(f"{held:,} held long polls: {column}", rows[OURS][column], bound, at_least=False)
             for column, bound in _AT_MOST.items()
         ),
-        notes=(*([few] if held < stage.effort.held else []), *_about_go(missing)),
+        notes=(*([few] if held < context.effort.held else []), *_about_go(missing)),
     )
 
 
@@ -60,28 +62,28 @@ def _about_go(missing: list[str]) -> list[str]:
     return [note for note in missing if not note.startswith(NGINX)]
 
 
-def _round(stage: Stage, recipe: Recipe, held: int) -> dict[str, float]:
+def _round(context: BenchmarkContext, recipe: Recipe, held: int) -> dict[str, float]:
     with running(recipe) as server:
         (pid,) = server.process.pids()
         addresses = list(server.addresses)
-        seen = load.probe(stage, "hold", server, addresses=addresses, held=held, pid=pid)
-        told = json.loads(server.process.line()) if recipe.tells else None
-    return _row(seen, told, held)
+        measured = load.probe(context, "hold", server, addresses=addresses, held=held, pid=pid)
+        reported = json.loads(server.process.line()) if recipe.tells else None
+    return _row(measured, reported, held)
 
 
 def _row(
-    seen: Mapping[str, float], told: Mapping[str, float] | None, held: int
+    measured: Mapping[str, float], reported: Mapping[str, float] | None, held: int
 ) -> dict[str, float]:
-    """What the clients saw, since the change of which the server told, or else was told."""
-    assert told is None or told["held"] == held, told
-    since = told["durable"] if told else seen["told"]
+    """The delays that clients saw after the change of the document."""
+    assert reported is None or reported["held"] == held, reported
+    since = reported["durable"] if reported else measured["changed_at"]
     row = {
-        _MEMORY: seen["memory"] / held / _KIBI,
-        "CPU µs to answer": seen["cpu"] / held * MICRO,
-        "first, ms": (seen["first"] - since) * 1e3,
-        "half, ms": (seen["middle"] - since) * 1e3,
-        _LAST: (seen["last"] - since) * 1e3,
+        _MEMORY: measured["memory"] / held / _KIBI,
+        "CPU µs to answer": measured["cpu"] / held * MICRO,
+        "first, ms": (measured["first"] - since) * 1e3,
+        "half, ms": (measured["middle"] - since) * 1e3,
+        _LAST: (measured["last"] - since) * 1e3,
     }
-    if told:
-        row["acknowledged, ms"] = (told["acknowledged"] - since) * 1e3
+    if reported:
+        row["acknowledged, ms"] = (reported["acknowledged"] - since) * 1e3
     return row

@@ -1,4 +1,4 @@
-"""The machine that figures belong to, and how busy it was."""
+"""The machine of the measurement, and its other load."""
 
 import os
 import platform
@@ -12,14 +12,14 @@ from statistics import median
 
 from tests.fixtures.postgres import programs
 
-QUIET = 0.1  # of the CPU may be used by others; on a busy machine even ratios are wrong
+QUIET = 0.1  # of the CPU that other programs may use; on a busy machine even ratios are wrong
 
 _FLUSHES = 50
 _BLOCK = 4096
 
 
 def describe(folder: Path) -> dict[str, str]:
-    """What a reader must know to compare; `folder` is on the disk that is measured."""
+    """Describe the machine; `folder` is on the measured disk."""
     return {
         "CPU": f"{_cpu()} ({platform.machine()}), {os.cpu_count()} cores",
         "Memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
@@ -36,18 +36,18 @@ def _postgresql() -> str:
         program = programs.folder() / "postgres"
     except programs.NoPostgreSQL:
         return "none"
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    return told.stdout.split()[2]
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.split()[2]
 
 
-class Others:
-    """Watches, from here on, how much of the machine other programs use."""
+class OtherPrograms:
+    """Measures the CPU usage of other programs from its creation on."""
 
     def __init__(self) -> None:
         self._machine, self._own = _machine_seconds(), _own_seconds()
 
     def share(self) -> float:
-        """From 0 to 1, so far; 0 where the system does not tell."""
+        """The share from 0 to 1 so far; 0 if the system does not report it."""
         busy, there_was = _machine_seconds()
         own = _own_seconds() - self._own
         every = there_was - self._machine[1]
@@ -55,14 +55,14 @@ class Others:
 
 
 def are_others_busy(seconds: float = 0.5) -> bool:
-    """Whether this is a bad moment."""
-    others = Others()
+    """Whether other programs use too much CPU."""
+    usage = OtherPrograms()
     time.sleep(seconds)
-    return others.share() > QUIET
+    return usage.share() > QUIET
 
 
 def _machine_seconds() -> tuple[float, float]:
-    """CPU time that was used, and that there was, since the machine came up."""
+    """The used and the available CPU seconds since the boot."""
     table = Path("/proc/stat")
     if not table.exists():
         return 0.0, 0.0
@@ -78,7 +78,7 @@ def _own_seconds() -> float:
 
 
 def flush_us(folder: Path) -> float:
-    """How long the disk takes to make a block durable, in microseconds."""
+    """The time to make a block durable, in microseconds."""
     path = folder / "flush"
     handle = os.open(path, os.O_CREAT | os.O_WRONLY)
     taken = []
@@ -97,17 +97,17 @@ def flush_us(folder: Path) -> float:
 
 
 def _cpu() -> str:
-    """The model's name; where the kernel gives numbers only (Arm), those."""
+    """The CPU model; on Arm, where the kernel has only numbers, those."""
     lines = Path("/proc/cpuinfo")
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     if lines.exists():
         for line in lines.read_text("utf-8").splitlines():
             key, _, value = line.partition(":")
-            found.setdefault(key.strip(), value.strip())
-    if "model name" in found:
-        return found["model name"]
-    if "CPU part" in found:
-        maker, part = found["CPU implementer"], found["CPU part"]
+            fields.setdefault(key.strip(), value.strip())
+    if "model name" in fields:
+        return fields["model name"]
+    if "CPU part" in fields:
+        maker, part = fields["CPU implementer"], fields["CPU part"]
         return _ARM.get((maker, part), f"implementer {maker}, part {part}")
     return platform.processor() or "unknown"
 
@@ -121,7 +121,7 @@ _ARM = {
 
 
 def _build() -> str:
-    """How the interpreter was compiled: it decides about a fifth of every CPU time here."""
+    """The build of the interpreter, which affects CPU times by about a fifth."""
     arguments = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     optimised = "--enable-optimizations" in arguments
     words = ["profile-guided" if optimised else "not profile-guided"]

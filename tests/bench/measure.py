@@ -1,4 +1,4 @@
-"""How figures are taken: CPU time first, wall time second, rounds in turn, medians."""
+"""Measurements: CPU time first, wall time second, alternating rounds, medians."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,40 +14,40 @@ MICRO = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What doing something `count` times took, in seconds."""
+    """The time of `count` repetitions, in seconds."""
 
     count: int
     cpu: float  # of all threads
-    own: float  # CPU of the thread that asked: the event loop's
+    own: float  # CPU of the measuring thread, which runs the event loop
     wall: float
 
     @property
     def cpu_us(self) -> float:
-        """CPU microseconds for one."""
+        """CPU microseconds per repetition."""
         return self.cpu / self.count * MICRO
 
     @property
     def own_us(self) -> float:
-        """CPU microseconds of the asking thread for one."""
+        """CPU microseconds of the measuring thread per repetition."""
         return self.own / self.count * MICRO
 
     @property
     def wall_us(self) -> float:
-        """Microseconds for one."""
+        """Microseconds per repetition."""
         return self.wall / self.count * MICRO
 
     @property
     def rate(self) -> float:
-        """How many a second."""
+        """Repetitions per second."""
         return self.count / self.wall
 
     def plain(self) -> dict[str, float]:
-        """For another process to read."""
+        """The sample as JSON values."""
         return asdict(self)
 
 
 class Stopwatch:
-    """Runs from here on; take the sample once what is measured is over."""
+    """Measures from its creation to `sample`."""
 
     def __init__(self) -> None:
         self._cpu, self._own, self._wall = _now()
@@ -57,7 +57,7 @@ class Stopwatch:
         return time.perf_counter() - self._wall
 
     def sample(self, count: int) -> Sample:
-        """What it took to do it `count` times."""
+        """The sample of `count` repetitions."""
         cpu, own, wall = _now()
         return Sample(count, cpu - self._cpu, own - self._own, wall - self._wall)
 
@@ -69,7 +69,7 @@ def _now() -> tuple[float, float, float]:
 def in_turn(
     contenders: Mapping[str, Callable[[], T]], rounds: int, step: Callable[[], None]
 ) -> dict[str, list[T]]:
-    """Let each run once, then each again: what disturbs the machine disturbs all alike."""
+    """Run each contender once per round, so that disturbances affect all equally."""
     taken: dict[str, list[T]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
@@ -79,7 +79,7 @@ def in_turn(
 
 
 def middle(samples: Sequence[Sample]) -> Sample:
-    """One of many, with the median of each time."""
+    """The sample of median times."""
     return Sample(
         1,
         median(sample.cpu / sample.count for sample in samples),
@@ -89,7 +89,7 @@ def middle(samples: Sequence[Sample]) -> Sample:
 
 
 def repeat(act: Callable[[], object], seconds: float, at_once: int = 100) -> Sample:
-    """Do it again and again for so many seconds; once before, unmeasured."""
+    """Repeat a function for some seconds, after one unmeasured call."""
     act()
     count = 0
     watch = Stopwatch()
@@ -107,19 +107,19 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def times_ms(laps: Sequence[float]) -> dict[str, float]:
-    """What a table shows of durations in seconds."""
+    """The table columns for durations in seconds."""
     shown = {"p50 ms": 0.5, "p99 ms": 0.99, "worst ms": 1.0}
     return {head: percentile(laps, share) * MILLI for head, share in shown.items()}
 
 
 class Laps:
-    """Durations gathered one by one, in seconds."""
+    """Collected durations in seconds."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
     def add(self, since: float) -> Self:
-        """From then until now."""
+        """Add the time since then."""
         self.seconds.append(time.perf_counter() - since)
         return self
 

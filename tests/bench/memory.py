@@ -1,31 +1,31 @@
-"""What a machine takes at rest: memory and disk."""
+"""Memory and disk space per machine at rest."""
 
 from functools import partial
 from statistics import median
 
 from fairwarning.store import codec
 from tests.bench import fleets
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.fleets import SMALL_FLEET
-from tests.bench.stage import Stage
 
-STEPS = 4  # a round
+STEPS = 4  # per round
 
 _MEBI = 1 << 20
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    large, more = stage.effort.machines, stage.effort.machines - SMALL_FLEET
-    stage.expect(STEPS * stage.effort.rounds)
-    files = {size: stage.fleet(size) for size in (SMALL_FLEET, large)}
-    taken = stage.in_turn(
+    large, more = context.effort.machines, context.effort.machines - SMALL_FLEET
+    context.expect(STEPS * context.effort.rounds)
+    files = {size: context.fleet(size) for size in (SMALL_FLEET, large)}
+    taken = context.in_turn(
         {
             f"{kind} {size}": ask
             for size in files
             for kind, ask in (
-                ("file", partial(stage.probe, "at_rest", path=str(files[size]))),
-                ("memory", partial(stage.probe, "in_memory", machines=size)),
+                ("file", partial(context.probe, "at_rest", path=str(files[size]))),
+                ("memory", partial(context.probe, "in_memory", machines=size)),
             )
         }
     )
@@ -45,10 +45,10 @@ def run(stage: Stage) -> Result:
     return Result(
         name="memory",
         title="Memory and disk for each machine",
-        about="Resident memory of a fresh process that has opened the fleet and is idle, and the "
-        "size of the file, which holds the journal of how the fleet came to be as well. The large "
-        "fleet less the small one, divided by the machines between them; beside it a machine's "
-        f"own JSON ({text} bytes).",
+        about="Resident memory of a new, idle process with an open fleet, and the size of the "
+        "file, which includes the journal of the fleet's creation. Per machine: the difference "
+        "between the large and the small fleet, divided by the difference in machines. Compared "
+        f"with: a machine's own JSON ({text} bytes).",
         rows={
             "memory, SQLite file opened": row(
                 resident[f"file {SMALL_FLEET}"], resident[f"file {large}"]

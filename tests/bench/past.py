@@ -1,4 +1,4 @@
-"""A past for the journal: lives of events as the core decides them, written many at a time."""
+"""A history for the journal: events as the core decides them, written in large batches."""
 
 import time
 from dataclasses import dataclass, field
@@ -19,20 +19,20 @@ from fairwarning.service.batch import CommandBatch
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
 
-SCOPE_LINES = 100  # there is a scope for so many lines
-HOT = "hot"  # the scope that has half of all lines
+SCOPE_LINES = 100  # lines per scope
+HOT = "hot"  # the scope with half of all lines
 HOT_MACHINES = 100
 
 _MACHINES = 2  # of any other scope
-_LIVE = 50  # one scope of so many has an event that is still there
-_SPAN_SECONDS = 20 * 3600  # of all of it: less than a day, so that no scope is switched off
+_LIVE = 50  # one scope in this many has an open event
+_SPAN_SECONDS = 20 * 3600  # of the history: less than a day, so that no scope is disabled
 _WEEK_SECONDS = 7 * 24 * 3600
-_BATCH = 20_000  # lines of a transaction
+_BATCH = 20_000  # lines per transaction
 
 
 @dataclass(slots=True)
 class Past:
-    """Events that are over, and the operations they were for, oldest first."""
+    """Ended events and their operations, oldest first."""
 
     events: list[str] = field(default_factory=list)
     operations: list[str] = field(default_factory=list)
@@ -40,17 +40,17 @@ class Past:
 
 @dataclass(slots=True)
 class Written:
-    """What a journal tells of."""
+    """The contents of a journal."""
 
     scopes: list[str]
-    few: Past = field(default_factory=Past)  # in scopes that have few lines
+    few: Past = field(default_factory=Past)  # in scopes with few lines
     hot: Past = field(default_factory=Past)
-    live: list[str] = field(default_factory=list)  # events that are still there
-    first: str = ""  # one of those, announced in the hot scope before all else
+    live: list[str] = field(default_factory=list)  # open events
+    first: str = ""  # the open event that was announced first, in the hot scope
 
 
 class Author:
-    """Lets the core decide, command after command, and commits many decisions at once."""
+    """Lets the core decide each command, and commits many decisions at once."""
 
     def __init__(self, store: SQLiteStore, lines: int) -> None:
         self._store = store
@@ -60,35 +60,37 @@ class Author:
         self._work = CommandBatch()
 
     async def write(self) -> Written:
-        """A journal of so many lines, and a few more."""
-        told = Written(fleets.scope_names(self._lines // SCOPE_LINES))
-        for name in told.scopes:
+        """Write a journal of at least this many lines."""
+        written = Written(fleets.scope_names(self._lines // SCOPE_LINES))
+        for name in written.scopes:
             self._create(name, _MACHINES)
         self._create(HOT, HOT_MACHINES)
-        told.first = self._degrade(HOT)
-        told.live = [self._degrade(name) for name in told.scopes[::_LIVE]]
+        written.first = self._degrade(HOT)
+        written.live = [self._degrade(name) for name in written.scopes[::_LIVE]]
         hot, turn, rest = 0, 0, self._written
         while self._written < self._lines:
             before = self._written
             if hot <= (before - rest) // 2:
-                machine = 1 + len(told.hot.events) % (HOT_MACHINES - 1)
-                self._live(told.hot, HOT, machine, HOT_MACHINES)
+                machine = 1 + len(written.hot.events) % (HOT_MACHINES - 1)
+                self._write_event(written.hot, HOT, machine, HOT_MACHINES)
                 hot += self._written - before
             else:
-                self._live(told.few, told.scopes[turn % len(told.scopes)], 1, _MACHINES)
+                self._write_event(
+                    written.few, written.scopes[turn % len(written.scopes)], 1, _MACHINES
+                )
                 turn += 1
             if len(self._work.lines) > _BATCH:
                 await self._commit()
         await self._commit()
-        return told
+        return written
 
     def _create(self, scope: str, machines: int) -> None:
-        made = tuple(fleets.machine(scope, number) for number in range(machines))
-        self._do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=made))
+        members = tuple(fleets.machine(scope, number) for number in range(machines))
+        self._do(CreateScope(scope=scope, kind=ScopeKind.AVAILABILITY_SET, machines=members))
         self._do(Poll(scope=scope, actor="machine"))
 
     def _degrade(self, scope: str) -> str:
-        """The first machine is to fail in a week, and is told so."""
+        """Announce a failure of the first machine in a week; return the event."""
         name, operation = fleets.machine_name(scope, 0), f"degrade-{scope}"
         week = int(self._now()) + _WEEK_SECONDS
         self._do(Degrade(scope=scope, operation=operation, machines=(name,), not_before=week))
@@ -96,13 +98,13 @@ class Author:
         self._do(RecordDelivery(scope=scope, event=event, machines=(name,), actor="machine"))
         return event
 
-    def _live(self, past: Past, scope: str, machine: int, machines: int) -> None:
-        """The life of one event, from the restart to its end; every machine is told."""
+    def _write_event(self, past: Past, scope: str, machine: int, machines: int) -> None:
+        """Write an event from the restart to its end, with a delivery to every machine."""
         name, operation = fleets.machine_name(scope, machine), f"restart-{self._written}"
         self._do(Restart(scope=scope, operation=operation, machines=(name,)))
         event = _event(operation, scope, machine)
-        for who in (fleets.machine_name(scope, number) for number in range(machines)):
-            self._do(RecordDelivery(scope=scope, event=event, machines=(who,), actor="machine"))
+        for reader in (fleets.machine_name(scope, number) for number in range(machines)):
+            self._do(RecordDelivery(scope=scope, event=event, machines=(reader,), actor="machine"))
         (impact,) = self._do(Approve(scope=scope, events=(event,), actor=name)).impacts
         self._do(ReportImpact(scope=scope, machine=name, impact=impact.id))
         del self._world[Operation, operation]
@@ -110,7 +112,7 @@ class Author:
         past.operations.append(operation)
 
     def _now(self) -> float:
-        """Evenly spread, and never in the future."""
+        """The time of the next command, evenly spread and never in the future."""
         return time.time() - max(1 - self._written / self._lines, 0.0) * _SPAN_SECONDS
 
     def _do(self, command: Command) -> cascade.Outcome:

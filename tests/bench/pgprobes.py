@@ -1,4 +1,4 @@
-"""What is measured on PostgreSQL, each in a process of its own."""
+"""Measurements on PostgreSQL, each in a separate process."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ _LOOK_SECONDS = 0.001
 
 
 class Meter:
-    """What the database itself has used so far: bytes of log, seconds of CPU."""
+    """The database's own usage so far: bytes of log, seconds of CPU."""
 
     def __init__(self, url: str, server: int) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
@@ -42,12 +42,12 @@ class Meter:
 
 
 def _family_seconds(process: int) -> float:
-    """CPU of a server with its children; those that come and go meanwhile do little."""
+    """The CPU time of a server and its children; short-lived children are negligible."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
     total = 0.0
-    for one in (process, *map(int, children)):
+    for pid in (process, *map(int, children)):
         with suppress(ProcessLookupError):
-            total += cpu_seconds([one])
+            total += cpu_seconds([pid])
     return total
 
 
@@ -60,7 +60,7 @@ async def drive(
     seconds: float,
     barrier: str,
 ) -> dict[str, Any]:
-    """Commands on these scopes, once as many processes are ready as the barrier says."""
+    """Submit commands on these scopes, once all processes have reached the barrier."""
     scopes = fleets.scope_names(numbers[1])[slice(*numbers)]
     traffic = Traffic()
     async with serving(store_of(url), traffic) as fleet:
@@ -73,14 +73,14 @@ async def drive(
 
 
 def _meet(folder: Path) -> None:
-    """Wait for the others; the folder's name ends with how many there are."""
+    """Wait for the other processes; the folder's name ends with their number."""
     (folder / token_hex(4)).touch()
     while len(list(folder.iterdir())) < int(folder.name.rpartition("-")[2]):
         time.sleep(_LOOK_SECONDS)
 
 
 async def row_by_row(url: str, server: int, seconds: float) -> dict[str, Any]:
-    """One UPDATE of one row a transaction, on one connection."""
+    """Update one row per transaction, on one connection."""
     tag, done = int(token_hex(4), 16), 0
     with (
         psycopg.connect(url, autocommit=True) as connection,
@@ -97,7 +97,7 @@ async def row_by_row(url: str, server: int, seconds: float) -> dict[str, Any]:
 
 
 async def notified(url: str, changes: int) -> dict[str, float]:
-    """From the statement that writes a row until another connection has heard of it."""
+    """The time from writing a row until another connection is notified."""
     laps = []
     async with (
         await psycopg.AsyncConnection.connect(url, autocommit=True) as writer,

@@ -1,4 +1,4 @@
-"""Control planes that are asked over TLS: ours as it is run, and a bare one beside it."""
+"""Control planes over TLS: ours, and a minimal one for comparison."""
 
 import math
 import shutil
@@ -19,9 +19,9 @@ from fairwarning.server.ready import read_ready
 from tests.bench import contenders, load
 from tests.bench.armclients import HOST
 from tests.bench.contenders import Recipe, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.measure import Sample
 from tests.bench.processes import LOAD_CORE, Process, pinned
-from tests.bench.stage import Stage
 
 OURS = contenders.OURS
 BARE = "Starlette on uvicorn"
@@ -32,7 +32,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A control plane that runs."""
+    """A running control plane."""
 
     name: str
     process: Process
@@ -42,12 +42,12 @@ class Server:
     token: str
 
     def path(self, resource: str) -> str:
-        """Where a resource of Microsoft.Compute is."""
+        """The path of a resource of Microsoft.Compute."""
         home = f"/subscriptions/{self.subscription}/resourceGroups/{GROUP}"
         return f"{home}/providers/Microsoft.Compute/{resource}?{VERSION}"
 
     def get(self, resource: str) -> tuple[float, bytes]:
-        """One GET on a connection of its own: how many seconds it took, and what it gave."""
+        """GET a resource on a new connection; return the seconds and the body."""
         tls = ssl.create_default_context(cafile=self.ca)
         began = time.perf_counter()
         connection = HTTPSConnection(HOST, self.port, timeout=60, context=tls)
@@ -61,24 +61,24 @@ class Server:
         assert answer.status == 200, body
         return time.perf_counter() - began, body
 
-    def probe(self, stage: Stage, what: str, **how: Any) -> dict[str, float]:  # noqa: ANN401
-        """Clients in a process of their own, on the core that is theirs."""
+    def probe(self, context: BenchmarkContext, what: str, **how: Any) -> dict[str, float]:  # noqa: ANN401
+        """Run clients in a separate process, on the core for load."""
         headers = f"Host: {HOST}:{self.port}\r\nAuthorization: Bearer {self.token}\r\n"
         how |= {"port": self.port, "ca": self.ca, "headers": headers, "pids": self.process.pids()}
-        if not stage.effort.apart:
-            return stage.probe(what, **how)  # type: ignore[no-any-return]
+        if not context.effort.apart:
+            return context.probe(what, **how)  # type: ignore[no-any-return]
         with pinned(LOAD_CORE):
-            return stage.probe(what, **how)  # type: ignore[no-any-return]
+            return context.probe(what, **how)  # type: ignore[no-any-return]
 
-    def ask(self, stage: Stage, resource: str, **how: Any) -> Sample:  # noqa: ANN401
-        """Requests of our own clients: see `ask_over_tls`."""
-        return Sample(**self.probe(stage, "ask_over_tls", path=self.path(resource), **how))  # type: ignore[arg-type]
+    def ask(self, context: BenchmarkContext, resource: str, **how: Any) -> Sample:  # noqa: ANN401
+        """Send requests from our own clients: see `ask_over_tls`."""
+        return Sample(**self.probe(context, "ask_over_tls", path=self.path(resource), **how))  # type: ignore[arg-type]
 
-    def flood(self, stage: Stage, resource: str, connections: int) -> Sample:
-        """As many GETs of a resource as can be."""
-        seconds = stage.effort.seconds
-        if not load.has_wrk(stage):
-            return self.ask(stage, resource, connections=connections, seconds=seconds)
+    def flood(self, context: BenchmarkContext, resource: str, connections: int) -> Sample:
+        """GET a resource as often as possible."""
+        seconds = context.effort.seconds
+        if not load.has_wrk(context):
+            return self.ask(context, resource, connections=connections, seconds=seconds)
         url = f"https://{HOST}:{self.port}{self.path(resource)}"
         words = [
             f"-c{connections}",
@@ -89,19 +89,21 @@ class Server:
         return load.wrk(self.name, self.process.pids(), [*words, url])
 
     def resident(self) -> float:
-        """MiB."""
+        """Resident memory in MiB."""
         return self.process.resident() / MIB
 
 
 @contextmanager
-def ours(stage: Stage, machines: int, sets: int = 0, instances: int = 0) -> Iterator[Server]:
-    """`fairwarning up` with an SQLite file: machines that stand alone and poll, and scale sets."""
-    folder = stage.folder / f"arm-{machines}-{sets}"
+def ours(
+    context: BenchmarkContext, machines: int, sets: int = 0, instances: int = 0
+) -> Iterator[Server]:
+    """Run `fairwarning up` with an SQLite file: standalone machines that poll, and scale sets."""
+    folder = context.folder / f"arm-{machines}-{sets}"
     data = folder / "data"
     if not data.exists():
         how = {"machines": machines, "sets": sets, "instances": instances}
-        stage.probe("build_resources", path=str(data / "fleet.db"), **how)
-        Authority(data, (HOST,)).prepare()  # else the first start would load more than the others
+        context.probe("build_resources", path=str(data / "fleet.db"), **how)
+        Authority(data, (HOST,)).prepare()  # else the first start would take longer
     start = partial(contenders.up, folder, "", [])
     recipe = Recipe(OURS, folder, contenders.addresses(1), start, tells=True)
     with running(recipe) as contender:
@@ -114,9 +116,9 @@ def ours(stage: Stage, machines: int, sets: int = 0, instances: int = 0) -> Iter
 
 
 @contextmanager
-def bare(stage: Stage, beside: Server, document: bytes) -> Iterator[Server]:
-    """A peer with the certificate of ours, which has one once it was asked; it need not be up."""
-    folder = stage.folder / "bare"
+def bare(context: BenchmarkContext, beside: Server, document: bytes) -> Iterator[Server]:
+    """Run a peer with our server's certificate; our server need not be running."""
+    folder = context.folder / "bare"
     folder.mkdir(exist_ok=True)
     shutil.copy(Path(beside.ca).with_name("server.pem"), folder)
     (folder / "document").write_bytes(document)

@@ -1,4 +1,4 @@
-"""What is measured in a fresh process: `python -m tests.bench.probes NAME JSON` prints JSON."""
+"""Measurements in a new process: `python -m tests.bench.probes NAME JSON` prints JSON."""
 
 import gc
 import json
@@ -23,17 +23,17 @@ from tests.bench.generator import generate, store_of
 from tests.bench.measure import Stopwatch
 from tests.bench.traffic import Traffic, shares
 
-_WAVE = 50  # scopes at most
+_WAVE = 50  # scopes
 
 
 async def build(data: str, machines: int, of_scope: int) -> bool:
-    """A fleet in a folder, or in a database."""
+    """Create a fleet in a folder or a database."""
     await generate(store_of(data), machines, of_scope)
     return True
 
 
 async def build_resources(path: str, machines: int, sets: int, instances: int) -> bool:
-    """Machines that stand alone and poll, and scale sets, each with its resource."""
+    """Create standalone machines that poll, and scale sets, with their resources."""
     alone = [f"vm_{number}" for number in range(machines)]
     entries = [f'[[machine]]\nname = "{name}"\n' for name in alone]
     entries += [f'[[scale_set]]\nname = "set{n}"\ncapacity = {instances}\n' for n in range(sets)]
@@ -44,7 +44,7 @@ async def build_resources(path: str, machines: int, sets: int, instances: int) -
 
 
 async def age(path: str, machines: int, history: int) -> bool:
-    """Give a fleet a past of so many commands."""
+    """Give a fleet a history of this many commands."""
     scopes = fleets.scope_names(machines // SCOPE)
     traffic = Traffic()
     async with serving(SQLiteStore(path), traffic) as fleet:
@@ -55,7 +55,7 @@ async def age(path: str, machines: int, history: int) -> bool:
 
 
 async def impacts(path: str, machines: int, impacts: int) -> bool:
-    """Impacts that are under way when the process ends."""
+    """Start impacts that are unfinished when the process ends."""
     scopes = fleets.scope_names(machines // SCOPE)
     async with serving(SQLiteStore(path), Never()) as fleet:
         await fleets.submit_all(fleet, (_stop(number, scopes) for number in range(impacts)))
@@ -75,7 +75,7 @@ async def commands(
     among: int | None = None,
     cached: int = CACHED_ENTITIES,
 ) -> dict[str, float]:
-    """The cost of a command on one of so many scopes (else all) of a fleet."""
+    """The cost of a command on one of some scopes of a fleet, or of all."""
     scopes = fleets.scope_names(machines // SCOPE)[:among]
     chance = random.Random(1)
 
@@ -90,7 +90,7 @@ async def commands(
 
 
 async def many(data: str, machines: int, seconds: float) -> dict[str, float]:
-    """The same with many submitters, over all scopes."""
+    """The cost of a command with many submitters, over all scopes."""
     scopes = fleets.scope_names(machines // SCOPE)
     traffic = Traffic()
     async with serving(store_of(data), traffic) as fleet:
@@ -100,12 +100,12 @@ async def many(data: str, machines: int, seconds: float) -> dict[str, float]:
 
 
 async def at_rest(path: str) -> int:
-    """Resident bytes of a process that has opened a fleet and does nothing."""
+    """Resident bytes of an idle process with an open fleet."""
     return await _resident(SQLiteStore(path), 0)
 
 
 async def in_memory(machines: int) -> int:
-    """Resident bytes of a process that keeps a fleet in memory."""
+    """Resident bytes of a process with a fleet in memory."""
     return await _resident(MemoryStore(), machines)
 
 
@@ -124,16 +124,16 @@ def _resident_bytes() -> int:
 
 
 async def start(path: str) -> dict[str, Any]:
-    """From a closed file to a fleet that takes commands."""
+    """Start a fleet from its file until it accepts commands."""
     driver = Never()
     watch = Stopwatch()
     async with serving(SQLiteStore(path), driver):
         sample = watch.sample(1)
-    return {"sample": sample.plain(), "impacts": driver.given}
+    return {"sample": sample.plain(), "impacts": driver.impacts}
 
 
 async def open_alone(path: str) -> dict[str, Any]:
-    """The same file, opened by SQLite alone."""
+    """Open the file of a fleet with SQLite only."""
     watch = Stopwatch()
     database = sqlite3.connect(path, isolation_level=None)
     for setting in ("locking_mode = EXCLUSIVE", "synchronous = FULL"):
@@ -159,13 +159,13 @@ PROBES: dict[str, Callable[..., Any]] = {
 
 
 def run(what: str, how: Mapping[str, Any]) -> Any:  # noqa: ANN401  (each says what it answers)
-    """Run one here."""
+    """Run a probe in this process."""
     with fleets.runner() as loop:
         return loop.run(PROBES[what](**how))
 
 
 def main() -> None:
-    """Run one, print its answer."""
+    """Run a probe and print its result."""
     what, how = sys.argv[1:]
     print(json.dumps(run(what, json.loads(how))))
 

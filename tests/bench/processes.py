@@ -1,4 +1,4 @@
-"""Servers that are measured: each a process of its own, on a core that load does not come from."""
+"""Measured servers: each is a process, on another core than the load."""
 
 import ctypes
 import os
@@ -14,12 +14,12 @@ _STOP_SECONDS = 10.0
 
 CORES: Final = sorted(os.sched_getaffinity(0))
 SERVER_CORE: Final = CORES[0]
-LOAD_CORE: Final = CORES[-1]  # the same on a machine that has but one
+LOAD_CORE: Final = CORES[-1]  # the same core on a single-core machine
 
 
 @contextmanager
 def pinned(*cores: int) -> Iterator[None]:
-    """What is started in here stays on these cores, with every thread and child of its own."""
+    """Pin processes that are started in this block, and their children, to these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -29,14 +29,14 @@ def pinned(*cores: int) -> Iterator[None]:
 
 
 def most_descriptors() -> int:
-    """Raise the limit for this process, and for those it starts, as far as it may be raised."""
+    """Raise the limit of descriptors for this process and its children; return it."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU time of processes with all their threads, to the nanosecond (not the clock tick)."""
+    """The CPU time of processes with all their threads, in nanosecond resolution."""
     return sum(time.clock_gettime(_clock(pid)) for pid in pids)
 
 
@@ -49,13 +49,13 @@ def _clock(pid: int) -> int:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Resident memory; what a process shares with its child counts twice."""
+    """Resident memory; pages shared by parent and child count twice."""
     page = os.sysconf("SC_PAGE_SIZE")
     return sum(int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) for pid in pids) * page
 
 
 class Process:
-    """A server that runs until the end of the `with` block, whatever happens in it."""
+    """A server that runs until the end of the `with` block."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ask it to end; after a while, make it."""
+        """Terminate the server; kill it if it does not end."""
         pids = self.pids() if self._started.poll() is None else []
         self._started.terminate()
         try:
@@ -96,13 +96,13 @@ class Process:
         self._started.stdout.close()
 
     def check(self) -> None:
-        """Say why it ended, if it has."""
+        """Raise an error with the log if the server has ended."""
         if self._started.poll() is not None:
-            told = self._log.read_text("utf-8", "replace")[-2000:]
-            raise ChildProcessError(f"{' '.join(self._command)} ended: {told}")
+            output = self._log.read_text("utf-8", "replace")[-2000:]
+            raise ChildProcessError(f"{' '.join(self._command)} ended: {output}")
 
     def line(self) -> str:
-        """The next line it prints."""
+        """The next line of output."""
         assert self._started.stdout
         line = self._started.stdout.readline()
         if not line:
@@ -118,7 +118,7 @@ class Process:
         return [pid, *map(int, words)]
 
     def signal(self, number: int) -> None:
-        """Tell it something."""
+        """Send a signal."""
         self._started.send_signal(number)
 
     def resident(self) -> int:

@@ -1,4 +1,4 @@
-"""The peer of durable commands: SQLite by itself, as durable as we are, one row a transaction."""
+"""The peer of durable commands: plain SQLite with equal durability, one row per transaction."""
 
 import sqlite3
 from pathlib import Path
@@ -11,12 +11,12 @@ _FILLING = "0123456789abcdef" * 30
 
 
 def body(tag: int, number: int) -> str:
-    """Some 500 bytes, never the same: what does not change SQLite does not write."""
+    """About 500 bytes, always different, because SQLite does not write unchanged rows."""
     return f"{tag:08x}{number:08x}{_FILLING}"
 
 
 class Raw:
-    """A file of its own, with the settings of our store."""
+    """An SQLite file with the settings of our store."""
 
     def __init__(self, path: Path) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
@@ -29,7 +29,7 @@ class Raw:
         self._database.execute("COMMIT")
 
     def load(self, seconds: float) -> Sample:
-        """One UPDATE of one row a transaction, for so many seconds."""
+        """Update one row per transaction for some seconds."""
         update, tag, done = "UPDATE thing SET body = ? WHERE id = ?", int(token_hex(4), 16), 0
         watch = Stopwatch()
         while not done or watch.passed() < seconds:
@@ -38,5 +38,5 @@ class Raw:
         return watch.sample(done)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()

@@ -1,45 +1,45 @@
-"""What a poll costs in a small fleet and in a large one."""
+"""The cost of a poll in a small and in a large fleet."""
 
 from functools import partial
 
 from tests.bench import contenders, load
 from tests.bench.contenders import Recipe, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SCOPE, SMALL_FLEET
 from tests.bench.measure import Sample, middle
-from tests.bench.stage import Stage
 
-STEPS = 3  # a round
+STEPS = 3  # per round
 
 _AT_MOST = 1.05
-_STARTS = 3  # of a server, for one sample
+_STARTS = 3  # of a server per sample
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(STEPS * stage.effort.rounds)
-    large = stage.effort.machines
+    context.expect(STEPS * context.effort.rounds)
+    large = context.effort.machines
     recipes = [
-        contenders.stored(stage, SMALL_FLEET),
-        contenders.stored(stage, large),
-        contenders.stored(stage, large, spread=True),
+        contenders.stored(context, SMALL_FLEET),
+        contenders.stored(context, large),
+        contenders.stored(context, large, spread=True),
     ]
     resident: dict[str, int] = {}
-    taken = stage.in_turn(
-        {recipe.name: partial(_sample, stage, recipe, resident) for recipe in recipes}
+    taken = context.in_turn(
+        {recipe.name: partial(_sample, context, recipe, resident) for recipe in recipes}
     )
-    samples = {name: middle(found) for name, found in taken.items()}
+    samples = {name: middle(rounds) for name, rounds in taken.items()}
     small, whole, _ = samples
     ratio = samples[whole].cpu / samples[small].cpu
     return Result(
         name="reach",
         title="The cost of a poll as the fleet grows",
-        about=f"`fairwarning up` with an SQLite file, scopes of {SCOPE} machines. As many "
-        "machines, of one scope or of as many scopes, poll as fast as they can, each on a "
-        "connection of its own; load comes from clients of our own, on another core. Each sample "
-        f"is the median of {_STARTS} servers, started one after the other: how a process happens "
-        "to lie in memory makes a tenth of a poll's cost. Machines of one scope share their "
-        "answer, which stays in the processor's cache.",
+        about=f"`fairwarning up` with an SQLite file and scopes of {SCOPE} machines. As many "
+        "machines, of one scope or of as many scopes, poll as fast as possible, each on its own "
+        "connection; load comes from our own clients, on another core. Each sample is the median "
+        f"of {_STARTS} servers, started one after the other: the memory layout of a process "
+        "changes the cost of a poll by a tenth. Machines of one scope share their response, which "
+        "stays in the processor's cache.",
         rows={
             name: {
                 "CPU µs": sample.cpu_us,
@@ -53,10 +53,10 @@ def run(stage: Stage) -> Result:
     )
 
 
-def _sample(stage: Stage, recipe: Recipe, resident: dict[str, int]) -> Sample:
+def _sample(context: BenchmarkContext, recipe: Recipe, resident: dict[str, int]) -> Sample:
     samples = []
     for _ in range(_STARTS):
         with running(recipe) as server:
-            samples.append(load.spread(stage, server, list(server.addresses)))
+            samples.append(load.spread(context, server, list(server.addresses)))
             resident[recipe.name] = server.process.resident()
     return middle(samples)

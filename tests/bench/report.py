@@ -1,4 +1,4 @@
-"""Results for people on a terminal, for scripts, and for the documentation."""
+"""Results as terminal tables, JSON, and a page of the documentation."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ _HEADING = """\
 
 <!-- Written by `{command}`; do not edit by hand. -->
 
-Every figure stands beside a peer or a ratio that was measured in the same run, because figures of
-two machines, or of two days, do not compare. CPU time (of all threads) comes first: it is what a
-busy neighbour disturbs least. Contenders take turns, three rounds, and each figure is the median.
-`make bench` measures again; `make bench ARGS="commands --quick"` one of them in a hurry.
+Every figure is compared with a peer or given as a ratio from the same run, because figures of
+different machines or days are not comparable. CPU time (of all threads) comes first, because other
+programs disturb it least. Contenders alternate in three rounds, and each figure is the median.
+`make bench` measures again; `make bench ARGS="commands --quick"` runs one benchmark quickly.
 """
 
 
 def show(console: Console, machine: Mapping[str, str], results: Sequence[Result]) -> None:
-    """Tables on a terminal."""
+    """Print tables on a terminal."""
     console.print("; ".join(f"{name}: {value}" for name, value in machine.items()), style="dim")
     for result in results:
         table = Table(title=result.title, title_justify="left", title_style="bold")
@@ -41,7 +41,7 @@ def show(console: Console, machine: Mapping[str, str], results: Sequence[Result]
 
 
 def as_json(machine: Mapping[str, str], date: str, results: Sequence[Result]) -> dict[str, Any]:
-    """Everything, for scripts."""
+    """All results as JSON values."""
     return {
         "machine": dict(machine),
         "date": date,
@@ -84,7 +84,7 @@ def _page(
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Text to the left, numbers to the right."""
+    """Format a table: text left-aligned, numbers right-aligned."""
     yield f"| {' | '.join(heads)} |"
     yield f"|---|{'--:|' * (len(heads) - 1)}" if len(heads) > 2 else "|---|---|"
     yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,13 +1,13 @@
-"""What a poll costs the server, beside nginx and a twin in Go."""
+"""The server's cost of a poll, compared with nginx and a minimal server in Go."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from tests.bench import contenders, load
 from tests.bench.contenders import GO, NGINX, OURS
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.measure import Sample, middle
-from tests.bench.stage import Stage
 
 _KEPT = "keep-alive"
 _FRESH = "fresh connection"
@@ -20,36 +20,35 @@ _MISS_AT_MOST = 2.0
 _SEPARATOR = ": "
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    ours = contenders.in_memory(stage, contenders.SCALE_SET)
-    with contenders.beside(stage, ours) as (servers, missing):
+    ours = contenders.in_memory(context, contenders.SCALE_SET)
+    with contenders.beside(context, ours) as (servers, missing):
         runs: dict[tuple[str, str], Callable[[], Sample]] = {
-            (kind, server.name): partial(load.flood, stage, server, word)
+            (kind, server.name): partial(load.flood, context, server, word)
             for kind, word in _KINDS.items()
             for server in servers
         }
-        runs[_KEPT, _HIT] = partial(load.flood, stage, servers[0], "same")
-        runs[_KEPT, _MISSED] = partial(load.flood, stage, servers[0], "changing")
-        runs[_KEPT, _READ] = partial(load.flood, stage, servers[0], "header")
-        stage.expect(len(runs) * stage.effort.rounds)
+        runs[_KEPT, _HIT] = partial(load.flood, context, servers[0], "same")
+        runs[_KEPT, _MISSED] = partial(load.flood, context, servers[0], "changing")
+        runs[_KEPT, _READ] = partial(load.flood, context, servers[0], "header")
+        context.expect(len(runs) * context.effort.rounds)
         named = {_SEPARATOR.join(name): run for name, run in runs.items()}
-        found = stage.in_turn(named)
+        samples = context.in_turn(named)
         size = len(servers[0].answer)
-    taken = {name: middle(found[_SEPARATOR.join(name)]) for name in runs}
+    taken = {name: middle(samples[_SEPARATOR.join(name)]) for name in runs}
     return Result(
         name="serving",
         title="Serving a poll",
         about=f"`fairwarning up --memory` with a scale set of {contenders.SCALE_SET} machines, one "
-        f"of which polls as fast as it can; the answer has {size} bytes. The server has a core to "
-        "itself, load comes from another; CPU is that of all its processes. Beside it, on the same "
-        "core in turn: nginx with one worker and no access log, which checks nothing, knows no "
-        "callers and has one answer in its configuration; and Go's net/http with GOMAXPROCS=1, "
-        "which makes the same checks of path, api-version and headers and finds caller and "
-        "document in two maps, but has no fleet, no deadlines, no limits and no counters. A "
-        "request that was seen before, byte for byte, is not read again by ours (the memo); nor "
-        "are headers that were seen before below another first line of a GET. What is new in both "
-        "is read in full.",
+        f"of which polls as fast as possible; the response has {size} bytes. The server has a core "
+        "to itself, load comes from another; CPU is that of all its processes. Compared, on the "
+        "same core in turn, with: nginx with one worker and no access log, which checks nothing, "
+        "resolves no callers and has one response in its configuration; and Go's net/http with "
+        "GOMAXPROCS=1, which checks path, api-version and headers in the same way and looks up "
+        "caller and document in two maps, but has no fleet, timeouts, limits or counters. Our "
+        "server does not parse a request again that it has already seen byte for byte (the memo), "
+        "nor known headers after a new request line of a GET. It parses other requests in full.",
         rows={
             _SEPARATOR.join(name): {
                 "CPU µs": sample.cpu_us,
@@ -59,7 +58,7 @@ def run(stage: Stage) -> Result:
             for name, sample in taken.items()
         },
         targets=tuple(_targets(taken)),
-        notes=(load.described(stage), *missing),
+        notes=(load.described(context), *missing),
     )
 
 

@@ -1,4 +1,4 @@
-"""Commands that keep a fleet busy and leave its scopes as they were."""
+"""Commands that load a fleet and restore its scopes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,23 +14,23 @@ from tests.bench.measure import Sample, Stopwatch
 
 WORDS = "Restart, approve, report its end, restart, cancel"
 
-_MACHINES = 10  # of each scope take part
-_WAVE = 8  # scopes at most, between two looks at the time
+_MACHINES = 10  # per scope that take part
+_WAVE = 8  # scopes between two time checks
 
 
 class Traffic:
-    """Submitters, and the driver: the end of an impact is a command that is awaited as well."""
+    """Submitters and driver; the end of an impact is also an awaited command."""
 
     def __init__(self) -> None:
         self._numbers = count()
         self._begun: dict[str, Impact] = {}  # by scope
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Keep it until it is reported."""
+        """Keep the impact until it is reported."""
         self._begun[impact.scope] = impact
 
     async def load(self, fleet: Fleet, shares: Sequence[Sequence[str]], seconds: float) -> Sample:
-        """As many submitters as shares, each with scopes of its own, for so many seconds."""
+        """Run one submitter per share of the scopes, for some seconds."""
         watch = Stopwatch()
 
         async def submit(share: Sequence[str]) -> int:
@@ -45,7 +45,7 @@ class Traffic:
         return watch.sample(sum(done))
 
     async def roam(self, fleet: Fleet, pick: Callable[[], Sequence[str]], seconds: float) -> Sample:
-        """One submitter, wave after wave, each over the scopes that are picked for it."""
+        """Run one submitter over randomly picked scopes, wave by wave."""
         await self._wave(fleet, pick()[:1])
         watch = Stopwatch()
         done = await self._wave(fleet, pick())
@@ -54,7 +54,7 @@ class Traffic:
         return watch.sample(done)
 
     async def _wave(self, fleet: Fleet, scopes: Sequence[str]) -> int:
-        """One command after the other, each on the next scope; how many."""
+        """Submit commands one after the other, each on the next scope; return how many."""
         machine = next(self._numbers) % _MACHINES
         events = [await self._restart(fleet, scope, machine) for scope in scopes]
         for scope, event in zip(scopes, events, strict=True):
@@ -68,13 +68,13 @@ class Traffic:
         return 5 * len(scopes)
 
     async def _restart(self, fleet: Fleet, scope: str, machine: int) -> str:
-        """The id of the event that announces it."""
-        operation = f"{getrandbits(128):032x}"  # as random as the ids that Azure's tools send
+        """Restart a machine; return the id of its event."""
+        operation = f"{getrandbits(128):032x}"  # as random as the ids of Azure's tools
         name = machine_name(scope, machine)
         await fleet.submit(Restart(scope=scope, operation=operation, machines=(name,)))
         return guid(operation, scope, f"ud{machine % DOMAINS}")
 
 
 def shares(scopes: Sequence[str], submitters: int) -> list[Sequence[str]]:
-    """Deal the scopes out."""
+    """Divide the scopes among the submitters."""
     return [scopes[first::submitters] for first in range(min(submitters, len(scopes)))]

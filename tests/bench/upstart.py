@@ -1,4 +1,4 @@
-"""From nothing to the first answer, and what the server takes at rest."""
+"""The time to the first response, and the server's memory at rest."""
 
 import subprocess
 import sys
@@ -10,9 +10,9 @@ from statistics import median
 from tests.bench import contenders
 from tests.bench.clients import poll
 from tests.bench.contenders import OURS, Recipe, ask, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.processes import SERVER_CORE, pinned
-from tests.bench.stage import Stage
 
 _PYTHON = "`python -c pass`"
 _START = "first answer, ms"
@@ -20,28 +20,28 @@ _MEMORY = "resident MiB"
 _AT_MOST = {_START: 400.0, _MEMORY: 45.0}
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    ours = contenders.in_memory(stage, contenders.SCALE_SET)
+    ours = contenders.in_memory(context, contenders.SCALE_SET)
     with running(ours) as server:
         body = server.answer.partition(b"\r\n\r\n")[2]
-    peers, missing = contenders.peers(stage, ours.addresses, body)
+    peers, missing = contenders.peers(context, ours.addresses, body)
     runs: dict[str, Callable[[], dict[str, float]]] = {
-        one.name: partial(_start, one) for one in (ours, *peers)
+        recipe.name: partial(_start, recipe) for recipe in (ours, *peers)
     }
     runs[_PYTHON] = _bare_python
-    stage.expect(len(runs) * stage.effort.rounds)
+    context.expect(len(runs) * context.effort.rounds)
     rows = {
-        name: {column: median(one[column] for one in found) for column in found[0]}
-        for name, found in stage.in_turn(runs).items()
+        name: {column: median(sample[column] for sample in samples) for column in samples[0]}
+        for name, samples in context.in_turn(runs).items()
     }
     return Result(
         name="upstart",
-        title="From nothing to the first answer",
+        title="From start to the first response",
         about=f"`fairwarning up --memory` with a fleet file of {contenders.SCALE_SET} machines, "
-        "from the moment it is executed until a poll is answered, asked for again and again by "
-        "another process; then what is resident of all its processes, once it has said that it is "
-        f"up. The servers beside it are those above; {_PYTHON} is the time until it has ended.",
+        "from its start until it answers a poll, which another process repeats; then the resident "
+        "memory of all its processes, once it has reported that it is up. The other servers are "
+        f"those above; for {_PYTHON} it is the time until it has ended.",
         rows=rows,
         targets=tuple(
             Target(f"{OURS} up: {column}", rows[OURS][column], bound, at_least=False)

@@ -1,4 +1,4 @@
-"""From durable to visible: how long after a commit its document can be read."""
+"""The delay from a durable commit to the readable document."""
 
 import asyncio
 import time
@@ -13,13 +13,13 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch
 from tests.bench import fleets
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result
 from tests.bench.measure import Laps
-from tests.bench.stage import Stage
 from tests.bench.traffic import Traffic, shares
 from tests.fixtures.fleet import wait_for_change
 
-STEPS = 1  # a round
+STEPS = 1  # per round
 
 _SCOPES = 200
 _MACHINES = 10
@@ -32,7 +32,7 @@ _SHARES = {"p50 µs": 0.5, "p99 µs": 0.99}
 
 
 class Stamped(SQLiteStore):
-    """A store that notes when commits begin, are durable, and have returned."""
+    """A store that records when commits begin, become durable and return."""
 
     def __init__(self, path: Path, laps: dict[str, Laps]) -> None:
         super().__init__(path)
@@ -54,11 +54,11 @@ class Stamped(SQLiteStore):
         return due
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
-    stage.expect(STEPS * stage.effort.rounds)
+    context.expect(STEPS * context.effort.rounds)
     with fleets.runner() as loop:
-        taken = stage.in_turn({"": lambda: loop.run(_round(stage))})[""]
+        taken = context.in_turn({"": lambda: loop.run(_round(context))})[""]
     rows = {
         name: {
             head: median(laps[name].us(share) for laps in taken) for head, share in _SHARES.items()
@@ -71,16 +71,16 @@ def run(stage: Stage) -> Result:
     return Result(
         name="visible",
         title="From durable to visible",
-        about=f"{fleets.SUBMITTERS} submitters on {_SCOPES} scopes of {_MACHINES} machines, every "
-        "scope with a reader that waits for the next document and renders it. A batch becomes "
-        "visible as a whole, so its last scope waits for the others. Beside it: the commit.",
+        about=f"{fleets.SUBMITTERS} submitters on {_SCOPES} scopes of {_MACHINES} machines; every "
+        "scope has a reader that waits for the next document and renders it. A batch becomes "
+        "visible as a whole, so its last scope waits for the others. Compared with: the commit.",
         rows=rows,
     )
 
 
-async def _round(stage: Stage) -> dict[str, Laps]:
+async def _round(context: BenchmarkContext) -> dict[str, Laps]:
     laps = {name: Laps() for name in (_PEER, _RETURN, _READ, _WOKEN)}
-    path = stage.folder / "visible.db"
+    path = context.folder / "visible.db"
     path.unlink(missing_ok=True)
     scopes = fleets.scope_names(_SCOPES)
     store, traffic = Stamped(path, laps), Traffic()
@@ -88,9 +88,9 @@ async def _round(stage: Stage) -> dict[str, Laps]:
         await fleets.make(fleet, scopes, _MACHINES)
         await fleets.enable(fleet, scopes)
         readers = await _attend(fleet, scopes, store, laps)
-        for one in laps.values():
-            one.seconds.clear()
-        await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), stage.effort.seconds)
+        for durations in laps.values():
+            durations.seconds.clear()
+        await traffic.load(fleet, shares(scopes, fleets.SUBMITTERS), context.effort.seconds)
         for reader in readers:
             reader.cancel()
             with suppress(asyncio.CancelledError):
@@ -101,7 +101,7 @@ async def _round(stage: Stage) -> dict[str, Laps]:
 async def _attend(
     fleet: Fleet, scopes: Sequence[str], store: Stamped, laps: dict[str, Laps]
 ) -> list[asyncio.Task[None]]:
-    """A reader for each scope, and a look at each document the moment it is published."""
+    """Start a reader for each scope that measures each published document."""
     publish = fleet.documents.publish
     committed: dict[str, float] = {}
 
@@ -121,4 +121,4 @@ async def _attend(
 
     documents = {name: await fleet.documents.fetch(name) for name in scopes}
     fleet.documents.publish = published  # type: ignore[assignment, method-assign]
-    return [asyncio.create_task(read(*one)) for one in documents.items()]
+    return [asyncio.create_task(read(name, document)) for name, document in documents.items()]

@@ -1,4 +1,4 @@
-"""`--workers`: what a second process on a second core adds, beside what it adds to nginx."""
+"""`--workers`: the gain of a second process on a second core, compared with nginx."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,50 +10,52 @@ from functools import partial
 from tests.bench import contenders, load
 from tests.bench.clients import poll
 from tests.bench.contenders import NGINX, OURS, Contender, Recipe, ask, running
+from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.fleets import SMALL_FLEET
 from tests.bench.homes import Databases, on_postgresql
 from tests.bench.measure import Sample, middle
 from tests.bench.processes import CORES, cpu_seconds, pinned
-from tests.bench.stage import Stage
 
 _NAME = "workers"
 _TITLE = "Workers"
 _COUNTS = (1, 2)
-_CONNECTIONS = 128  # a core: many, so that each worker gets its share of them
+_CONNECTIONS = 128  # per core: many, so that each worker gets its share
 _AT_LEAST = 1.6
 _RATIO = "÷ 1 worker"
 _ABOUT = (
     f"`fairwarning up --workers` on PostgreSQL with {SMALL_FLEET} machines, and nginx with as many "
-    "workers, each with a listener of its own. Load comes from the same machine, so it is given "
-    "what it takes in equal shares: one worker has one core together with its clients, "
-    f"{_CONNECTIONS} connections that are kept and one thread of wrk; two workers have two cores "
-    "together with twice the clients. With load from elsewhere a core gives more (*Serving a "
-    "poll*), and two workers as many times more. CPU is that of the servers alone."
+    "workers, each with its own listener. Load comes from the same machine, so cores are shared "
+    "equally: one worker shares one core with its clients, "
+    f"{_CONNECTIONS} persistent connections and one thread of wrk; two workers share two cores "
+    "with twice the clients. With load from another machine a core serves more (*Serving a "
+    "poll*), and two workers scale alike. CPU is that of the servers only."
 )
 
 
-def run(stage: Stage) -> Result:
+def run(context: BenchmarkContext) -> Result:
     """Measure."""
     if len(CORES) < _COUNTS[-1]:
-        stage.expect(0)
-        return Result(_NAME, _TITLE, _ABOUT, rows={}, notes=("Not measured: there is one core.",))
-    return on_postgresql(stage, _NAME, _TITLE, _ABOUT, _run)
+        context.expect(0)
+        return Result(
+            _NAME, _TITLE, _ABOUT, rows={}, notes=("Not measured: there is only one core.",)
+        )
+    return on_postgresql(context, _NAME, _TITLE, _ABOUT, _run)
 
 
-def _run(stage: Stage, home: Databases) -> Result:
+def _run(context: BenchmarkContext, home: Databases) -> Result:
     shares: dict[str, float] = {}
-    with _servers(stage, home) as (servers, missing):
+    with _servers(context, home) as (servers, missing):
         runs: dict[str, Callable[[], Sample]] = {
-            _called(server.name, count): partial(_sample, stage, server, count, shares)
+            _called(server.name, count): partial(_sample, context, server, count, shares)
             for server, count in servers
         }
-        stage.expect(len(runs) * stage.effort.rounds)
-        taken = {name: middle(found) for name, found in stage.in_turn(runs).items()}
+        context.expect(len(runs) * context.effort.rounds)
+        taken = {name: middle(rounds) for name, rounds in context.in_turn(runs).items()}
     rows = {name: _row(name, taken, shares) for name in taken}
     ratio = rows[_called(OURS, _COUNTS[-1])][_RATIO]
     target = Target(f"{OURS}: polls of 2 workers {_RATIO}", ratio, _AT_LEAST, at_least=True)
-    notes = (*missing, *_without(stage))
+    notes = (*missing, *_without(context))
     return Result(_NAME, _TITLE, _ABOUT, rows, (target,), notes)
 
 
@@ -63,77 +65,79 @@ def _called(server: str, workers: int) -> str:
 
 def _row(name: str, taken: Mapping[str, Sample], shares: Mapping[str, float]) -> dict[str, float]:
     server = name.rpartition(", ")[0]
-    sample, one = taken[name], taken[_called(server, _COUNTS[0])]
+    sample, single = taken[name], taken[_called(server, _COUNTS[0])]
     return {
         "polls a second": sample.rate,
-        _RATIO: sample.rate / one.rate,
+        _RATIO: sample.rate / single.rate,
         "CPU µs a poll": sample.cpu_us,
         "busiest worker, %": 100 * shares[name],
     }
 
 
-def _without(stage: Stage) -> Iterator[str]:
-    if not load.has_wrk(stage):
-        yield "Load: clients of our own on uvloop, a process a core, for want of wrk."
+def _without(context: BenchmarkContext) -> Iterator[str]:
+    if not load.has_wrk(context):
+        yield "Load: our own clients on uvloop, one process per core, because wrk is not installed."
 
 
-# --- Who answers ------------------------------------------------------------------------------
+# --- Servers ----------------------------------------------------------------------------------
 
 
 @contextmanager
 def _servers(
-    stage: Stage, home: Databases
+    context: BenchmarkContext, home: Databases
 ) -> Iterator[tuple[list[tuple[Contender, int]], list[str]]]:
-    """All of them, with their workers; those that are not measured are idle meanwhile."""
+    """Run all servers with their workers; the others are idle during a measurement."""
     with ExitStack() as stack:
-        servers = [(stack.enter_context(running(_ours(stage, home, n))), n) for n in _COUNTS]
+        servers = [(stack.enter_context(running(_ours(context, home, n))), n) for n in _COUNTS]
         address = servers[0][0].addresses[0]
         body = servers[0][0].answer.partition(b"\r\n\r\n")[2]
-        program = contenders.installed("nginx") if stage.effort.apart else None
+        program = contenders.installed("nginx") if context.effort.apart else None
         for count in _COUNTS if program else ():
-            recipe = contenders.nginx(stage, str(program), [address], body, count)
+            recipe = contenders.nginx(context, str(program), [address], body, count)
             recipe = replace(recipe, cores=CORES[:count])
             servers.append((stack.enter_context(running(recipe)), count))
         missing = [] if program else [f"{NGINX}: not measured, because nginx is not installed."]
         yield servers, missing
 
 
-def _ours(stage: Stage, home: Databases, workers: int) -> Recipe:
-    folder = stage.folder / f"up-workers-{workers}"
+def _ours(context: BenchmarkContext, home: Databases, workers: int) -> Recipe:
+    folder = context.folder / f"up-workers-{workers}"
     name = f"workers-{workers}"
     options = [*home.words(home.copy(SMALL_FLEET, name), name), "--workers", str(workers)]
-    recipe = contenders.kept(folder, OURS, contenders.addresses(1), options)
+    recipe = contenders.with_stored_fleet(folder, OURS, contenders.addresses(1), options)
     return replace(recipe, cores=CORES[:workers])
 
 
 # --- Load -------------------------------------------------------------------------------------
 
 
-def _sample(stage: Stage, server: Contender, count: int, shares: dict[str, float]) -> Sample:
+def _sample(
+    context: BenchmarkContext, server: Contender, count: int, shares: dict[str, float]
+) -> Sample:
     pids = server.process.pids()
     before = [cpu_seconds([pid]) for pid in pids]
-    sample = _flood(stage, server, CORES[:count])
+    sample = _flood(context, server, CORES[:count])
     used = [cpu_seconds([pid]) - was for pid, was in zip(pids, before, strict=True)]
     shares[_called(server.name, count)] = max(used) / sum(used)
     return sample
 
 
-def _flood(stage: Stage, server: Contender, cores: Sequence[int]) -> Sample:
+def _flood(context: BenchmarkContext, server: Contender, cores: Sequence[int]) -> Sample:
     address, pids = server.addresses[0], server.process.pids()
-    ask(address, server.port, poll(address))  # so that a worker knows the machine
-    if load.has_wrk(stage):
-        words = [f"-c{_CONNECTIONS * len(cores)}", f"-d{math.ceil(stage.effort.seconds)}s"]
+    ask(address, server.port, poll(address))  # a first poll, so that a worker knows the machine
+    if load.has_wrk(context):
+        words = [f"-c{_CONNECTIONS * len(cores)}", f"-d{math.ceil(context.effort.seconds)}s"]
         url = f"http://{address}:{server.port}{load.PATH}"
         return load.wrk(server.name, pids, [*words, "-H", "Metadata: true", url], cores)
-    addresses = [address] * (_CONNECTIONS if stage.effort.apart else 2)
-    how = {"addresses": addresses, "seconds": stage.effort.seconds, "pids": []}
+    addresses = [address] * (_CONNECTIONS if context.effort.apart else 2)
+    how = {"addresses": addresses, "seconds": context.effort.seconds, "pids": []}
 
-    def one(core: int) -> Sample:
+    def flood(core: int) -> Sample:
         with pinned(core):
-            return Sample(**stage.probe("flood", port=server.port, **how))
+            return Sample(**context.probe("flood", port=server.port, **how))
 
     cpu = cpu_seconds(pids)
     with ThreadPoolExecutor(len(cores)) as threads:
-        samples = list(threads.map(one, cores))
+        samples = list(threads.map(flood, cores))
     cpu = cpu_seconds(pids) - cpu
     return Sample(sum(s.count for s in samples), cpu, cpu, max(s.wall for s in samples))

@@ -135,6 +135,4 @@ def test_exec_and_faults_need_a_data_folder(tmp_path: Path) -> None:
         service.assert_refused(
             ("exec", "web_0", "--", "true"), 1, "one that uses PostgreSQL does not count"
         )
-        service.assert_refused(
-            ("fault", "set", "500"), 4, "faults are for a service of one process"
-        )
+        service.assert_refused(("fault", "set", "500"), 4, "faults work with a single process only")

@@ -21,7 +21,7 @@ from fairwarning.core.model import (
 )
 from fairwarning.core.record import changed
 from tests.cluster.witness import CommittedBatch, EntityWrite
-from tests.sim.books import Books, Known
+from tests.sim.books import Books, KnownEvent
 from tests.sim.invariants import e4, ic4, id1_id2, id8, il4, il5_begun
 from tests.sim.journal import LINES
 from tests.sim.violations import must
@@ -71,7 +71,7 @@ class Record(Books):
             self._check_version(ref, expected)
         for write in batch.entities:
             self._check_version(write.ref, write.expected)
-        created: dict[str, Known] = {}
+        created: dict[str, KnownEvent] = {}
         for write in batch.entities:
             self._add_version(write)
             if write.ref[0] is Scope:
@@ -108,7 +108,7 @@ class Record(Books):
         self.bodies[write.ref] = write.entity
 
     def _add_scope(
-        self, name: str, stored: Scope | None, at: float, created: dict[str, Known]
+        self, name: str, stored: Scope | None, at: float, created: dict[str, KnownEvent]
     ) -> None:
         before = self.scopes.get(name)
         if before:
@@ -127,13 +127,13 @@ class Record(Books):
             self._add_event(after, before.events.get(event.id) if before else None, event, created)
 
     def _add_event(
-        self, scope: Scope, old: Event | None, event: Event, created: dict[str, Known]
+        self, scope: Scope, old: Event | None, event: Event, created: dict[str, KnownEvent]
     ) -> None:
         if old:
             il4(old, event)
             return
         must(event.id not in self.events, "ID3", f"event {event.id} came back")
-        created[event.id] = Known(scope.id, event)
+        created[event.id] = KnownEvent(scope.id, event)
         e4(scope, event)
         required = NOTICE_SECONDS.get(event.type, SHORT_NOTICE_SECONDS)
         notice = event.not_before - event.created_at

@@ -123,8 +123,8 @@ def read(url: str) -> tuple[list[CommittedBatch], Tables]:
 
 def _tables(connection: psycopg.Connection[tuple[Any, ...]]) -> Tables:
     lines = connection.execute(
-        "SELECT number, at, actor, kind, id, did, event, machine, operation, why "
-        "FROM journal ORDER BY number"
+        "SELECT number, at, actor, kind, id, type, event, machines, operation, detail, "
+        "announcement FROM journal ORDER BY number"
     ).fetchall()
     entities = connection.execute(
         "SELECT kind, id, version, body FROM entity WHERE body IS NOT NULL"

@@ -107,7 +107,7 @@ class Worker:
         published = self.known[scope] = await self.fleet.poll(scope)
         while published.incarnation <= incarnation:
             changed = asyncio.Event()
-            published.follow(changed.set)
+            published.add_listener(changed.set)
             await changed.wait()
         return {"incarnation": published.incarnation}
 

@@ -90,11 +90,11 @@ def test_concurrent_advances() -> None:
 def test_invalid_clock_changes(body: bytes) -> None:
     """They are refused, and the clock does not move."""
     with ConsoleHarness() as console:
-        before = console.whole()
+        before = console.state()
         reply = console.api("POST", "/api/clock", body)
         assert reply.status == 400
         assert reply.error_code
-        assert console.whole() == before
+        assert console.state() == before
         assert console.ok("GET", "/api/clock")["now"] == "2026-01-09T12:00:00Z"
 
 

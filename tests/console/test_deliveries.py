@@ -11,14 +11,14 @@ OLD = "2017-03-01"  # shows no Preempt and no Terminate (M9)
 
 def deliveries(console: ConsoleHarness, event: str) -> list[tuple[str, str]]:
     """Return the machines that an event was delivered to, and when."""
-    console.tell()
+    console.write_deliveries()
     explanation = console.ok("GET", f"/api/events/{event}/explain")
     return [(entry["machine"], entry["at"][11:19]) for entry in explanation["deliveries"]]
 
 
 def delivery_lines(console: ConsoleHarness, event: str) -> list[dict[str, Any]]:
     """Return the journal lines of an event's deliveries."""
-    console.tell()
+    console.write_deliveries()
     lines = console.ok("GET", f"/api/journal?event={event}")["lines"]
     return [line for line in lines if line["type"] == FactType.DELIVERED]
 
@@ -158,6 +158,6 @@ def test_a_delivery_does_not_change_the_document() -> None:
         console.poll("av_0")
         console.freeze("av_0")
         before = console.get("av_0").json
-        console.tell()
+        console.write_deliveries()
         console.poll("av_1")
         assert console.get("av_0").json == before

@@ -68,9 +68,9 @@ def test_cancel() -> None:
         assert console.ok("GET", "/api/operations/op-vm")["status"] == "Canceled"
         other = schedule_freeze(console, "other")
         console.ok("POST", f"/api/events/{other}/approve")
-        before = console.whole()
+        before = console.state()
         assert console.api("POST", f"/api/events/{other}/cancel").status == 409
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -82,7 +82,7 @@ def test_ended_and_unknown_events(verb: str) -> None:
         unknown = "00000000-0000-0000-0000-000000000000"
         console.ok("POST", f"/api/events/{event}/approve")
         console.advance(3600)
-        before = console.whole()
+        before = console.state()
         for name, status, code in (
             (event, 409, "EventOver"),
             (unknown, 404, "UnknownEvent"),
@@ -93,7 +93,7 @@ def test_ended_and_unknown_events(verb: str) -> None:
             reply = console.api("POST", f"/api/events/{name}/{verb}")
             assert (reply.status, reply.error_code) == (status, code)
             assert len(reply.error_message) < 500
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")

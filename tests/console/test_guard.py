@@ -67,7 +67,7 @@ def make_fleet(console: ConsoleHarness) -> None:
     console.act("vm", "freeze", key="op")
     console.ok("POST", "/api/rollouts", {"id": "vm", "sets": ["web"]})
     console.ok("POST", "/api/faults", {"kind": "500", "scope": "web/0"})
-    console.tell()
+    console.write_deliveries()
 
 
 def assert_refused(reply: Response, status: int, code: str, console: ConsoleHarness) -> None:
@@ -95,14 +95,14 @@ def assert_all_refused(
     console: ConsoleHarness, status: int, code: str, *headers: tuple[str, str]
 ) -> None:
     """Assert that every route refuses a request with these headers, and nothing changes."""
-    before = console.whole()
+    before = console.state()
     for request in all_requests(console):
         reply = console.send(
             request.method, request.target, [*request.headers, *headers], request.body
         )
         assert_refused(reply, status, code, console) if request.method != "HEAD" else None
         assert reply.status == status, request
-    assert console.whole() == before
+    assert console.state() == before
 
 
 FORGED = [
@@ -197,7 +197,7 @@ def test_own_hosts(host: str, server: str) -> None:
 def test_a_foreign_origin(origin: str) -> None:
     """A request from a foreign origin is refused, even with a valid token."""
     with ConsoleHarness() as console:
-        before = console.whole()
+        before = console.state()
         for request in (
             RouteRequest("GET", "/healthz"),
             RouteRequest("POST", "/api/faults", b'{"kind":"500"}'),
@@ -206,7 +206,7 @@ def test_a_foreign_origin(origin: str) -> None:
             assert_refused(
                 console.send(*request[:2], headers, request.body), 403, "ForeignOrigin", console
             )
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C3", "O10")
@@ -229,7 +229,7 @@ def test_a_cookie_without_an_origin(site: str | None) -> None:
     """A change by cookie needs an Origin, or Sec-Fetch-Site: same-origin."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        before = console.whole()
+        before = console.state()
         site_header = [("Sec-Fetch-Site", site)] if site else []
         for request in all_requests(console):
             if request.changes:
@@ -240,7 +240,7 @@ def test_a_cookie_without_an_origin(site: str | None) -> None:
                     "NoOrigin",
                     console,
                 )
-        assert console.whole() == before
+        assert console.state() == before
 
 
 def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
@@ -267,7 +267,7 @@ def test_without_a_good_token() -> None:
     """Every API route gives 401, every page redirects to /login, and nothing changes."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        before = console.whole()
+        before = console.state()
         for _, headers in _bad_tokens(console):
             for request in all_requests(console):
                 if request.target in OPEN:
@@ -283,7 +283,7 @@ def test_without_a_good_token() -> None:
                 else:
                     assert (reply.status, reply.headers["location"]) == (303, "/login"), request
                 assert_no_secrets(reply, console)
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C3", "C4")
@@ -292,7 +292,7 @@ def test_a_reader_reads_and_changes_nothing() -> None:
     with ConsoleHarness() as console:
         make_fleet(console)
         token = console.token_of(Role.READER)
-        before = console.whole()
+        before = console.state()
         for request in all_requests(console):
             if request.target in OPEN or not request.changes:
                 continue
@@ -306,7 +306,7 @@ def test_a_reader_reads_and_changes_nothing() -> None:
                 assert_no_secrets(reply, console)
         for path in ("/api/machines", "/api/journal", "/api/timeline", "/api/openapi.json", "/"):
             assert console.api("GET", path, token=token).status == 200
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C3", "C4")
@@ -317,7 +317,7 @@ def test_other_roles_get_nothing(role: Role, group: str) -> None:
     """Tenants and readers bound to a group get 403: the console shows the whole fleet."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        before = console.whole()
+        before = console.state()
         token = console.token_of(role, group=group)
         for request in all_requests(console):
             if request.target not in OPEN:
@@ -325,7 +325,7 @@ def test_other_roles_get_nothing(role: Role, group: str) -> None:
                 reply = console.send(request.method, request.target, headers, request.body)
                 assert reply.status == 403, request
                 assert_no_secrets(reply, console)
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("O10")

@@ -17,11 +17,11 @@ def test_scenarios_do_not_change_the_fleet() -> None:
         scenarios = console.ok("GET", "/api/scenarios")["scenarios"]
         assert len(scenarios) > 5
         assert all(set(scenario) == {"name", "about", "text"} for scenario in scenarios)
-        before = console.whole()
+        before = console.state()
         name = scenarios[0]["name"]
         result = console.ok("POST", f"/api/scenarios/{name}/run")
         assert (result["name"], result["passed"], result["difference"]) == (name, True, "")
-        assert console.whole() == before
+        assert console.state() == before
         reply = console.api("POST", "/api/scenarios/none/run")
         assert (reply.status, reply.error_code) == (404, "UnknownScenario")
         assert name in reply.error_message
@@ -80,8 +80,8 @@ def test_a_webhook_from_creation_to_deletion() -> None:
 def test_refusals(method: str, path: str, body: object, status: int) -> None:
     """A refused request sends nothing and stores nothing."""
     with ConsoleHarness() as console:
-        before = console.whole()
+        before = console.state()
         reply = console.api(method, path, body)
         assert reply.status == status
         assert reply.error_code
-        assert console.whole() == before
+        assert console.state() == before

@@ -41,10 +41,10 @@ def test_an_immediate_repeat(method: str, target: str, body: dict[str, object]) 
         first = console.api(method, target, body, key="key")
         assert first.status in {201, 202}
         console.settle()
-        before = console.whole()
+        before = console.state()
         again = console.api(method, target, body, key="key")
         assert bare(again) == bare(first)
-        assert console.whole() == before
+        assert console.state() == before
 
 
 def _delete_machine(console: ConsoleHarness) -> tuple[str, str]:
@@ -86,9 +86,9 @@ def test_invalid_keys(key: str) -> None:
     """A key is the id of the operation; an invalid id is refused and changes nothing."""
     with ConsoleHarness() as console:
         make_fleet(console)
-        before = console.whole()
+        before = console.state()
         assert console.api("POST", "/api/machines/vm/restart", key=key).status == 400
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4", "E9")

@@ -147,10 +147,10 @@ def test_odd_names(name: str) -> None:
 def test_invalid_names(name: object) -> None:
     """An invalid name is refused, and nothing is created."""
     with ConsoleHarness() as console:
-        before = console.whole()
+        before = console.state()
         reply = console.api("POST", "/api/machines", {"name": name})
         assert (reply.status, reply.error_code in {"BadEntry", "BadBody"}) == (400, True)
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -192,9 +192,9 @@ def test_every_action(action: str) -> None:
         assert set(reply.json) == {"operation", "events", "polled"}
         assert (reply.json["operation"]["id"], reply.json["polled"]) == ("op", True)
         console.settle()
-        before = console.whole()
+        before = console.state()
         assert bare(console.api("POST", f"/api/machines/vm/{action}", {}, key="op")) == bare(reply)
-        assert console.whole() == before
+        assert console.state() == before
         console.advance(8 * 24 * 3600)
         assert console.ok("GET", "/api/operations/op")["status"] == "Succeeded"
 
@@ -233,11 +233,11 @@ def test_bad_settings(action: str, settings: dict[str, object], status: int) -> 
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
         console.poll("vm")
-        before = console.whole()
+        before = console.state()
         reply = console.api("POST", f"/api/machines/vm/{action}", settings)
         assert reply.status == status
         assert reply.error_code
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.parametrize("days", [1e308, 1e305])
@@ -271,7 +271,7 @@ def test_the_size_of_a_body_is_limited() -> None:
 def test_an_incomplete_body() -> None:
     """A client that disconnects within the body changes nothing."""
     with ConsoleHarness() as console:
-        before = console.whole()
+        before = console.state()
         headers = [("Host", HOST), ("Authorization", f"Bearer {console.token}")]
         sent = []
 
@@ -290,7 +290,7 @@ def test_an_incomplete_body() -> None:
             await console.app(asgi_scope("POST", "/api/machines", headers), receive, send_)
 
         console.run(disconnect())
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("E5", "C4")
@@ -300,12 +300,12 @@ def test_conflicts_name_the_other_operation() -> None:
         console.created("machines", name="vm")
         console.poll("vm")
         console.act("vm", "restart", key="first")
-        before = console.whole()
+        before = console.state()
         reply = console.api("POST", "/api/machines/vm/redeploy", {})
         assert reply.status == 409
         assert "first" in reply.error_message or "reboot" in reply.error_message.lower()
         assert console.api("POST", "/api/machines", {"name": "vm"}).status == 409
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -313,9 +313,9 @@ def test_creating_several_machines_is_atomic() -> None:
     """If one name is taken, no machine is created."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm_1")
-        before = console.whole()
+        before = console.state()
         assert console.api("POST", "/api/machines", {"name": "vm", "count": 3}).status == 409
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -323,9 +323,9 @@ def test_a_refused_creation_leaves_nothing() -> None:
     """It creates no resource group either."""
     with ConsoleHarness() as console:
         console.created("machines", name="vm")
-        before = console.whole()
+        before = console.state()
         assert console.api("POST", "/api/machines", {"name": "vm", "group": "new"}).status == 409
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")

@@ -272,13 +272,13 @@ def test_bad_input_is_refused_and_changes_nothing(
     console: ConsoleHarness, target: str, fields: dict[str, str], error: str
 ) -> None:
     """The error says what is allowed, with and without JavaScript."""
-    before = console.whole()
+    before = console.state()
     browser = Browser(console)
     plain = browser.post(target, **fields)
     assert 400 <= plain.status < 500
     assert error in unescape(plain.body.decode())
     assert error in browser.post(target, ("X-Page", "/"), **fields).json["error"]
-    assert console.whole() == before
+    assert console.state() == before
 
 
 @pytest.mark.parametrize(
@@ -314,10 +314,10 @@ def test_a_reader_can_only_read(console: ConsoleHarness) -> None:
             re.findall(r'<form[^>]*method="post"[^>]*action="([^"]*)"', browser.text(path))
         )
         assert actions <= {"/logout", "/sets/web/instances"}
-    before = console.whole()
+    before = console.state()
     assert browser.post("/machines/web_1/restart").status == 403
     assert browser.post("/clock", advance="60").status == 403
-    assert console.whole() == before
+    assert console.state() == before
 
 
 def test_without_a_session_pages_redirect_to_the_login(console: ConsoleHarness) -> None:

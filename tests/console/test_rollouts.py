@@ -72,12 +72,12 @@ def test_pause_resume_and_abort() -> None:
         assert console.ok("POST", "/api/rollouts/r/resume")["status"] == "Running"
         assert console.ok("POST", "/api/rollouts/r/abort")["status"] == "Aborted"
         assert console.ok("GET", "/api/events")["events"] == []
-        before = console.whole()
+        before = console.state()
         for action in ("pause", "resume", "abort"):
             assert console.api("POST", f"/api/rollouts/r/{action}").status == 409
             assert console.api("POST", f"/api/rollouts/none/{action}").status == 404
         assert console.api("POST", "/api/rollouts/r/jump").status == 404
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")
@@ -108,11 +108,11 @@ def test_refusals(settings: dict[str, object], status: int) -> None:
     with ConsoleHarness() as console:
         fleet(console, 2)
         console.ok("POST", "/api/rollouts", {"id": "there", "scopes": ["vm1"]})
-        before = console.whole()
+        before = console.state()
         reply = console.api("POST", "/api/rollouts", {"scopes": ["vm0"], **settings})
         assert reply.status == status
         assert reply.error_code
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("C4")

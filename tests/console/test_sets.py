@@ -106,11 +106,11 @@ def test_refusals(method: str, target: str, body: object, status: int) -> None:
     with ConsoleHarness() as console:
         console.created("sets", name="web", capacity=2, terminate_notice="PT5M")
         console.poll("web_0")
-        before = console.whole()
+        before = console.state()
         reply = console.api(method, target, body)
         assert reply.status == status
         assert reply.error_code not in {"BadFleetFile", "Changed"}
-        assert console.whole() == before
+        assert console.state() == before
 
 
 @pytest.mark.spec("T1")

@@ -1,4 +1,4 @@
-"""`pytest tests/contract --rewrite` writes the transcripts anew; review them as a diff."""
+"""`pytest tests/contract --rewrite` rewrites the transcripts; review the diff."""
 
 import pytest
 

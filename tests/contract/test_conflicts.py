@@ -1,4 +1,4 @@
-"""One impact on a machine at a time; who gives way to whom; how many may be planned (E5, E6)."""
+"""One impact per machine at a time, which impacts replace others, and limits (E5, E6)."""
 
 import pytest
 
@@ -35,7 +35,7 @@ SCHEDULED = EventStatus.SCHEDULED
 
 
 def _pair(harness: FleetHarness, terminate_seconds: int = 0) -> None:
-    """Two Spot machines of one update domain, polled."""
+    """Create and poll two Spot machines of one update domain."""
     machines = tuple(
         Machine(name=name, priority=Priority.SPOT, terminate_seconds=terminate_seconds)
         for name in ("a", "b")
@@ -47,7 +47,7 @@ def _pair(harness: FleetHarness, terminate_seconds: int = 0) -> None:
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("second", [*WORK, Reimage, Stop, Deallocate, Start])
 def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -> None:
-    """While one is unfinished, pending or under way, another is a conflict that names it."""
+    """While an impact is pending or running, another is a conflict that names it."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm", name="first")
@@ -68,7 +68,7 @@ def test_a_second_impact_is_refused_and_names_the_first(second: type[Operate]) -
 
 @pytest.mark.spec("E5")
 def test_an_impact_without_notice_is_named_by_its_operation() -> None:
-    """What never had an event is named in the conflict all the same."""
+    """The conflict also names an impact that has no event."""
     with FleetHarness() as harness:
         harness.standalone()
         harness.operate(Reimage, "vm", "vm", name="wipe it")
@@ -84,15 +84,15 @@ def test_one_busy_machine_refuses_the_whole_operation() -> None:
         harness.poll("av")
         harness.operate(Restart, "av", "av1", name="first")
         before = harness.scope("av")
-        wish = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
-        assert harness.refusal(wish).code == "MachineBusy"
+        command = Redeploy(scope="av", operation="op", machines=("av0", "av1", "av2"))
+        assert harness.refusal(command).code == "MachineBusy"
         assert harness.scope("av") == before
 
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("first", WORK)
 @pytest.mark.parametrize(("leaving", "kind"), [(Delete, "delete"), (Evict, "evict")])
-def test_leaving_replaces_pending_work(
+def test_a_delete_or_eviction_replaces_pending_work(
     first: type[Operate], leaving: type[Operate], kind: str
 ) -> None:
     """A delete or an eviction cancels a pending reboot, redeploy or freeze."""
@@ -111,8 +111,8 @@ def test_leaving_replaces_pending_work(
 
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("leaving", [Delete, Evict])
-def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]) -> None:
-    """Only what is pending gives way; a reboot under way must end first."""
+def test_a_delete_or_eviction_does_not_interrupt_started_work(leaving: type[Operate]) -> None:
+    """Only pending impacts are replaced; a running reboot must end first."""
     with FleetHarness() as harness:
         harness.standalone(priority=Priority.SPOT)
         harness.poll("vm")
@@ -127,15 +127,17 @@ def test_leaving_does_not_interrupt_work_that_has_started(leaving: type[Operate]
 @pytest.mark.spec("E5")
 @pytest.mark.parametrize("first", [Delete, Evict])
 @pytest.mark.parametrize("second", [Delete, Evict])
-def test_one_leave_does_not_replace_another(first: type[Operate], second: type[Operate]) -> None:
+def test_one_delete_or_eviction_does_not_replace_another(
+    first: type[Operate], second: type[Operate]
+) -> None:
     """A machine leaves once: a second delete or eviction is a conflict."""
     with FleetHarness() as harness:
         machine = Machine(name="vm", priority=Priority.SPOT)
         harness.do(CreateScope(scope="vm", kind=ScopeKind.AVAILABILITY_SET, machines=(machine,)))
         harness.poll("vm")
         harness.operate(first, "vm", "vm", name="first")
-        wish = second(scope="vm", operation="second", machines=("vm",))
-        assert harness.refusal(wish).code == "MachineBusy"
+        command = second(scope="vm", operation="second", machines=("vm",))
+        assert harness.refusal(command).code == "MachineBusy"
 
 
 @pytest.mark.spec("E5", "E1")
@@ -174,7 +176,7 @@ def test_the_rest_of_a_replaced_event_can_be_approved() -> None:
 
 @pytest.mark.spec("E5")
 def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
-    """Both machines of an event leaving ends it; nothing of it is left to approve or to start."""
+    """An event ends when both its machines leave; it can no longer be approved or start."""
     with FleetHarness() as harness:
         _pair(harness)
         harness.operate(Restart, "av", "a", "b", name="restart")
@@ -187,24 +189,24 @@ def test_an_approval_does_not_outlive_the_event_it_was_for() -> None:
 
 @pytest.mark.spec("E6")
 def test_a_hundred_user_operations_may_be_scheduled() -> None:
-    """The hundredth operation is accepted, the one after it refused with the limit in its text."""
+    """The hundredth operation is accepted; the next one is refused with the limit in its text."""
     with FleetHarness() as harness:
         harness.availability_set(machines=101, domains=3)
         harness.poll("av")
         for n in range(100):
             harness.operate(Restart, "av", f"av{n}", name=f"op{n}")
-        wish = Restart(scope="av", operation="more", machines=("av100",))
-        error = harness.refusal(wish)
+        command = Restart(scope="av", operation="more", machines=("av100",))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("TooManyOperations", 409)
         assert "100" in error.message
-        harness.approve("av", "av7")  # one fewer is scheduled
-        harness.do(wish)
+        harness.approve("av", "av7")  # now one operation fewer is scheduled
+        harness.do(command)
         assert len(harness.events("av")) == 101
 
 
 @pytest.mark.spec("E6")
 def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
-    """The preview's ten: machines and events do not count, nor does what the platform plans."""
+    """The limit counts user operations, not machines, events or platform operations."""
     with FleetHarness() as harness:
         harness.availability_set(machines=40, domains=3, user_operations=10)
         harness.poll("av")
@@ -212,16 +214,16 @@ def test_the_limit_is_a_setting_and_counts_operations_of_users() -> None:
         harness.operate(Restart, "av", *(f"av{n}" for n in range(20)), name="many machines")
         for n in range(20, 29):
             harness.operate(Redeploy, "av", f"av{n}", name=f"op{n}")
-        wish = Restart(scope="av", operation="more", machines=("av30",))
-        assert harness.refusal(wish).code == "TooManyOperations"
+        command = Restart(scope="av", operation="more", machines=("av30",))
+        assert harness.refusal(command).code == "TooManyOperations"
         harness.operate(Maintain, "av", "av31", name="platform too")
         harness.do(Configure(scope="av", rules=Rules(user_operations=11)))
-        harness.do(wish)
+        harness.do(command)
 
 
 @pytest.mark.spec("E6", "M15")
 def test_no_limit_where_nothing_is_scheduled() -> None:
-    """In a scope that is off, operations run at once and none is counted."""
+    """In a disabled scope, operations run at once and do not count."""
     with FleetHarness() as harness:
         harness.availability_set(machines=3, domains=1, user_operations=1)
         for n in range(3):
@@ -230,8 +232,8 @@ def test_no_limit_where_nothing_is_scheduled() -> None:
 
 
 @pytest.mark.spec("E5")
-def test_advice_is_given_once() -> None:
-    """A machine that was advised to leave is not advised again while that stands."""
+def test_a_recommendation_is_given_once() -> None:
+    """A machine with a recommendation gets no second one while the first is active."""
     with FleetHarness() as harness:
         _pair(harness)
         harness.operate(Recommend, "av", "a", name="first")
@@ -240,19 +242,19 @@ def test_advice_is_given_once() -> None:
         assert harness.only_event("av").id in error.message
         harness.operate(
             Restart, "av", "a", name="work"
-        )  # advice is no impact: it is in nobody's way
+        )  # a recommendation is no impact and blocks nothing
 
 
 @pytest.mark.spec("E6")
 def test_a_scope_holds_a_bounded_number_of_events() -> None:
-    """The 257th event is refused, so a document cannot grow without end (ID8)."""
+    """The 257th event is refused, so a document stays bounded (ID8)."""
     with FleetHarness() as harness:
         machines = tuple(Machine(name=f"m{n}", priority=Priority.SPOT) for n in range(200))
         harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
         harness.poll("av")
         harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
-        wish = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
-        error = harness.refusal(wish)
+        command = Evict(scope="av", operation="evict", machines=tuple(f"m{n}" for n in range(57)))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("TooManyEvents", 409)
         harness.operate(Evict, "av", *(f"m{n}" for n in range(56)), name="evict")
         assert len(harness.events("av")) == 256

@@ -1,4 +1,4 @@
-"""What a machine reads: fields, spellings, versions, incarnations, scopes (M6 to M11, M16)."""
+"""The document: fields, formats, versions, incarnations, scopes (M6 to M11, M16)."""
 
 import json
 import re
@@ -37,7 +37,7 @@ GUID = re.compile(r"[0-9A-F]{8}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{4}-[0-9A-F]{12}
 @pytest.mark.spec("M6")
 @pytest.mark.parametrize("version", FIELDS)
 def test_the_fields_of_a_version_and_their_order(version: str) -> None:
-    """Each version shows the fields it brought and those before it, always in one order."""
+    """Each version has its own fields and those of earlier versions, always in one order."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Maintain, "vm", "vm", duration_seconds=30)
@@ -52,14 +52,14 @@ def test_the_fields_of_a_version_and_their_order(version: str) -> None:
 
 
 @pytest.mark.spec("M6")
-def test_every_version_of_the_contract_is_there() -> None:
-    """The seven documented versions and the one that is not."""
+def test_every_version_of_the_contract_is_supported() -> None:
+    """All documented versions and the undocumented one are supported."""
     assert list(VERSIONS) == list(FIELDS)
 
 
 @pytest.mark.spec("M6")
 def test_a_document_is_compact_json() -> None:
-    """The bytes hold no space, and a duration or an incarnation is a number."""
+    """The document has no spaces, and durations and incarnations are numbers."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -94,8 +94,8 @@ def test_names_of_the_preview_carry_an_underscore(version: str, kind: ScopeKind)
 
 
 @pytest.mark.spec("M7")
-def test_instances_of_a_set_go_by_their_resource_names() -> None:
-    """Resources holds `web_0`, never the host name."""
+def test_instances_have_their_resource_names() -> None:
+    """Resources has the resource name `web_0`, not the host name."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.operate(Restart, "web/0", "web_0")
@@ -105,7 +105,7 @@ def test_instances_of_a_set_go_by_their_resource_names() -> None:
 
 @pytest.mark.spec("M8")
 @pytest.mark.parametrize("version", FIELDS)
-def test_not_before_as_the_version_writes_it(version: str) -> None:
+def test_not_before_has_the_format_of_the_version(version: str) -> None:
     """ISO 8601 on 2017-03-01, RFC 1123 in GMT after it, the empty string once Started."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
@@ -121,7 +121,7 @@ def test_not_before_as_the_version_writes_it(version: str) -> None:
 
 
 def _one_of_each(harness: FleetHarness) -> None:
-    """A set's group with a Freeze, a Preempt, a Terminate and an advice event."""
+    """Create a group with a Freeze, a Preempt, a Terminate and a recommendation event."""
     machines = (
         Machine(name="freeze"),
         Machine(name="spot", priority=Priority.SPOT),
@@ -134,7 +134,7 @@ def _one_of_each(harness: FleetHarness) -> None:
 
 @pytest.mark.spec("M9")
 def test_a_version_shows_the_types_it_knows() -> None:
-    """Preempt from 2017-11-01, Terminate from 2019-01-01, advice on 2024-07-09 only."""
+    """Preempt from 2017-11-01, Terminate from 2019-01-01, recommendations on 2024-07-09 only."""
     old, spot, terminate = {"freeze"}, {"freeze", "spot"}, {"freeze", "spot", "leaving"}
     visible = {
         "2017-03-01": {"_freeze"},
@@ -156,8 +156,8 @@ def test_a_version_shows_the_types_it_knows() -> None:
 
 
 @pytest.mark.spec("M9", "M11")
-def test_the_incarnation_is_the_scopes() -> None:
-    """A version that does not show an event still counts its changes."""
+def test_the_incarnation_belongs_to_the_scope() -> None:
+    """Changes of an event count even at versions that do not show it."""
     with FleetHarness() as harness:
         _one_of_each(harness)
         harness.operate(Evict, "s", "spot")
@@ -170,8 +170,8 @@ def test_the_incarnation_is_the_scopes() -> None:
 
 @pytest.mark.spec("M10")
 @pytest.mark.parametrize("end", ["carried out", "cancelled", "failed"])
-def test_what_is_over_is_simply_gone(end: str) -> None:
-    """A document knows Scheduled and Started; nothing is ever shown as completed or cancelled."""
+def test_an_ended_event_disappears(end: str) -> None:
+    """Documents have Scheduled and Started events only; ended events disappear."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -186,14 +186,14 @@ def test_what_is_over_is_simply_gone(end: str) -> None:
 
 @pytest.mark.spec("M11")
 def test_the_incarnation_counts_visible_changes() -> None:
-    """One more for each visible change; nothing else moves it, and equal means equal."""
+    """Each visible change increases the incarnation by one, and nothing else does."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=1)
         seen = [harness.poll("av")]
         harness.operate(Restart, "av", "av0", "av1")
         seen.append(harness.poll("av"))
-        for quiet in (60, 10 * MINUTE):
-            harness.advance(quiet)
+        for seconds in (60, 10 * MINUTE):
+            harness.advance(seconds)
             assert harness.poll("av") == seen[-1]
         harness.restart()
         assert harness.poll("av") == seen[-1]
@@ -208,7 +208,7 @@ def test_the_incarnation_counts_visible_changes() -> None:
 
 @pytest.mark.spec("M11", "E4")
 def test_an_operation_over_three_domains_is_one_change() -> None:
-    """What comes to be in one decision is seen at once, under one new number."""
+    """All changes of one decision become visible together, with one new incarnation."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -218,8 +218,8 @@ def test_an_operation_over_three_domains_is_one_change() -> None:
 
 
 @pytest.mark.spec("M11", "T6")
-def test_an_approval_that_starts_nothing_is_not_seen() -> None:
-    """Waiting for others is invisible: the document stays as it was."""
+def test_an_approval_that_starts_nothing_is_not_visible() -> None:
+    """An approval that waits for others does not change the document."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.operate(Delete, "web/0", "web_0", name="1")
@@ -232,7 +232,7 @@ def test_an_approval_that_starts_nothing_is_not_seen() -> None:
 
 @pytest.mark.spec("M16")
 def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
-    """A scope's document holds what is planned for any of its machines, and nothing else."""
+    """The document has the events of all machines of the scope, and no others."""
     with FleetHarness() as harness:
         for scope in ("x", "y"):
             harness.availability_set(scope, machines=2, domains=2)
@@ -244,8 +244,8 @@ def test_all_machines_of_a_scope_see_all_its_events_and_no_others() -> None:
 
 
 @pytest.mark.spec("M16")
-def test_no_scope_approves_anothers_event() -> None:
-    """An id of another scope is as unknown as one that never was, and changes nothing."""
+def test_a_scope_cannot_approve_events_of_another() -> None:
+    """An event id of another scope is unknown, and the approval changes nothing."""
     with FleetHarness() as harness:
         harness.make_enabled("a", "b")
         harness.operate(Restart, "a", "a")
@@ -263,7 +263,7 @@ def _refused(harness: FleetHarness, event: str) -> FairwarningError:
 
 @pytest.mark.spec("M8")
 def test_dates_do_not_depend_on_the_locale() -> None:
-    """Names of days and months are English, and times GMT, wherever the server stands."""
+    """Day and month names are English and times are GMT in every locale."""
     with FleetHarness(start=NOON + 31 * 24 * 3600) as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")

@@ -1,4 +1,4 @@
-"""The feature goes on with the first poll and off after a day of silence (M14, M15, M11)."""
+"""The first poll enables the feature; a day without polls disables it (M14, M15, M11)."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ EMPTY = {"DocumentIncarnation": 1, "Events": []}
 
 @pytest.mark.spec("M14", "M11")
 def test_the_first_poll_enables() -> None:
-    """The first GET of any machine turns the feature on for the scope; more change nothing."""
+    """The first GET of any machine enables the scope; later ones change nothing."""
     with FleetHarness() as harness:
         harness.availability_set()
         assert not harness.scope("av").enabled
@@ -42,7 +42,7 @@ def test_the_first_poll_enables() -> None:
 
 @pytest.mark.spec("M14")
 def test_one_scope_does_not_enable_another() -> None:
-    """Each scope is on or off by itself."""
+    """Each scope is enabled separately."""
     with FleetHarness() as harness:
         harness.make_enabled("a")
         harness.standalone("b")
@@ -67,7 +67,7 @@ AT_ONCE = [
 def test_a_scope_that_is_off_is_not_waited_for(
     action: type[Operate], more: dict[str, object], kind: ImpactKind
 ) -> None:
-    """While nobody listens, operations run at once and no event is made."""
+    """In a disabled scope, operations run at once and create no event."""
     with FleetHarness() as harness:
         harness.standalone(priority=Priority.SPOT, terminate_seconds=300)
         harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
@@ -79,8 +79,8 @@ def test_a_scope_that_is_off_is_not_waited_for(
 
 
 @pytest.mark.spec("M15", "T4")
-def test_a_set_nobody_polls_deletes_at_once() -> None:
-    """Terminate notice is given only where the feature is on."""
+def test_a_disabled_set_deletes_at_once() -> None:
+    """Only enabled scopes get terminate notice."""
     with FleetHarness() as harness:
         harness.do(CreateSet(set="web", capacity=2, terminate_seconds=900))
         harness.do(OperateInstances(set="web", operation="op", action=Delete, instances=(0,)))
@@ -88,8 +88,8 @@ def test_a_set_nobody_polls_deletes_at_once() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_a_day_of_silence_disables() -> None:
-    """24 h with no GET from any machine turn the feature off; a second earlier it is on."""
+def test_a_day_without_polls_disables() -> None:
+    """24 hours without a GET disable the scope; a second earlier it is still enabled."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.advance(DAY - 1)
@@ -106,8 +106,8 @@ def test_a_day_of_silence_disables() -> None:
 
 @pytest.mark.spec("M14")
 @pytest.mark.parametrize("every", [60, 4 * MINUTE, 7 * HOUR, DAY - 1])
-def test_polls_keep_it_on(every: int) -> None:
-    """The day is counted from the last GET, however often machines ask."""
+def test_polls_keep_the_scope_enabled(every: int) -> None:
+    """The day starts at the last GET, however often machines poll."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         for _ in range(min(3 * DAY // every, 50)):
@@ -123,7 +123,7 @@ def test_polls_keep_it_on(every: int) -> None:
 
 @pytest.mark.spec("M14", "E9")
 def test_the_last_poll_is_known_after_a_restart() -> None:
-    """A clean stop writes down when machines last asked, also if that was just now."""
+    """A clean stop stores the time of the last poll."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         for _ in range(2):
@@ -137,8 +137,8 @@ def test_the_last_poll_is_known_after_a_restart() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_the_silence_is_a_setting() -> None:
-    """How long silence may last can be set for a scope, also while it lasts."""
+def test_the_idle_limit_is_a_setting() -> None:
+    """The idle limit is a setting of the scope and can be changed at any time."""
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(idle_seconds=600))
         harness.poll("vm")
@@ -152,8 +152,8 @@ def test_the_silence_is_a_setting() -> None:
 
 
 @pytest.mark.spec("M11", "M14")
-def test_incarnations_restart_after_it_was_off() -> None:
-    """While it is on, the incarnation only grows; switched on anew, the scope begins at 1."""
+def test_incarnations_restart_after_the_scope_was_disabled() -> None:
+    """The incarnation only grows while the scope is enabled, and restarts at 1 after that."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         seen = []
@@ -171,7 +171,7 @@ def test_incarnations_restart_after_it_was_off() -> None:
 
 @pytest.mark.spec("M15", "M14", "M11")
 def test_an_event_outlives_the_feature() -> None:
-    """What was announced before the silence runs out normally, and is seen when asked for again."""
+    """Events of a scope that becomes disabled continue, and the next poll shows them."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 3 * DAY)
@@ -190,8 +190,8 @@ def test_an_event_outlives_the_feature() -> None:
 
 
 @pytest.mark.spec("M15")
-def test_an_event_runs_out_while_nobody_looks() -> None:
-    """Off or not, what was announced starts at its NotBefore and ends."""
+def test_an_event_continues_without_polls() -> None:
+    """An announced event starts at NotBefore and ends even if the scope is disabled."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 2 * DAY)
@@ -207,31 +207,31 @@ def test_an_event_runs_out_while_nobody_looks() -> None:
 
 
 async def _held(harness: FleetHarness) -> "asyncio.Task[PublishedScope]":
-    """A first GET that was taken and is not answered yet."""
-    asking = asyncio.create_task(harness.fleet.poll("vm"))
+    """Start a first GET that is held."""
+    poll = asyncio.create_task(harness.fleet.poll("vm"))
     await wait_until_async(
         lambda: bool((ready := harness.fleet.documents.get("vm")) and ready.incarnation)
     )
-    assert await _not_yet(asking)
-    return asking
+    assert await _not_yet(poll)
+    return poll
 
 
-async def _not_yet(asking: "asyncio.Task[PublishedScope]") -> bool:
-    done, _ = await asyncio.wait([asking], timeout=0.02)
+async def _not_yet(poll: "asyncio.Task[PublishedScope]") -> bool:
+    done, _ = await asyncio.wait([poll], timeout=0.02)
     return not done
 
 
 @pytest.mark.spec("M14")
 @pytest.mark.parametrize("delay", [1, 120])
-def test_the_first_answer_may_take_its_time(delay: int) -> None:
-    """The first GET is held for `enable_delay`, not failed; from then on answers come at once."""
+def test_the_first_poll_is_held(delay: int) -> None:
+    """The first GET is held for `enable_delay`; later ones are answered at once."""
 
     async def first_poll(harness: FleetHarness) -> None:
-        asking = await _held(harness)
+        poll = await _held(harness)
         await harness.fleet.advance(delay - 0.5)
-        assert await _not_yet(asking)
+        assert await _not_yet(poll)
         await harness.fleet.advance(0.5)
-        assert json.loads((await asyncio.wait_for(asking, LIMIT_SECONDS)).body(NEWEST)) == EMPTY
+        assert json.loads((await asyncio.wait_for(poll, LIMIT_SECONDS)).body(NEWEST)) == EMPTY
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=delay))
@@ -240,8 +240,8 @@ def test_the_first_answer_may_take_its_time(delay: int) -> None:
 
 
 @pytest.mark.spec("M14")
-def test_nobody_is_answered_before_the_first() -> None:
-    """Who asks while the feature is coming up waits as well: it is not up yet."""
+def test_later_polls_are_held_with_the_first() -> None:
+    """Further GETs during `enable_delay` are held as well."""
 
     async def two_polls(harness: FleetHarness) -> None:
         first = await _held(harness)
@@ -257,21 +257,21 @@ def test_nobody_is_answered_before_the_first() -> None:
 
 
 @pytest.mark.spec("M14")
-def test_a_held_request_that_gives_up_leaves_the_feature_on() -> None:
-    """Who hangs up while being held has enabled the feature all the same."""
+def test_a_cancelled_held_poll_still_enables() -> None:
+    """A client that closes a held request has still enabled the scope."""
 
-    async def impatient(harness: FleetHarness) -> None:
-        asking = await _held(harness)
+    async def cancelled_poll(harness: FleetHarness) -> None:
+        poll = await _held(harness)
         await harness.fleet.advance(1)
         held = sum(alarm.callback is not None for *_, alarm in harness.clock._alarms)
-        asking.cancel()
-        await asyncio.wait([asking])
-        assert asking.cancelled()
+        poll.cancel()
+        await asyncio.wait([poll])
+        assert poll.cancelled()
         assert sum(alarm.callback is not None for *_, alarm in harness.clock._alarms) == held - 1
 
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(enable_delay_seconds=60))
-        harness._runner.run(impatient(harness))
+        harness._runner.run(cancelled_poll(harness))
         assert harness.scope("vm").enabled
         harness.advance(60)
         assert harness.poll("vm") == EMPTY

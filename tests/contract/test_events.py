@@ -1,4 +1,4 @@
-"""Events from their creation to their end: notice, approval, NotBefore, cancellation (E1 to E4)."""
+"""The life cycle of events: notice, approval, NotBefore, cancellation (E1 to E4)."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_notice_by_type(
 
 @pytest.mark.spec("E1")
 def test_notice_is_a_setting() -> None:
-    """Each notice can be set for a scope, and a change of it moves no event that exists."""
+    """Each notice is a setting of the scope; changing it does not move existing events."""
     rules = Rules(freeze_seconds=60, reboot_seconds=70, redeploy_seconds=80, preempt_seconds=90)
     for kind, notice in ((Maintain, 60), (Restart, 70), (Redeploy, 80), (Evict, 90)):
         with FleetHarness() as harness:
@@ -80,20 +80,20 @@ def test_notice_is_a_setting() -> None:
 @pytest.mark.spec("E1", "M8")
 @pytest.mark.parametrize("fraction", [0.001, 0.25, 0.999])
 def test_not_before_rounds_up(fraction: float) -> None:
-    """The wire says whole seconds, so a NotBefore is rounded up: notice is never short."""
+    """NotBefore is rounded up to whole seconds, so notice is never too short."""
     with FleetHarness(start=NOON + fraction) as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
         event = harness.only_event("vm")
         assert event.not_before == math.ceil(NOON + fraction + 15 * MINUTE)
-        harness.advance(15 * MINUTE)  # by our clock the notice is over, but not what was published
+        harness.advance(15 * MINUTE)  # the notice is over, but NotBefore was rounded up
         assert harness.statuses("vm") == {"vm": SCHEDULED}
         harness.advance(1 - fraction)
         assert harness.statuses("vm") == {"vm": STARTED}
 
 
 @pytest.mark.spec("E2")
-def test_starts_at_not_before_and_no_moment_earlier() -> None:
+def test_an_event_starts_at_not_before_and_not_earlier() -> None:
     """Without approval an event starts when NotBefore is reached, never earlier."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
@@ -112,8 +112,8 @@ def test_starts_at_not_before_and_no_moment_earlier() -> None:
 
 
 @pytest.mark.spec("E2")
-def test_starts_at_once_when_approved() -> None:
-    """An approved event starts then, keeps its id, and is gone when it was carried out."""
+def test_an_approved_event_starts_at_once() -> None:
+    """An approved event starts at once, keeps its id, and ends after its impact."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Redeploy, "vm", "vm")
@@ -130,7 +130,7 @@ def test_starts_at_once_when_approved() -> None:
 
 @pytest.mark.spec("E2")
 def test_approving_again_changes_nothing() -> None:
-    """Approving twice, or after the start, or in lower case, has the effect of approving once."""
+    """Approving again, after the start, or in lower case, has no further effect."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -149,8 +149,8 @@ def test_approving_again_changes_nothing() -> None:
 
 
 @pytest.mark.spec("E2")
-def test_approving_what_started_by_itself() -> None:
-    """An approval that comes after NotBefore is accepted and changes nothing."""
+def test_approving_after_not_before_changes_nothing() -> None:
+    """An approval after NotBefore is accepted and changes nothing."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -162,7 +162,7 @@ def test_approving_what_started_by_itself() -> None:
 
 @pytest.mark.spec("E2", "T6")
 def test_approving_again_while_others_are_awaited() -> None:
-    """An approved event that still waits is approved once, whoever repeats it."""
+    """Repeated approvals of a waiting event have no further effect."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.operate(Delete, "web/0", "web_0", "web_1")
@@ -174,7 +174,7 @@ def test_approving_again_while_others_are_awaited() -> None:
 
 @pytest.mark.spec("E2")
 def test_a_list_with_one_unknown_id_approves_nothing() -> None:
-    """Several ids are approved all together or, if one is unknown, not at all."""
+    """If one id of a list is unknown, none of the events is approved."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -191,7 +191,7 @@ def test_a_list_with_one_unknown_id_approves_nothing() -> None:
 
 @pytest.mark.spec("E2")
 def test_a_scheduled_event_can_be_cancelled() -> None:
-    """A cancelled event is gone, nothing happens to its machine, its operation ends Canceled."""
+    """A cancelled event disappears without an impact, and its operation ends Canceled."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -200,13 +200,13 @@ def test_a_scheduled_event_can_be_cancelled() -> None:
         harness.advance(HOUR)
         assert harness.impacts() == []
         assert harness.operation("op").status is OperationStatus.CANCELED
-        harness.operate(Restart, "vm", "vm", name="next")  # and the machine is free again
+        harness.operate(Restart, "vm", "vm", name="next")  # the machine is free again
         assert harness.statuses("vm") == {"vm": SCHEDULED}
 
 
 @pytest.mark.spec("E2")
 def test_a_started_event_cannot_be_cancelled() -> None:
-    """What has started runs to its end: cancelling it is a conflict."""
+    """Cancelling a started event is a conflict."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -221,7 +221,7 @@ def test_a_started_event_cannot_be_cancelled() -> None:
 
 @pytest.mark.spec("E4")
 def test_an_event_stays_within_one_update_domain() -> None:
-    """An operation over several domains becomes an event for each, and each is its own to start."""
+    """An operation over several domains has one event per domain, each with its own start."""
     with FleetHarness() as harness:
         harness.availability_set(machines=6, domains=3)
         harness.poll("av")
@@ -241,7 +241,7 @@ def test_an_event_stays_within_one_update_domain() -> None:
 @pytest.mark.spec("E4")
 @pytest.mark.parametrize("kind", [Evict, Delete])
 def test_evictions_and_deletes_are_announced_for_each_machine(kind: type[Operate]) -> None:
-    """Machines that leave for good leave one by one, even within a domain."""
+    """Evictions and deletes have one event per machine, even within a domain."""
     priority = Priority.SPOT if kind is Evict else Priority.REGULAR
     with FleetHarness() as harness:
         machines = tuple(Machine(name=n, priority=priority, terminate_seconds=300) for n in "ab")
@@ -253,7 +253,7 @@ def test_evictions_and_deletes_are_announced_for_each_machine(kind: type[Operate
 
 @pytest.mark.spec("E2")
 def test_the_order_of_resources_never_changes() -> None:
-    """Resources stand in one order through an event's whole life (M20 asks the same)."""
+    """The order of Resources is the same for the whole life of an event (as M20 requires)."""
     with FleetHarness() as harness:
         harness.availability_set(machines=4, domains=1)
         harness.poll("av")
@@ -268,7 +268,7 @@ def test_the_order_of_resources_never_changes() -> None:
 
 @pytest.mark.spec("E2", "E4")
 def test_no_two_events_share_an_id() -> None:
-    """Whatever scopes and machines are called, ids do not clash (ID3)."""
+    """Event ids are unique, whatever the names of scopes and machines are (ID3)."""
     with FleetHarness() as harness:
         spot = Priority.SPOT
         nasty = (Machine(name="s/ud0", priority=spot, update_domain=1), Machine(name="ud0"))

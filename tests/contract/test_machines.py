@@ -1,4 +1,4 @@
-"""Machines come to a scope and go (M16, IL11)."""
+"""Adding machines to a scope and removing them (M16, IL11)."""
 
 import pytest
 
@@ -14,8 +14,8 @@ def _add(scope: str, *names: str) -> AddMachines:
     return AddMachines(scope=scope, machines=tuple(Machine(name=name) for name in names))
 
 
-def test_a_new_machine_sees_what_the_others_see() -> None:
-    """It joins the scope's document, and can be named in events at once."""
+def test_a_new_machine_sees_the_document_of_the_scope() -> None:
+    """A new machine reads the scope's document and can have events at once."""
     with FleetHarness() as harness:
         harness.availability_set(machines=1)
         harness.poll("av")
@@ -30,7 +30,7 @@ def test_a_new_machine_sees_what_the_others_see() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("command", "code"),
     [
         (_add("av", "new", "av1"), "MachineExists"),
         (_add("vm", "second"), "FixedScope"),
@@ -39,18 +39,18 @@ def test_a_new_machine_sees_what_the_others_see() -> None:
         (_add("av", *(f"new{n}" for n in range(195))), "ScopeFull"),
     ],
 )
-def test_who_cannot_be_added(wish: AddMachines, code: str) -> None:
-    """Twice the same, a second to a standalone one, to a set by hand, or more than it holds."""
+def test_machines_that_cannot_be_added(command: AddMachines, code: str) -> None:
+    """Duplicates, a second standalone machine, set members and too many are refused."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.standalone()
         harness.make_scale_set(1)
-        assert harness.refusal(wish).code == code
+        assert harness.refusal(command).code == code
         assert len(harness.machines("av")) == 6
 
 
-def test_a_scope_can_be_filled_to_the_brim() -> None:
-    """Two hundred machines, and then no more."""
+def test_a_scope_has_at_most_two_hundred_machines() -> None:
+    """A scope has at most two hundred machines."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.do(_add("av", *(f"new{n}" for n in range(194))))
@@ -58,12 +58,12 @@ def test_a_scope_can_be_filled_to_the_brim() -> None:
         assert harness.refusal(_add("av", "one too many")).code == "ScopeFull"
 
 
-def test_a_standalone_scope_is_one_machine() -> None:
-    """With its machine it goes; its name may be used again, by a scope that begins anew."""
+def test_a_standalone_scope_ends_with_its_machine() -> None:
+    """The scope is deleted with its machine, and its name can be used for a new scope."""
     with FleetHarness() as harness:
         two = tuple(Machine(name=name) for name in "ab")
-        wish = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
-        assert harness.refusal(wish).code == "OneMachine"
+        command = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=two)
+        assert harness.refusal(command).code == "OneMachine"
         harness.make_enabled("vm")
         harness.operate(Delete, "vm", "vm", name="delete")
         harness.advance(30)
@@ -75,7 +75,7 @@ def test_a_standalone_scope_is_one_machine() -> None:
 
 
 def test_an_availability_set_outlives_its_machines() -> None:
-    """It is a thing of its own: empty, it still answers, and takes new machines."""
+    """An empty availability set still has a document and accepts machines."""
     with FleetHarness() as harness:
         harness.availability_set(machines=1)
         harness.poll("av")
@@ -86,8 +86,8 @@ def test_an_availability_set_outlives_its_machines() -> None:
         assert harness.impacted() == ["av0"]
 
 
-def test_protecting_twice_is_noted_once() -> None:
-    """The journal tells changes, not wishes (IC7)."""
+def test_protecting_twice_is_journaled_once() -> None:
+    """The journal records changes, not requests (IC7)."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         for _ in range(2):
@@ -96,14 +96,14 @@ def test_protecting_twice_is_noted_once() -> None:
 
 
 def test_an_address_names_one_machine() -> None:
-    """An address that a machine has is refused to another, until the first is gone."""
+    """An address belongs to one machine until that machine is deleted."""
     with FleetHarness() as harness:
         harness.standalone("a", address="10.0.0.1")
         machine = Machine(name="b", address="10.0.0.1")
-        wish = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
-        error = harness.refusal(wish)
+        command = CreateScope(scope="b", kind=ScopeKind.STANDALONE, machines=(machine,))
+        error = harness.refusal(command)
         assert (error.code, error.status) == ("AddressTaken", 409)
         assert not harness.exists("b")
         harness.operate(Delete, "a", "a")
         harness.advance(30)
-        harness.do(wish)
+        harness.do(command)

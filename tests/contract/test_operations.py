@@ -1,4 +1,4 @@
-"""Operations from acceptance to their one end, also when things go wrong (E2, E9, IC1, IC2)."""
+"""Operations from acceptance to their end, including failures (E2, E9, IC1, IC2)."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.fixtures.fleet import NOON, FleetHarness
 
 @pytest.mark.spec("E2")
 def test_an_impact_that_fails() -> None:
-    """The operation ends Failed and says why; the event is gone all the same."""
+    """The operation ends Failed with the reason, and the event disappears."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -42,7 +42,7 @@ def test_an_impact_that_fails() -> None:
 
 @pytest.mark.spec("E2")
 def test_one_of_two_impacts_fails() -> None:
-    """The event stays until both are over; one failure is enough to fail the operation."""
+    """The event stays until both impacts have ended; one failure fails the operation."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=1)
         harness.poll("av")
@@ -60,7 +60,7 @@ def test_one_of_two_impacts_fails() -> None:
 
 @pytest.mark.spec("E2")
 def test_a_driver_that_never_reports() -> None:
-    """Past the limit the operation has Failed and the event is gone; a late report is ignored."""
+    """After the limit the operation fails and the event ends; a late report is ignored."""
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(impact_limit_seconds=30))
         harness.poll("vm")
@@ -78,8 +78,8 @@ def test_a_driver_that_never_reports() -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-def test_reports_that_make_no_sense_are_ignored() -> None:
-    """A report for an impact that has not begun, is over, or never was, changes nothing."""
+def test_invalid_reports_are_ignored() -> None:
+    """A report for an impact that is pending, ended or unknown changes nothing."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -99,23 +99,23 @@ def test_reports_that_make_no_sense_are_ignored() -> None:
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("when", ["scheduled", "started", "over"])
 def test_a_repeated_operation_has_the_effect_of_one(when: str) -> None:
-    """The same operation id again changes nothing and returns the operation as it stands."""
+    """Repeating an operation id changes nothing and returns the current operation."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        wish = Restart(scope="vm", operation="op", machines=("vm",))
-        harness.do(wish)
+        command = Restart(scope="vm", operation="op", machines=("vm",))
+        harness.do(command)
         if when != "scheduled":
             harness.approve("vm")
         if when == "over":
             harness.advance(60)
         before = harness.scope("vm"), harness.journal()
-        assert harness.do(wish) == harness.operation("op")
+        assert harness.do(command) == harness.operation("op")
         assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E9")
 def test_a_repeated_scale_has_the_effect_of_one() -> None:
-    """A set that was scaled does not grow again by a repeat, whatever happened in between."""
+    """Repeating a scale operation does not scale again, whatever happened in between."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.do(Scale(set="web", operation="grow", capacity=3))
@@ -127,7 +127,7 @@ def test_a_repeated_scale_has_the_effect_of_one() -> None:
 
 @pytest.mark.spec("E9")
 def test_a_refused_operation_leaves_its_id_free() -> None:
-    """What was refused was never accepted: the same id may be used again."""
+    """The id of a refused operation can be used again."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         assert harness.refusal(Restart(scope="vm", operation="op", machines=("x",))).status == 404
@@ -145,8 +145,8 @@ def test_a_refused_operation_leaves_its_id_free() -> None:
         (Start, ImpactKind.START, Power.RUNNING),
     ],
 )
-def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Power) -> None:
-    """Reimage, stop, deallocate and start give no notice, and leave the power as they say."""
+def test_operations_without_notice(action: type[Operate], kind: ImpactKind, power: Power) -> None:
+    """Reimage, stop, deallocate and start give no notice and set the power state."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(action, "vm", "vm")
@@ -160,8 +160,8 @@ def test_what_is_done_at_once(action: type[Operate], kind: ImpactKind, power: Po
 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("action", [Restart, Redeploy, Stop, Evict, Recommend])
-def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> None:
-    """What is deallocated can be neither restarted nor evicted; it says so."""
+def test_a_deallocated_machine_refuses_operations(action: type[Operate]) -> None:
+    """A deallocated machine can be neither restarted nor evicted."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Deallocate, "vm", "vm", name="away")
@@ -175,7 +175,7 @@ def test_a_machine_without_a_host_cannot_be_worked_on(action: type[Operate]) -> 
 
 @pytest.mark.spec("E2")
 def test_an_operation_over_groups_ends_once() -> None:
-    """An operation on a set of two groups is one operation, and ends when all of it is over."""
+    """An operation on a set of two groups ends when all its impacts have ended."""
     with FleetHarness() as harness:
         harness.make_scale_set(120)
         harness.do(OperateInstances(set="web", operation="op", action=Restart, instances=(5, 110)))
@@ -192,7 +192,7 @@ def test_an_operation_over_groups_ends_once() -> None:
 
 @pytest.mark.spec("E2")
 def test_part_of_an_operation_cancelled() -> None:
-    """Cancelling one of its events spares those machines; the rest is carried out, and counts."""
+    """Cancelling one event of an operation spares its machines; the rest is carried out."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")
@@ -207,8 +207,8 @@ def test_part_of_an_operation_cancelled() -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-def test_the_journal_tells_the_whole_story() -> None:
-    """Each change of an event has one line, in order, with who caused it (IC7)."""
+def test_the_journal_has_every_change() -> None:
+    """Each change of an event has one journal line, in order and with its actor (IC7)."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm", actor="alice")

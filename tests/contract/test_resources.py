@@ -1,4 +1,4 @@
-"""What somebody wrote about a thing comes, changes and goes with the thing, in one transaction."""
+"""Resources are created, changed and deleted in one transaction with their entity."""
 
 import pytest
 
@@ -35,7 +35,7 @@ GROUP = Write(resource="group::rg", name="rg", body="{}")
 
 
 def vm(name: str = "vm", **machine: object) -> Write:
-    """A machine of its own and its resource."""
+    """The command that creates a standalone machine and its resource."""
     create = CreateScope(
         scope=name,
         kind=ScopeKind.STANDALONE,
@@ -46,26 +46,26 @@ def vm(name: str = "vm", **machine: object) -> Write:
     )
 
 
-def found(harness: FleetHarness, name: str) -> Resource | None:
-    """The resource of this id."""
+def read_resource(harness: FleetHarness, name: str) -> Resource | None:
+    """The resource of this id, or None."""
     return harness._runner.run(harness.fleet.reader.read(Resource, name))
 
 
-def test_it_is_made_with_what_it_stands_for() -> None:
-    """Both or neither: a name that is taken leaves no resource behind."""
+def test_a_resource_is_created_with_its_entity() -> None:
+    """Scope and resource are created together, or not at all."""
     with FleetHarness() as harness:
         harness.do(vm())
-        written = found(harness, "vm:rg:vm")
+        written = read_resource(harness, "vm:rg:vm")
         assert written is not None
         assert (written.scope, written.machine, written.version) == ("vm", "vm", 1)
         assert harness.machines("vm")["vm"].resource == "vm:rg:vm"
         twice = Write(resource="vm:rg:other", body="{}", follow=vm().follow)
         assert harness.refusal(twice).code == "ScopeExists"
-        assert found(harness, "vm:rg:other") is None
+        assert read_resource(harness, "vm:rg:other") is None
 
 
-def test_it_must_stand_for_something() -> None:
-    """Nothing is written about a machine or a set that is not there, or that has a name already."""
+def test_a_resource_needs_an_entity() -> None:
+    """A resource needs an existing machine or set that has no resource yet."""
     with FleetHarness() as harness:
         harness.do(vm())
         for write, code in (
@@ -75,37 +75,37 @@ def test_it_must_stand_for_something() -> None:
             (Write(resource="a", body="{}", scope="vm", machine="vm"), "MachineExists"),
         ):
             assert harness.refusal(write).code == code
-            assert found(harness, "a") is None
+            assert read_resource(harness, "a") is None
 
 
-def test_two_who_write_at_once() -> None:
-    """The second read what is no more, and is told so instead of undoing the first."""
+def test_concurrent_writes_conflict() -> None:
+    """Of two concurrent writes, the second gets a conflict and does not undo the first."""
     with FleetHarness() as harness:
         harness.do(Write(resource="a", body='{"n":1}', at=0))
         assert harness.refusal(Write(resource="a", body="{}", at=0)).code == "Changed"
         harness.do(Write(resource="a", body='{"n":2}', at=1))
         assert harness.refusal(Write(resource="a", body='{"n":3}', at=1)).code == "Changed"
-        written = found(harness, "a")
+        written = read_resource(harness, "a")
         assert written is not None
         assert written.body == '{"n":2}'
 
 
 @pytest.mark.parametrize("how", ["delete", "evict"])
-def test_it_goes_with_its_machine(how: str) -> None:
-    """However the machine goes: in the same breath."""
+def test_a_resource_is_deleted_with_its_machine(how: str) -> None:
+    """A resource is deleted together with its machine."""
     spot = {"priority": Priority.SPOT, "eviction": EvictionPolicy.DELETE}
     with FleetHarness() as harness:
         harness.do(vm(**spot))
         kind = Delete if how == "delete" else Evict
         harness.do(kind(scope="vm", operation="o", machines=("vm",)))
-        assert found(harness, "vm:rg:vm") is not None
+        assert read_resource(harness, "vm:rg:vm") is not None
         harness.advance(60)
         assert not harness.exists("vm")
-        assert found(harness, "vm:rg:vm") is None
+        assert read_resource(harness, "vm:rg:vm") is None
 
 
-def test_it_goes_with_its_set_and_its_instances_go_with_theirs() -> None:
-    """What was written about an instance goes with that instance."""
+def test_resources_of_sets_and_instances_are_deleted_with_them() -> None:
+    """The resource of an instance is deleted together with the instance."""
     with FleetHarness() as harness:
         create = CreateSet(set="web", capacity=2)
         harness.do(Write(resource="set:rg:web", body="{}", set="web", follow=(create,)))
@@ -118,15 +118,15 @@ def test_it_goes_with_its_set_and_its_instances_go_with_theirs() -> None:
         assert harness.machines("web/0")["web_1"].protected
         harness.do(OperateInstances(set="web", operation="one", action=Delete, instances=(1,)))
         harness.advance(60)
-        assert found(harness, "i:rg:web/1") is None
-        assert found(harness, "set:rg:web") is not None
+        assert read_resource(harness, "i:rg:web/1") is None
+        assert read_resource(harness, "set:rg:web") is not None
         harness.do(DeleteSet(set="web", operation="all"))
         harness.advance(60)
-        assert found(harness, "set:rg:web") is None
+        assert read_resource(harness, "set:rg:web") is None
 
 
-def test_a_group_goes_last() -> None:
-    """Until everything in it is gone it is there, and takes nothing new."""
+def test_a_group_is_deleted_last() -> None:
+    """A group exists until its last resource is deleted, and accepts no new ones meanwhile."""
     with FleetHarness() as harness:
         harness.do(GROUP)
         harness.do(vm(terminate_seconds=300))
@@ -140,17 +140,17 @@ def test_a_group_goes_last() -> None:
         inside = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
         assert harness.refusal(inside).code == "BeingRemoved"
         harness.advance(299)
-        assert found(harness, GROUP.resource) is not None
+        assert read_resource(harness, GROUP.resource) is not None
         harness.advance(60)
         assert harness.operation("o").status is OperationStatus.SUCCEEDED
         for gone in (GROUP.resource, "net:rg:a", "vm:rg:vm"):
-            assert found(harness, gone) is None
+            assert read_resource(harness, gone) is None
         missing = Write(resource="net:rg:b", body="{}", within=GROUP.resource)
         assert harness.refusal(missing).code == "UnknownResource"
 
 
-def test_a_removal_that_fails_leaves_it() -> None:
-    """It may be removed again."""
+def test_a_failed_removal_can_be_repeated() -> None:
+    """After a failed removal the group exists, and the removal can be repeated."""
     with FleetHarness() as harness:
         harness.do(GROUP)
         harness.do(vm())
@@ -160,12 +160,12 @@ def test_a_removal_that_fails_leaves_it() -> None:
             harness.do(Remove(resource=GROUP.resource, operation=name, follow=(delete,)))
             harness.advance(60)
             assert harness.operation(name).status is OperationStatus.FAILED
-            assert found(harness, GROUP.resource) is not None
+            assert read_resource(harness, GROUP.resource) is not None
             harness.do(GROUP)
 
 
-def test_a_set_of_machines_is_removed_empty() -> None:
-    """An availability set begins empty, holds machines, and cannot go before they do."""
+def test_an_availability_set_is_deleted_when_empty() -> None:
+    """An availability set can be empty, and cannot be deleted before its machines."""
     with FleetHarness() as harness:
         create = CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=())
         harness.do(Write(resource="as:rg:av", body="{}", scope="av", follow=(create,)))
@@ -175,19 +175,19 @@ def test_a_set_of_machines_is_removed_empty() -> None:
         harness.do(Delete(scope="av", operation="o", machines=("m",)))
         harness.advance(60)
         harness.do(Remove(resource="as:rg:av", operation="late"))
-        assert found(harness, "as:rg:av") is None
+        assert read_resource(harness, "as:rg:av") is None
         assert not harness.exists("av")
 
 
-def test_a_lone_machine_cannot_begin_empty() -> None:
-    """Only what holds several may."""
+def test_a_standalone_scope_cannot_be_empty() -> None:
+    """A standalone scope cannot be created without its machine."""
     with FleetHarness() as harness:
         empty = CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=())
         assert harness.refusal(empty).code == "OneMachine"
 
 
-def test_all_that_follows_is_one_operation() -> None:
-    """A repeat of it is known as a whole; parts of other operations cannot be smuggled in."""
+def test_following_commands_belong_to_one_operation() -> None:
+    """A repeat is recognized as a whole; commands of other operations are refused."""
     with FleetHarness() as harness:
         harness.do(CreateSet(set="web", capacity=3))
         scale = Scale(set="web", capacity=1, operation="o")
@@ -204,8 +204,8 @@ def test_all_that_follows_is_one_operation() -> None:
 
 
 @pytest.mark.spec("T3")
-def test_a_new_model_reaches_who_is_brought_to_it() -> None:
-    """Size and notice follow the model; who is shielded is passed over, and asked for by name."""
+def test_a_new_model_reaches_upgraded_instances() -> None:
+    """Size and notice follow the model; shielded instances are upgraded only by name."""
     with FleetHarness() as harness:
         harness.do(CreateSet(set="web", capacity=3, size="small"))
         harness.do(ProtectInstances(set="web", instances=(2,), shielded=True))
@@ -225,8 +225,8 @@ def test_a_new_model_reaches_who_is_brought_to_it() -> None:
         assert after.model == before.model + 1
 
 
-def test_a_shielded_instance_is_not_hit_with_its_set() -> None:
-    """What is done to all is not done to it; scale-in passes it over as well."""
+def test_a_shielded_instance_is_skipped() -> None:
+    """Operations on all instances and scale-in skip a shielded instance."""
     with FleetHarness() as harness:
         harness.do(CreateSet(set="web", capacity=2))
         harness.do(ProtectInstances(set="web", instances=(1,), protected=False, shielded=True))
@@ -239,7 +239,7 @@ def test_a_shielded_instance_is_not_hit_with_its_set() -> None:
 
 
 def test_a_machine_is_updated() -> None:
-    """What is not named stays; what is the same is no change."""
+    """Only the named settings change, and equal values are no change."""
     with FleetHarness() as harness:
         harness.do(vm(size="small", tags={"a": "1"}))
         harness.do(UpdateMachine(scope="vm", machine="vm", size="large", terminate_seconds=600))
@@ -251,8 +251,8 @@ def test_a_machine_is_updated() -> None:
         assert harness.refusal(UpdateMachine(scope="vm", machine="no")).code == "UnknownMachine"
 
 
-def test_nothing_of_it_is_lost_by_a_restart() -> None:
-    """A removal under way ends after it (E9)."""
+def test_a_removal_survives_a_restart() -> None:
+    """A running removal continues after a restart (E9)."""
     with FleetHarness() as harness:
         harness.do(GROUP)
         harness.do(vm())
@@ -260,12 +260,12 @@ def test_nothing_of_it_is_lost_by_a_restart() -> None:
         harness.do(Remove(resource=GROUP.resource, operation="o", follow=(delete,)))
         harness.restart()
         harness.advance(60)
-        assert found(harness, GROUP.resource) is None
+        assert read_resource(harness, GROUP.resource) is None
         assert harness._runner.run(harness.fleet.reader.read(Scope, "vm")) is None
 
 
-def test_a_group_waits_for_what_is_leaving_already() -> None:
-    """It is gone after them; and if one stays after all, so does the group, and says why."""
+def test_a_group_waits_for_running_deletes() -> None:
+    """The group is deleted after them; if one stays, the group stays with the reason."""
     with FleetHarness() as harness:
         for again, fail in (("a", ""), ("b", "the disk is on fire")):
             harness.do(GROUP)
@@ -279,16 +279,16 @@ def test_a_group_waits_for_what_is_leaving_already() -> None:
             harness.driver.fail = fail
             harness.advance(60)
             ended = harness.operation(f"remove {again}")
-            gone = found(harness, GROUP.resource) is None
+            gone = read_resource(harness, GROUP.resource) is None
             assert (ended.status is OperationStatus.SUCCEEDED, gone) == (not fail, not fail)
             assert fail in ended.error
 
 
-def test_nobody_waits_for_what_stays() -> None:
-    """Whoever thinks that it leaves has to look again."""
+def test_waiting_for_a_resource_that_stays_is_refused() -> None:
+    """Waiting for a resource that is not being deleted is a conflict."""
     with FleetHarness() as harness:
         harness.do(GROUP)
         harness.do(vm())
         wrong = Remove(resource=GROUP.resource, operation="o", awaits=("vm:rg:vm",))
         assert harness.refusal(wrong).code == "Changed"
-        assert found(harness, GROUP.resource) is not None
+        assert read_resource(harness, GROUP.resource) is not None

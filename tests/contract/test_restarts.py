@@ -1,4 +1,4 @@
-"""Nothing is lost by a restart, and the time in between counts (E9)."""
+"""A restart loses nothing, and time passes while the service is down (E9)."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ Prepare = Callable[[FleetHarness], None]
 
 
 def _after_a_pause(prepare: Prepare, until: float) -> FleetHarness:
-    """A fleet that was prepared at noon, stopped, and is started again so much later."""
+    """Prepare a fleet at noon, stop it, and start it again at a later time."""
     store = MemoryStore()
     with FleetHarness(store) as harness:
         prepare(harness)
@@ -48,8 +48,8 @@ def _reboot_under_way(harness: FleetHarness) -> None:
     harness.approve("vm")
 
 
-def test_everything_is_there_again() -> None:
-    """Scopes, events, operations, sets, rollouts and the journal are what they were."""
+def test_a_restart_loses_nothing() -> None:
+    """Scopes, events, operations, sets, rollouts and the journal are unchanged."""
     with FleetHarness() as harness:
         harness.make_scale_set(3)
         harness.availability_set()
@@ -78,7 +78,7 @@ def test_everything_is_there_again() -> None:
 
 
 def test_a_document_does_not_go_backwards() -> None:
-    """A machine that saw an incarnation before a restart never sees a lower one after it."""
+    """The incarnation that a machine reads never falls after a restart."""
     with FleetHarness() as harness:
         _reboot_planned(harness)
         seen = 0
@@ -92,7 +92,7 @@ def test_a_document_does_not_go_backwards() -> None:
 
 
 def test_not_before_passed_while_down() -> None:
-    """An event whose time came while the service was down starts as soon as it is up."""
+    """An event whose NotBefore passes while the service is down starts when it is up."""
     with _after_a_pause(_reboot_planned, HOUR) as harness:
         harness.advance(0)
         assert harness.statuses("vm") == {"vm": EventStatus.STARTED}
@@ -100,7 +100,7 @@ def test_not_before_passed_while_down() -> None:
 
 
 def test_not_before_still_ahead_after_a_stop() -> None:
-    """Down time is notice too: NotBefore stays where it was published."""
+    """Down time counts as notice: NotBefore does not change."""
     with _after_a_pause(_reboot_planned, 10 * MINUTE) as harness:
         assert harness.only_event("vm").not_before == NOON + 15 * MINUTE
         harness.advance(5 * MINUTE - 1)
@@ -109,41 +109,41 @@ def test_not_before_still_ahead_after_a_stop() -> None:
         assert harness.impacted() == ["vm"]
 
 
-def test_the_day_of_silence_passed_while_down() -> None:
-    """A scope that nobody asked for since yesterday is off when the service comes back."""
+def test_the_idle_limit_passed_while_down() -> None:
+    """A scope without polls for a day is disabled when the service starts."""
     with _after_a_pause(lambda harness: harness.make_enabled("vm"), DAY) as harness:
         harness.advance(0)
         assert not harness.scope("vm").enabled
 
 
 @pytest.mark.parametrize("store_again", [False, True])
-def test_an_impact_under_way_is_handed_over_again(store_again: bool) -> None:
-    """What a driver was doing when we stopped it gets again, the same act under the same id."""
+def test_a_running_impact_is_dispatched_again(store_again: bool) -> None:
+    """The driver gets a running impact again after a restart, with the same id."""
     with FleetHarness() as harness:
         _reboot_under_way(harness)
-        (given,) = harness.driver.given
+        (impact,) = harness.driver.impacts
         harness.advance(30)
         for _ in range(2 if store_again else 1):
             harness.restart()
-            assert harness.driver.given == [given]
+            assert harness.driver.impacts == [impact]
         harness.advance(60)
         assert harness.events("vm") == []
         assert harness.operation("op").done == 1
 
 
-def test_an_impact_that_is_over_is_not_handed_over_again() -> None:
+def test_a_finished_impact_is_not_dispatched_again() -> None:
     """A finished impact is not repeated."""
     with FleetHarness() as harness:
         _reboot_under_way(harness)
         harness.advance(60)
         harness.restart()
-        assert harness.driver.given == []
+        assert harness.driver.impacts == []
         harness.advance(HOUR)
         assert harness.succeeded("op")
 
 
 def test_a_limit_that_passed_while_down() -> None:
-    """An impact whose limit was reached while we were down has failed."""
+    """An impact whose limit passes while the service is down has failed."""
 
     def prepare(harness: FleetHarness) -> None:
         harness.standalone(rules=Rules(impact_limit_seconds=120))
@@ -157,8 +157,8 @@ def test_a_limit_that_passed_while_down() -> None:
         assert harness.events("vm") == []
 
 
-def test_a_rollout_goes_on_where_it_was() -> None:
-    """Restarted at every turn, a rollout hits each machine once, in order."""
+def test_a_rollout_continues_after_restarts() -> None:
+    """With a restart at every step, a rollout affects each machine once, in order."""
     hit_so_far: list[str] = []
     with FleetHarness() as harness:
         harness.availability_set()
@@ -174,7 +174,7 @@ def test_a_rollout_goes_on_where_it_was() -> None:
 
 
 def test_a_deferred_step_and_a_pause_survive() -> None:
-    """A step that waits for a busy machine, and a paused rollout, are still that."""
+    """A step that waits for a busy machine and a paused rollout survive a restart."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
@@ -190,8 +190,8 @@ def test_a_deferred_step_and_a_pause_survive() -> None:
         assert harness.impacts() == [("vm", ImpactKind.FREEZE)]
 
 
-def test_many_things_due_at_once() -> None:
-    """However much came due while we were down, all of it happens at the start."""
+def test_much_work_due_at_the_start() -> None:
+    """All work that came due while the service was down is done at the start."""
 
     def prepare(harness: FleetHarness) -> None:
         harness.availability_set(machines=200, domains=20)
@@ -209,7 +209,7 @@ def test_many_things_due_at_once() -> None:
 
 
 def test_a_repeated_operation_after_a_restart() -> None:
-    """Who repeats a command because the answer got lost gets it, and nothing happens twice."""
+    """Repeating a command after a restart returns its operation and has no further effect."""
     with FleetHarness() as harness:
         _reboot_under_way(harness)
         harness.advance(60)

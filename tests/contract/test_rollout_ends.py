@@ -1,4 +1,4 @@
-"""Rollouts when the fleet changes under them, and over many scopes (E7, E10)."""
+"""Rollouts while the fleet changes, and over many scopes (E7, E10)."""
 
 import pytest
 
@@ -36,8 +36,8 @@ def _roll(harness: FleetHarness, *scopes: str, batch: int = 10) -> None:
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize("gone", ["av1", "av4", "av1 av4"])
 @pytest.mark.parametrize("how", [Delete, Deallocate])
-def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[Deallocate]) -> None:
-    """Who is deleted or deallocated before its turn is passed over, and counted as skipped."""
+def test_a_deleted_machine_is_skipped(gone: str, how: type[Delete] | type[Deallocate]) -> None:
+    """A machine that is deleted or deallocated before its turn counts as skipped."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -52,7 +52,7 @@ def test_a_machine_that_is_gone_is_skipped(gone: str, how: type[Delete] | type[D
 
 @pytest.mark.spec("E7", "E5")
 def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
-    """The rest of the step gets new notice and is still hit before the next domain's turn."""
+    """The rest of the step gets new notice and comes before the next domain."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -70,8 +70,8 @@ def test_a_machine_deleted_while_its_step_is_scheduled() -> None:
 
 
 @pytest.mark.spec("E7")
-def test_a_scope_that_is_gone_is_skipped() -> None:
-    """A standalone machine that was deleted takes its scope along; the rollout still ends."""
+def test_a_deleted_scope_is_skipped() -> None:
+    """A deleted scope is skipped, and the rollout still ends."""
     with FleetHarness() as harness:
         harness.make_enabled("a", "b", "c")
         _roll(harness, "a", "b", "c", batch=1)
@@ -84,7 +84,7 @@ def test_a_scope_that_is_gone_is_skipped() -> None:
 
 @pytest.mark.spec("E7")
 def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
-    """Cancelling a rollout's event spares those machines; the rollout goes on with the next."""
+    """Cancelling an event of a rollout skips its machines; the rollout continues."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -98,8 +98,8 @@ def test_a_step_cancelled_by_hand_counts_as_skipped() -> None:
 
 
 @pytest.mark.spec("E7")
-def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
-    """A driver's failure is counted, and the rollout goes on."""
+def test_a_failed_impact_counts_as_failed() -> None:
+    """A failed impact is counted, and the rollout continues."""
     with FleetHarness() as harness:
         harness.availability_set()
         harness.poll("av")
@@ -116,7 +116,7 @@ def test_a_machine_that_could_not_be_hit_counts_as_failed() -> None:
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
-    """At most so many scopes are under way; the next begins as soon as one is through."""
+    """At most `batch` scopes run at once; the next one begins when one has ended."""
     scopes = [f"vm{n}" for n in range(5)]
     with FleetHarness() as harness:
         harness.make_enabled(*scopes)
@@ -130,8 +130,8 @@ def test_batch_limits_the_scopes_worked_on_at_once(batch: int) -> None:
 
 
 @pytest.mark.spec("E7", "M15")
-def test_scopes_that_are_off_are_worked_through_at_once() -> None:
-    """Nobody listens there, so each domain is hit without notice, still one after the other."""
+def test_disabled_scopes_are_handled_without_notice() -> None:
+    """In a disabled scope, domains are affected without notice, still one after the other."""
     with FleetHarness() as harness:
         harness.availability_set()
         _roll(harness, "av")
@@ -144,7 +144,7 @@ def test_scopes_that_are_off_are_worked_through_at_once() -> None:
 
 @pytest.mark.spec("E7")
 def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
-    """Each placement group is walked by itself; all machines are hit once."""
+    """Each placement group is a lane of its own; every machine is affected once."""
     with FleetHarness() as harness:
         harness.make_scale_set(120)
         _roll(harness, "web/0", "web/1")
@@ -157,29 +157,29 @@ def test_a_rollout_over_a_scale_set_of_two_groups() -> None:
 
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize(
-    ("wish", "code"),
+    ("command", "code"),
     [
         (StartRollout(rollout="up", scopes=("vm", "nowhere")), "UnknownScope"),
         (StartRollout(rollout="up", scopes=("vm",), by_host=True), "NoHost"),
         (StartRollout(rollout="up", scopes=("vm",), hosts=("other",)), "NothingToDo"),
     ],
 )
-def test_what_cannot_be_rolled_out(wish: StartRollout, code: str) -> None:
+def test_invalid_rollouts(command: StartRollout, code: str) -> None:
     """A rollout over nothing, or over machines without a host, is refused before it begins."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        assert harness.refusal(wish).code == code
+        assert harness.refusal(command).code == code
         assert harness.events("vm") == []
         assert harness.facts(FactType.ROLLOUT_STARTED) == []
 
 
 @pytest.mark.spec("E7")
-def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
-    """A rollout's steps are operations too; nobody else can name an operation like one."""
+def test_operations_cannot_have_the_name_of_a_step() -> None:
+    """No operation can have the name of a rollout's step."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
-        wish = Restart(scope="vm", operation="up/0/0", machines=("vm",))
-        assert harness.refusal(wish).code == "BadCommand"
+        command = Restart(scope="vm", operation="up/0/0", machines=("vm",))
+        assert harness.refusal(command).code == "BadCommand"
         _roll(harness, "vm")
         harness.advance(STEP)
         assert harness.impacted() == ["vm"]
@@ -187,8 +187,8 @@ def test_no_operation_is_taken_for_a_step_of_a_rollout() -> None:
 
 
 @pytest.mark.spec("E7", "E2")
-def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
-    """A scope with all the events it can hold defers a step, and holds nobody else up."""
+def test_a_step_in_a_full_scope_is_retried() -> None:
+    """A scope with the maximum number of events defers its step, but delays no other scope."""
     with FleetHarness() as harness:
         _fill_up(harness)
         harness.make_enabled("vm")
@@ -200,14 +200,14 @@ def test_a_step_that_finds_its_scope_full_is_tried_again() -> None:
 
 
 def _fill_up(harness: FleetHarness) -> None:
-    """A rollout waits for m1's freeze; when that is over the scope holds 256 events."""
+    """Make a rollout wait for m1's freeze; when that ends, the scope has 256 events."""
     machines = tuple(
         Machine(name=f"m{n}", priority=Priority.SPOT, update_domain=min(n, 1)) for n in range(200)
     )
     harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
     harness.poll("av")
     harness.operate(Maintain, "av", "m0", name="freeze")
-    _roll(harness, "av")  # m0 is busy: tried again in half a minute
+    _roll(harness, "av")  # m0 is busy: retried in half a minute
     harness.approve("av", "m0")
     harness.operate(Recommend, "av", *(machine.name for machine in machines), name="advice")
     harness.advance(10)

@@ -17,7 +17,7 @@ from tests.contract.units import DAY, HOUR, MINUTE
 from tests.fixtures.fleet import NOON, FleetHarness
 
 SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
-STEP = 15 * MINUTE + 9  # notice of a freeze, and the freeze
+STEP = 15 * MINUTE + 9  # the notice and duration of a freeze
 
 
 def _fleet(harness: FleetHarness, machines: int = 6, domains: int = 3) -> None:
@@ -33,7 +33,7 @@ def _roll(
 
 @pytest.mark.spec("E7")
 def test_domains_one_after_the_other() -> None:
-    """Domains are worked off in their order, the next announced when the one before is done."""
+    """Domains are handled in order; the next is announced when the previous one is done."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -60,8 +60,8 @@ def test_domains_are_ordered_by_number(domains: int) -> None:
 
 
 @pytest.mark.spec("E7")
-def test_approval_speeds_it_up() -> None:
-    """An approved step begins at once, and so the next comes earlier."""
+def test_approvals_speed_a_rollout_up() -> None:
+    """An approved step begins at once, so the next one begins earlier."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -74,8 +74,8 @@ def test_approval_speeds_it_up() -> None:
 
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize("kind", [ImpactKind.FREEZE, ImpactKind.REBOOT, ImpactKind.REDEPLOY])
-def test_what_it_does_can_be_chosen(kind: ImpactKind) -> None:
-    """A rollout freezes, reboots or redeploys; each machine once."""
+def test_the_impact_of_a_rollout_can_be_chosen(kind: ImpactKind) -> None:
+    """A rollout freezes, reboots or redeploys each machine once."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness, kind=kind)
@@ -85,7 +85,7 @@ def test_what_it_does_can_be_chosen(kind: ImpactKind) -> None:
 
 @pytest.mark.spec("E7")
 def test_progress_adds_up() -> None:
-    """Progress is the share of machines behind us, step by step, and one at the end."""
+    """Progress is the share of finished machines; it is 1 at the end."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -97,8 +97,8 @@ def test_progress_adds_up() -> None:
 
 
 @pytest.mark.spec("E7")
-def test_pause_lets_what_was_announced_go_on() -> None:
-    """A pause begins nothing new; the step under way ends; a resume goes on with the next."""
+def test_a_pause_does_not_stop_announced_events() -> None:
+    """A paused rollout begins no step but finishes the current one; a resume continues."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -115,8 +115,8 @@ def test_pause_lets_what_was_announced_go_on() -> None:
 
 
 @pytest.mark.spec("E7")
-def test_abort_cancels_what_is_scheduled() -> None:
-    """An aborted rollout's Scheduled events are gone at once, and nothing more is hit."""
+def test_an_abort_cancels_scheduled_events() -> None:
+    """An abort cancels Scheduled events at once, and no more machines are affected."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -132,8 +132,8 @@ def test_abort_cancels_what_is_scheduled() -> None:
 
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize("paused", [False, True])
-def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
-    """A Started step of an aborted rollout ends by itself; then the rollout is over."""
+def test_an_abort_does_not_stop_started_events(paused: bool) -> None:
+    """A Started step of an aborted rollout ends normally; then the rollout ends."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -153,8 +153,8 @@ def test_abort_lets_what_has_started_run_out(paused: bool) -> None:
 
 @pytest.mark.spec("E7")
 @pytest.mark.parametrize("batch", [1, 2])
-def test_a_rollout_that_waits_at_a_pause_can_be_aborted(batch: int) -> None:
-    """Also when nothing of it is under way: it is over at once."""
+def test_a_paused_rollout_can_be_aborted(batch: int) -> None:
+    """A paused rollout without a running step ends at once when aborted."""
     with FleetHarness() as harness:
         harness.make_enabled("a", "b")
         _roll(harness, "a", "b", batch=batch)
@@ -166,8 +166,8 @@ def test_a_rollout_that_waits_at_a_pause_can_be_aborted(batch: int) -> None:
 
 
 @pytest.mark.spec("E7")
-def test_wrong_wishes_are_conflicts() -> None:
-    """Only a paused rollout can be resumed; what is over can be neither paused nor aborted."""
+def test_invalid_rollout_commands_are_conflicts() -> None:
+    """Only a paused rollout can be resumed; an ended one can be neither paused nor aborted."""
     with FleetHarness() as harness:
         _fleet(harness)
         _roll(harness)
@@ -177,30 +177,30 @@ def test_wrong_wishes_are_conflicts() -> None:
         assert _conflict(harness, PauseRollout(rollout="up"))
         harness.do(ResumeRollout(rollout="up"))
         harness.advance(HOUR)
-        for wish in (PauseRollout, ResumeRollout, AbortRollout):
-            assert _conflict(harness, wish(rollout="up"))
-            assert harness.refusal(wish(rollout="other")).status == 404
+        for kind in (PauseRollout, ResumeRollout, AbortRollout):
+            assert _conflict(harness, kind(rollout="up"))
+            assert harness.refusal(kind(rollout="other")).status == 404
 
 
-def _conflict(harness: FleetHarness, wish: RolloutCommand) -> bool:
+def _conflict(harness: FleetHarness, command: RolloutCommand) -> bool:
     before = harness.rollout("up")
-    error = harness.refusal(wish)
+    error = harness.refusal(command)
     return (error.code, error.status) == ("RolloutState", 409) and harness.rollout("up") == before
 
 
 @pytest.mark.spec("E7", "E5")
 def test_a_busy_machine_defers_its_step() -> None:
-    """A step whose machine has something else to do is tried again until it is free."""
+    """A step is retried until its busy machine is free."""
     with FleetHarness() as harness:
         _fleet(harness)
         harness.operate(Restart, "av", "av1", name="restart")
         _roll(harness)
         harness.approve("av", "av0")
         harness.advance(9 + 60)
-        assert harness.statuses("av") == {"av1": SCHEDULED}  # the restart alone
+        assert harness.statuses("av") == {"av1": SCHEDULED}  # only the restart
         harness.approve("av", "av1")
         harness.advance(60)
-        harness.advance(5 * MINUTE)  # it is tried less and less often
+        harness.advance(5 * MINUTE)  # retries become less frequent
         assert harness.statuses("av") == {"av1": SCHEDULED, "av4": SCHEDULED}
         harness.advance(2 * STEP)
         assert harness.rollout("up").status is RolloutStatus.DONE
@@ -210,8 +210,8 @@ def test_a_busy_machine_defers_its_step() -> None:
 
 
 @pytest.mark.spec("E7")
-def test_a_deferred_step_stays_put_during_a_pause() -> None:
-    """A pause also stops the retries; a resume takes them up."""
+def test_a_deferred_step_is_not_retried_during_a_pause() -> None:
+    """A pause also stops the retries; a resume continues them."""
     with FleetHarness() as harness:
         _fleet(harness, machines=1)
         harness.operate(Restart, "av", "av0", name="restart")

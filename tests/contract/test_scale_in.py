@@ -1,4 +1,4 @@
-"""Who leaves when a set shrinks (T4, E5)."""
+"""Which instances a scale-in deletes (T4, E5)."""
 
 import pytest
 
@@ -22,7 +22,7 @@ GROUP = "web/0"
 
 
 def _of_two_ages(harness: FleetHarness, rule: ScaleInRule) -> None:
-    """Instances 0 to 2, and 3 and 4 an hour younger; fault domains 0 1 0 1 0."""
+    """Create instances 0 to 2, and an hour later 3 and 4; fault domains 0 1 0 1 0."""
     harness.make_scale_set(3, terminate_seconds=0, scale_in=rule, fault_domains=2)
     harness.advance(HOUR)
     harness.scale(5)
@@ -32,13 +32,13 @@ def _of_two_ages(harness: FleetHarness, rule: ScaleInRule) -> None:
 @pytest.mark.parametrize(
     ("rule", "leaving"),
     [
-        (ScaleInRule.DEFAULT, [4, 3, 2]),  # the fullest fault domain, and there the highest id
+        (ScaleInRule.DEFAULT, [4, 3, 2]),  # the highest id of the fullest fault domain
         (ScaleInRule.NEWEST, [4, 3, 2]),
         (ScaleInRule.OLDEST, [0, 1, 2]),
     ],
 )
 def test_scale_in_rules(rule: ScaleInRule, leaving: list[int]) -> None:
-    """Default keeps fault domains level, NewestVM and OldestVM go by age."""
+    """Default balances fault domains; NewestVM and OldestVM choose by age."""
     with FleetHarness() as harness:
         _of_two_ages(harness, rule)
         harness.scale(2)
@@ -47,7 +47,7 @@ def test_scale_in_rules(rule: ScaleInRule, leaving: list[int]) -> None:
 
 @pytest.mark.spec("T4")
 def test_default_scale_in_levels_fault_domains() -> None:
-    """The instance that goes is one of the fullest fault domain, even if older."""
+    """Default deletes an instance of the fullest fault domain, even an older one."""
     with FleetHarness() as harness:
         harness.make_scale_set(6, terminate_seconds=0, fault_domains=3)  # 0 1 2 0 1 2
         harness.delete_instances(5, 2, name="delete")
@@ -61,7 +61,7 @@ def test_default_scale_in_levels_fault_domains() -> None:
 
 @pytest.mark.spec("T4")
 def test_protected_instances_stay() -> None:
-    """Scale-in passes protected instances over, and is refused when too few are left."""
+    """Scale-in skips protected instances, and is refused if too few others are left."""
     with FleetHarness() as harness:
         _of_two_ages(harness, ScaleInRule.NEWEST)
         harness.do(ProtectInstances(set="web", instances=(4, 2)))
@@ -77,8 +77,8 @@ def test_protected_instances_stay() -> None:
 
 
 @pytest.mark.spec("T4")
-def test_protection_does_not_keep_from_a_delete_by_hand() -> None:
-    """Protection is from being chosen; whoever names the instance may delete it."""
+def test_a_protected_instance_can_be_deleted_by_name() -> None:
+    """A protected instance can still be deleted by name."""
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=0)
         harness.do(ProtectInstances(set="web", instances=(0,)))
@@ -87,15 +87,15 @@ def test_protection_does_not_keep_from_a_delete_by_hand() -> None:
 
 
 @pytest.mark.spec("T4", "E5")
-def test_scaling_counts_who_is_leaving() -> None:
-    """An instance under notice does not count: scaling to the same again deletes nobody else."""
+def test_scaling_ignores_instances_under_notice() -> None:
+    """An instance under notice does not count: scaling to the same size deletes no other."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
         harness.scale(3)
         assert len(harness.events(GROUP)) == 1
         harness.scale(3, name="again")
         assert len(harness.events(GROUP)) == 1
-        harness.scale(4)  # and growing before it is gone adds one
+        harness.scale(4)  # growing before it is deleted adds one
         assert list(harness.machines(GROUP)) == instance_names("web", range(5))
         harness.advance(HOUR)
         assert len(harness.machines(GROUP)) == 4
@@ -103,7 +103,7 @@ def test_scaling_counts_who_is_leaving() -> None:
 
 @pytest.mark.spec("T4", "E5")
 def test_scale_in_replaces_a_pending_reboot() -> None:
-    """A delete replaces pending work, also when the set chose the instance."""
+    """A scale-in replaces a pending reboot, as a delete does."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.operate(Restart, GROUP, "web_0", name="restart")
@@ -114,8 +114,8 @@ def test_scale_in_replaces_a_pending_reboot() -> None:
 
 @pytest.mark.spec("T4", "E5")
 @pytest.mark.parametrize("rule", ScaleInRule)
-def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
-    """Instances being rebooted, or about to be evicted, are not chosen; free ones are."""
+def test_scale_in_skips_busy_instances(rule: ScaleInRule) -> None:
+    """Scale-in does not choose instances that are being rebooted or evicted."""
     with FleetHarness() as harness:
         harness.make_scale_set(3, priority=Priority.SPOT, scale_in=rule)
         harness.operate(Evict, GROUP, "web_2", name="evict")
@@ -126,8 +126,8 @@ def test_scale_in_passes_over_who_cannot_leave_now(rule: ScaleInRule) -> None:
 
 
 @pytest.mark.spec("T4", "T7")
-def test_age_counts_not_the_place() -> None:
-    """A young instance that filled a gap in the first group outlives older ones of the second."""
+def test_scale_in_chooses_by_age_not_by_group() -> None:
+    """A newer instance that filled a gap in the first group outlives older ones of the second."""
     with FleetHarness() as harness:
         harness.make_scale_set(101, terminate_seconds=0, scale_in=ScaleInRule.OLDEST)
         harness.delete_instances(0, name="delete")

@@ -1,4 +1,4 @@
-"""Scale sets: names, placement groups, growing, going (T7, T3, T4)."""
+"""Scale sets: names, placement groups, growth, deletion (T7, T3, T4)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ GROUP = "web/0"
      (85, "00002D"), (36**6 - 1, "ZZZZZZ")],
 )  # fmt: skip
 def test_host_names_count_in_base_36(instance: int, digits: str) -> None:
-    """A host name is the prefix and the id in base 36, six places, upper case."""
+    """A host name is the prefix and the id in base 36, six digits, upper case."""
     assert host_name("web", instance) == f"web{digits}"
 
 
@@ -56,7 +56,7 @@ def test_names_of_instances() -> None:
 
 @pytest.mark.spec("T7")
 def test_ids_are_never_reused() -> None:
-    """Whatever was deleted, a new instance has an id that none ever had."""
+    """A new instance never gets the id of a deleted one."""
     with FleetHarness() as harness:
         harness.make_scale_set(3, terminate_seconds=0)
         harness.delete_instances(2, 0, name="delete")
@@ -72,7 +72,7 @@ def test_ids_are_never_reused() -> None:
 
 @pytest.mark.spec("T7", "M16")
 def test_a_placement_group_holds_a_hundred() -> None:
-    """A larger set has several groups; each is a scope of its own."""
+    """A larger set has several groups, and each is a scope."""
     with FleetHarness() as harness:
         harness.make_scale_set(250)
         sizes = [len(harness.machines(f"web/{n}")) for n in range(3)]
@@ -84,16 +84,16 @@ def test_a_placement_group_holds_a_hundred() -> None:
 
 @pytest.mark.spec("T7")
 def test_growing_fills_the_gaps_first() -> None:
-    """New instances go where there is room, before a new group is opened."""
+    """New instances fill existing groups before a new group is created."""
     with FleetHarness() as harness:
         harness.make_scale_set(150, terminate_seconds=0)
         harness.delete_instances(*range(10), name="delete")
         harness.advance(60)
         harness.scale(200)
-        made = harness.scale_set("web")
-        assert made is not None
-        assert made.groups == ("web/0", "web/1")
-        assert [len(harness.machines(group)) for group in made.groups] == [100, 100]
+        scale_set = harness.scale_set("web")
+        assert scale_set is not None
+        assert scale_set.groups == ("web/0", "web/1")
+        assert [len(harness.machines(group)) for group in scale_set.groups] == [100, 100]
 
 
 @pytest.mark.spec("T7", "E4")
@@ -107,8 +107,8 @@ def test_instances_are_dealt_out_over_domains() -> None:
 
 
 @pytest.mark.spec("T4", "T7")
-def test_a_whole_set_goes() -> None:
-    """Deleting a set announces every instance; it and its groups are gone with the last one."""
+def test_deleting_a_set() -> None:
+    """Deleting a set announces every instance; the set is deleted with the last one."""
     with FleetHarness() as harness:
         harness.make_scale_set(120)
         harness.do(DeleteSet(set="web", operation="op"))
@@ -125,8 +125,8 @@ def test_a_whole_set_goes() -> None:
 
 
 @pytest.mark.spec("T4")
-def test_an_empty_set_goes_at_once() -> None:
-    """Nothing to announce, nothing to wait for; its name is free again."""
+def test_an_empty_set_is_deleted_at_once() -> None:
+    """An empty set is deleted without notice, and its name can be used again."""
     with FleetHarness() as harness:
         harness.make_scale_set(0)
         harness.do(DeleteSet(set="web", operation="op"))
@@ -136,8 +136,8 @@ def test_an_empty_set_goes_at_once() -> None:
 
 
 @pytest.mark.spec("T4")
-def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
-    """The operation has succeeded when the set is gone, and not while it is still there."""
+def test_deleting_a_set_whose_instances_are_being_deleted() -> None:
+    """The operation succeeds once the set is deleted, not before."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.delete_instances(0, 1, name="delete")
@@ -150,8 +150,8 @@ def test_deleting_a_set_whose_instances_are_all_leaving() -> None:
 
 @pytest.mark.spec("T4")
 @pytest.mark.parametrize("how", ["cancelled", "failed"])
-def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
-    """If an instance stays behind, so does the set; the operation tells, and may be repeated."""
+def test_a_failed_set_deletion_can_be_repeated(how: str) -> None:
+    """If an instance stays, the set stays; the operation fails and can be repeated."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.do(DeleteSet(set="web", operation="op"))
@@ -171,7 +171,7 @@ def test_a_set_that_could_not_go_can_be_deleted_again(how: str) -> None:
 
 @pytest.mark.spec("E3", "T7")
 def test_an_evicted_spot_instance() -> None:
-    """Eviction policy Delete takes an instance out of its set; Deallocate leaves it there."""
+    """Eviction policy Delete removes an instance from its set; Deallocate keeps it."""
     for policy, left in ((EvictionPolicy.DELETE, [1]), (EvictionPolicy.DEALLOCATE, [0, 1])):
         with FleetHarness() as harness:
             harness.make_scale_set(2, priority=Priority.SPOT, eviction=policy)
@@ -183,22 +183,22 @@ def test_an_evicted_spot_instance() -> None:
 
 @pytest.mark.spec("T7")
 def test_unknown_instances_are_refused() -> None:
-    """An id the set does not have is refused, and nothing is done to the others."""
+    """An unknown instance id refuses the whole operation."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
-        for wish in (
+        for command in (
             OperateInstances(set="web", operation="op", action=Delete, instances=(0, 7)),
             UpgradeInstances(set="web", instances=(0, 7)),
             ProtectInstances(set="web", instances=(0, 7)),
         ):
-            error = harness.refusal(wish)
+            error = harness.refusal(command)
             assert (error.code, error.status) == ("UnknownInstance", 404)
         assert harness.events(GROUP) == []
 
 
 @pytest.mark.spec("T7")
-def test_names_as_long_as_they_may_be() -> None:
-    """A set with the longest name allowed can be polled, restarted and deleted like any other."""
+def test_the_longest_names() -> None:
+    """A set with the longest allowed name can be polled, restarted and deleted."""
     name = "n" * 200
     with FleetHarness() as harness:
         harness.make_scale_set(1, name=name)
@@ -212,8 +212,8 @@ def test_names_as_long_as_they_may_be() -> None:
 
 
 @pytest.mark.spec("T7")
-def test_a_set_does_not_take_over_a_scope() -> None:
-    """If a scope has the name that a group would get, the set is refused as a whole."""
+def test_a_set_does_not_replace_a_scope() -> None:
+    """A set is refused if a scope has the name of one of its groups."""
     with FleetHarness() as harness:
         machine = (Machine(name="mine"),)
         harness.do(CreateScope(scope="web/0", kind=ScopeKind.AVAILABILITY_SET, machines=machine))
@@ -224,7 +224,7 @@ def test_a_set_does_not_take_over_a_scope() -> None:
 
 @pytest.mark.spec("T3", "E1")
 def test_settings_reach_all_groups() -> None:
-    """A set's rules are those of its groups, the present ones and those to come."""
+    """A set's rules apply to its present and future groups."""
     with FleetHarness() as harness:
         harness.make_scale_set(101)
         harness.do(UpdateSet(set="web", rules=Rules(reboot_seconds=77)))

@@ -1,4 +1,4 @@
-"""Where events come from, and what each source looks like on the wire (E3, E8)."""
+"""The sources of events, and their events on the wire (E3, E8)."""
 
 import pytest
 
@@ -55,10 +55,10 @@ SOURCES: list[tuple[type[Operate], dict[str, object], Source, int, str]] = [
 
 @pytest.mark.spec("E3", "M6")
 @pytest.mark.parametrize(("action", "more", "source", "duration", "text"), SOURCES)
-def test_who_wanted_it_and_how_long_it_takes(
+def test_source_description_and_duration(
     action: type[Operate], more: dict[str, object], source: Source, duration: int, text: str
 ) -> None:
-    """Each source says who wanted it, in words, and how long the machine is going to be away."""
+    """Each operation has its event source, description and duration."""
     with FleetHarness() as harness:
         _spot(harness)
         harness.operate(action, "vm", "vm", **more)  # type: ignore[arg-type]
@@ -70,7 +70,7 @@ def test_who_wanted_it_and_how_long_it_takes(
 
 @pytest.mark.spec("E3")
 def test_a_sudden_failure_is_started_when_first_seen() -> None:
-    """Hardware that fails gives no notice: a Redeploy that is Started from the first."""
+    """A hardware failure gives no notice: its Redeploy is Started from the beginning."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Fail, "vm", "vm")
@@ -84,8 +84,8 @@ def test_a_sudden_failure_is_started_when_first_seen() -> None:
 
 
 @pytest.mark.spec("E3", "E5")
-def test_a_sudden_failure_does_not_wait_for_what_is_planned() -> None:
-    """A machine whose host has failed is not rebooted later on: the pending event is cancelled."""
+def test_a_sudden_failure_cancels_pending_events() -> None:
+    """A host failure cancels pending events of its machine."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm", name="reboot")
@@ -99,12 +99,12 @@ def test_a_sudden_failure_does_not_wait_for_what_is_planned() -> None:
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("ahead", [10 * MINUTE, 3 * DAY, 7 * DAY])
 def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(ahead: int) -> None:
-    """Degraded hardware is announced for the moment given, and redeployed then."""
+    """Degraded hardware is announced for the given time, and redeployed then."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + ahead)
         assert harness.only_event("vm").not_before == NOON + ahead
-        while harness.clock.now() + DAY / 2 < NOON + ahead:  # somebody keeps asking
+        while harness.clock.now() + DAY / 2 < NOON + ahead:  # keep polling
             harness.advance(DAY / 2)
             harness.poll("vm")
         harness.advance(NOON + ahead - 1 - harness.clock.now())
@@ -116,7 +116,7 @@ def test_a_predicted_failure_is_announced_up_to_seven_days_ahead(ahead: int) -> 
 @pytest.mark.spec("E3")
 @pytest.mark.parametrize("ahead", [7 * DAY + 1, 10 * MINUTE - 1, 0, -1])
 def test_a_predicted_failure_keeps_within_notice_and_a_week(ahead: int) -> None:
-    """One second past seven days, or less than full notice, is refused with the allowed range."""
+    """More than seven days, or less than the notice, is refused with the allowed range."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         wrong = Degrade(scope="vm", operation="op", machines=("vm",), not_before=int(NOON) + ahead)
@@ -128,8 +128,8 @@ def test_a_predicted_failure_keeps_within_notice_and_a_week(ahead: int) -> None:
 
 
 @pytest.mark.spec("E3")
-def test_degraded_hardware_can_be_left_early() -> None:
-    """Approving a redeploy that is days ahead moves the machine now."""
+def test_a_predicted_failure_can_be_approved_early() -> None:
+    """Approving a redeploy days ahead redeploys the machine at once."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Degrade, "vm", "vm", not_before=int(NOON) + 7 * DAY)
@@ -139,7 +139,7 @@ def test_degraded_hardware_can_be_left_early() -> None:
 
 @pytest.mark.spec("E3")
 def test_eviction_leaves_a_deallocated_machine() -> None:
-    """Policy Deallocate: the machine stays, without power, and can be started again."""
+    """Policy Deallocate keeps the machine, which can be started again."""
     with FleetHarness() as harness:
         _spot(harness)
         harness.operate(Evict, "vm", "vm")
@@ -152,7 +152,7 @@ def test_eviction_leaves_a_deallocated_machine() -> None:
 
 @pytest.mark.spec("E3")
 def test_eviction_may_delete_the_machine() -> None:
-    """Policy Delete: the machine is gone, and a standalone one takes its scope along (IL11)."""
+    """Policy Delete deletes the machine, and a standalone machine's scope (IL11)."""
     with FleetHarness() as harness:
         _spot(harness, EvictionPolicy.DELETE)
         harness.operate(Evict, "vm", "vm")
@@ -176,8 +176,8 @@ def test_only_spot_machines_are_evicted(action: type[Operate]) -> None:
 
 @pytest.mark.spec("E3", "M9")
 @pytest.mark.parametrize("end", ["approved", "timed out", "cancelled"])
-def test_advice_is_followed_by_nothing(end: str) -> None:
-    """A rebalance recommendation goes as it came: nothing ever happens to the machine."""
+def test_a_recommendation_has_no_impact(end: str) -> None:
+    """A rebalance recommendation ends without any impact on the machine."""
     with FleetHarness() as harness:
         _spot(harness)
         harness.operate(Recommend, "vm", "vm")
@@ -196,8 +196,8 @@ def test_advice_is_followed_by_nothing(end: str) -> None:
 
 
 @pytest.mark.spec("E3")
-def test_advice_goes_with_the_machine_it_is_for() -> None:
-    """No event names a machine that is gone."""
+def test_a_recommendation_ends_with_its_machine() -> None:
+    """A recommendation ends when its machine is deleted."""
     with FleetHarness() as harness:
         machines = tuple(Machine(name=name, priority=Priority.SPOT) for name in "ab")
         harness.do(CreateScope(scope="av", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
@@ -234,8 +234,10 @@ def test_automatic_approval(action: type[Operate]) -> None:
 @pytest.mark.parametrize(
     ("action", "kind"), [(Maintain, ImpactKind.REBOOT), (Maintain, ImpactKind.REDEPLOY)]
 )
-def test_automatic_approval_is_for_users_alone(action: type[Operate], kind: ImpactKind) -> None:
-    """What the platform plans waits, whatever the owner approves of his own operations."""
+def test_automatic_approval_applies_to_user_operations_only(
+    action: type[Operate], kind: ImpactKind
+) -> None:
+    """Automatic approval does not apply to platform operations."""
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(approve_reboot=True, approve_redeploy=True))
         harness.poll("vm")
@@ -244,8 +246,8 @@ def test_automatic_approval_is_for_users_alone(action: type[Operate], kind: Impa
 
 
 @pytest.mark.spec("E8", "E6")
-def test_automatic_approval_takes_no_place_among_the_scheduled() -> None:
-    """The limit is on operations that are scheduled; one that starts at once is not."""
+def test_automatically_approved_operations_do_not_count() -> None:
+    """An operation that starts at once does not count as scheduled."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=1, user_operations=1)
         harness.poll("av")

@@ -1,4 +1,4 @@
-"""Terminate notification: who gets notice, how much, and the queue of deletes (T1, T3 to T6)."""
+"""Terminate notification: which deletes get notice, and how much (T1, T3 to T6)."""
 
 import pytest
 
@@ -32,7 +32,7 @@ SCHEDULED, STARTED = EventStatus.SCHEDULED, EventStatus.STARTED
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("minutes", range(5, 16))
 def test_five_to_fifteen_minutes(minutes: int) -> None:
-    """PT5M to PT15M are notice, and deletes get exactly as much."""
+    """PT5M to PT15M are valid, and deletes get exactly that notice."""
     seconds = parse_duration(f"PT{minutes}M")
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=seconds)
@@ -42,16 +42,16 @@ def test_five_to_fifteen_minutes(minutes: int) -> None:
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("text", ["PT4M59S", "PT1S", "PT15M1S", "PT1H", "P1D"])
-def test_anything_else_is_refused_with_the_range(text: str) -> None:
-    """A duration outside the range is refused, and the answer says what is allowed."""
+def test_other_durations_are_refused_with_the_range(text: str) -> None:
+    """A duration outside the range is refused with the allowed range."""
     seconds = parse_duration(text)
     with FleetHarness() as harness:
         harness.make_scale_set(1)
-        for wish in (
+        for command in (
             UpdateSet(set="web", terminate_seconds=seconds),
             CreateSet(set="db", capacity=1, terminate_seconds=seconds),
         ):
-            error = harness.refusal(wish)
+            error = harness.refusal(command)
             assert error.status == 400
             assert "PT5M to PT15M" in error.message
         assert harness.scale_set("db") is None
@@ -59,8 +59,8 @@ def test_anything_else_is_refused_with_the_range(text: str) -> None:
 
 @pytest.mark.spec("T1")
 @pytest.mark.parametrize("text", ["10", "5M", "PT", "P", "-PT5M", "PT5.5M", "pt5m", "PT5M ", ""])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    """A notice is written as an ISO 8601 duration and no other way."""
+def test_invalid_notices_are_refused(text: str) -> None:
+    """A notice must be an ISO 8601 duration."""
     with pytest.raises(Refused) as refused:
         parse_duration(text)
     assert refused.value.status == 400
@@ -68,7 +68,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 @pytest.mark.spec("T1", "T4")
 def test_no_notice_without_the_setting() -> None:
-    """Where the profile is off, a delete happens at once, without an event."""
+    """Without the profile, a delete happens at once and without an event."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, terminate_seconds=0)
         harness.delete_instances(0)
@@ -78,7 +78,7 @@ def test_no_notice_without_the_setting() -> None:
 
 @pytest.mark.spec("T3")
 def test_a_changed_notice_waits_for_the_upgrade() -> None:
-    """An instance keeps the notice of the model it follows until it is brought to the new one."""
+    """An instance keeps the notice of its model until it is upgraded."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
         harness.do(UpdateSet(set="web", terminate_seconds=600))
@@ -86,18 +86,22 @@ def test_a_changed_notice_waits_for_the_upgrade() -> None:
         harness.delete_instances(0, 1)
         assert harness.event_of(GROUP, "web_0").not_before == NOON + 300
         assert harness.event_of(GROUP, "web_1").not_before == NOON + 600
-        made = harness.scale_set("web")
-        assert made is not None
-        latest = [m.name for m in harness.machines(GROUP).values() if m.model == made.model]
+        scale_set = harness.scale_set("web")
+        assert scale_set is not None
+        latest = [
+            machine.name
+            for machine in harness.machines(GROUP).values()
+            if machine.model == scale_set.model
+        ]
         assert latest == ["web_1", "web_3"]
-        assert made.model == 2  # models are counted, and none comes back
+        assert scale_set.model == 2  # models are counted, and none comes back
         harness.do(UpdateSet(set="web", terminate_seconds=600))
-        assert harness.scale_set("web") == changed(made, version=made.version + 1)
+        assert harness.scale_set("web") == changed(scale_set, version=scale_set.version + 1)
 
 
 @pytest.mark.spec("T3")
 def test_new_instances_follow_the_new_model() -> None:
-    """What is created after a change has the new notice; `manualupgrade` brings it to the rest."""
+    """New instances have the new notice; `manualupgrade` applies it to the others."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.do(UpdateSet(set="web", terminate_seconds=900))
@@ -111,7 +115,7 @@ def test_new_instances_follow_the_new_model() -> None:
 
 @pytest.mark.spec("T3")
 @pytest.mark.parametrize("mode", UpgradeMode)
-def test_automatic_mode_reaches_all_at_once(mode: UpgradeMode) -> None:
+def test_automatic_mode_applies_to_all_instances(mode: UpgradeMode) -> None:
     """With upgrade mode Automatic a change applies to every instance, with Manual to none."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, upgrade=mode)
@@ -122,8 +126,8 @@ def test_automatic_mode_reaches_all_at_once(mode: UpgradeMode) -> None:
 
 @pytest.mark.spec("T3", "T5")
 @pytest.mark.parametrize("seconds", [0, 900])
-def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
-    """NotBefore of an announced delete cannot be extended, nor taken away."""
+def test_a_changed_notice_does_not_move_existing_events(seconds: int) -> None:
+    """A change of the notice does not affect announced deletes."""
     with FleetHarness() as harness:
         harness.make_scale_set(1, upgrade=UpgradeMode.AUTOMATIC)
         harness.delete_instances(0)
@@ -136,7 +140,7 @@ def test_a_change_moves_no_event_that_exists(seconds: int) -> None:
 
 @pytest.mark.spec("T4", "E3")
 def test_a_terminate_event() -> None:
-    """A delete of an instance is announced as Terminate, for it alone, on behalf of the user."""
+    """A delete has a Terminate event for the one instance, with source User."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.delete_instances(1)
@@ -148,7 +152,7 @@ def test_a_terminate_event() -> None:
 @pytest.mark.spec("T4")
 @pytest.mark.parametrize("how", ["by hand", "scale-in", "the whole set", "in its group"])
 def test_every_delete_is_announced(how: str) -> None:
-    """By hand, by scaling in, or with the whole set: each instance gets its notice."""
+    """Each deleted instance gets notice: by name, by scale-in, or with the whole set."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         if how == "by hand":
@@ -170,7 +174,7 @@ def test_every_delete_is_announced(how: str) -> None:
 @pytest.mark.spec("T4")
 @pytest.mark.parametrize("action", [Restart, Redeploy, Reimage, Stop, Deallocate, Start])
 def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
-    """Restart and redeploy have events of their own; reimage, stop, deallocate, start have none."""
+    """Other operations have no Terminate event."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.do(OperateInstances(set="web", operation="op", action=action))
@@ -184,7 +188,7 @@ def test_nothing_else_is_announced_as_terminate(action: type[Operate]) -> None:
 
 @pytest.mark.spec("T4")
 def test_spot_instances_get_no_terminate() -> None:
-    """A Spot instance is deleted at once, whatever the profile says."""
+    """A Spot instance is deleted at once, with or without the profile."""
     with FleetHarness() as harness:
         harness.make_scale_set(2, priority=Priority.SPOT)
         harness.delete_instances(0)
@@ -193,8 +197,8 @@ def test_spot_instances_get_no_terminate() -> None:
 
 
 @pytest.mark.spec("T5")
-def test_approved_means_deleted_then() -> None:
-    """Approval at any time before NotBefore deletes the instance then."""
+def test_an_approved_delete_starts_at_once() -> None:
+    """An approval before NotBefore deletes the instance at once."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.delete_instances(0)
@@ -207,8 +211,8 @@ def test_approved_means_deleted_then() -> None:
 
 
 @pytest.mark.spec("T5")
-def test_not_approved_means_deleted_at_not_before() -> None:
-    """Without approval the instance is deleted at NotBefore, no moment earlier."""
+def test_an_unapproved_delete_starts_at_not_before() -> None:
+    """Without approval the instance is deleted at NotBefore, not earlier."""
     with FleetHarness() as harness:
         harness.make_scale_set(1, terminate_seconds=900)
         harness.delete_instances(0)
@@ -220,8 +224,8 @@ def test_not_approved_means_deleted_at_not_before() -> None:
 
 
 @pytest.mark.spec("T4", "E2")
-def test_a_cancelled_delete_leaves_the_instance() -> None:
-    """An instance whose delete was cancelled stays, and can be deleted another time."""
+def test_a_cancelled_delete_keeps_the_instance() -> None:
+    """An instance whose delete was cancelled stays, and can be deleted later."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.delete_instances(0, name="first")

@@ -1,4 +1,4 @@
-"""An approved delete waits for earlier ones of its set that are not (T6)."""
+"""An approved delete waits for earlier unapproved deletes of its set (T6)."""
 
 import pytest
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spec("T6")
 
 
 def _one_after_another(harness: FleetHarness, count: int = 2) -> None:
-    """A set whose first instances were deleted one by one, ten seconds apart."""
+    """Create a set and delete its first instances one by one, ten seconds apart."""
     harness.make_scale_set(4)
     for n in range(count):
         harness.delete_instances(n)
@@ -21,7 +21,7 @@ def _one_after_another(harness: FleetHarness, count: int = 2) -> None:
 
 
 def test_an_earlier_pending_delete_holds_a_later_approved_one() -> None:
-    """The later one stays Scheduled, approved or not, while the earlier one is neither."""
+    """An approved delete stays Scheduled while an earlier one is not approved."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_1")
@@ -31,7 +31,7 @@ def test_an_earlier_pending_delete_holds_a_later_approved_one() -> None:
 
 
 def test_approving_the_earlier_one_releases_both() -> None:
-    """Both go at the moment the earlier one is approved."""
+    """Both deletes start when the earlier one is approved."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_1")
@@ -42,7 +42,7 @@ def test_approving_the_earlier_one_releases_both() -> None:
 
 
 def test_the_earlier_one_does_not_wait_for_the_later() -> None:
-    """Only what came before is waited for."""
+    """A delete waits only for earlier deletes."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_0")
@@ -53,7 +53,7 @@ def test_the_earlier_one_does_not_wait_for_the_later() -> None:
 
 
 def test_a_time_out_releases_those_behind_it() -> None:
-    """At the earlier one's NotBefore both start: it by time, the other as approved."""
+    """At NotBefore of the earlier delete, it starts and so does the approved later one."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_1")
@@ -63,8 +63,8 @@ def test_a_time_out_releases_those_behind_it() -> None:
         assert harness.impact_times() == {"web_0": 300, "web_1": 300}
 
 
-def test_without_approval_each_goes_at_its_own_time() -> None:
-    """Nobody answers: each instance is deleted at its NotBefore."""
+def test_without_approval_each_delete_starts_at_its_not_before() -> None:
+    """Without approvals, each instance is deleted at its NotBefore."""
     with FleetHarness() as harness:
         _one_after_another(harness, count=3)
         harness.advance(600)
@@ -72,7 +72,7 @@ def test_without_approval_each_goes_at_its_own_time() -> None:
 
 
 def test_a_queue_of_three() -> None:
-    """Each waits for all before it; one approval may release a whole row."""
+    """Each delete waits for all earlier ones; one approval may release several."""
     with FleetHarness() as harness:
         _one_after_another(harness, count=3)
         harness.approve(GROUP, "web_2")
@@ -83,7 +83,7 @@ def test_a_queue_of_three() -> None:
 
 
 def test_cancelling_the_earlier_one_releases_those_behind_it() -> None:
-    """What will not happen is not waited for."""
+    """A cancelled delete no longer blocks later ones."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_1")
@@ -91,8 +91,8 @@ def test_cancelling_the_earlier_one_releases_those_behind_it() -> None:
         assert harness.impacted() == ["web_1"]
 
 
-def test_deletes_of_one_time_all_need_approval() -> None:
-    """With the same NotBefore none starts before all are approved."""
+def test_deletes_with_one_not_before_all_need_approval() -> None:
+    """Deletes with the same NotBefore start when all of them are approved."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
         harness.delete_instances(0, 1, 2)
@@ -105,8 +105,8 @@ def test_deletes_of_one_time_all_need_approval() -> None:
 
 
 @pytest.mark.parametrize("approved", [(), (0,), (1, 2)])
-def test_deletes_of_one_time_wait_for_the_timeout_otherwise(approved: tuple[int, ...]) -> None:
-    """If one of them is not approved, all go at NotBefore."""
+def test_deletes_with_one_not_before_otherwise_wait_for_it(approved: tuple[int, ...]) -> None:
+    """If one of them is not approved, all start at NotBefore."""
     with FleetHarness() as harness:
         harness.make_scale_set(4)
         harness.delete_instances(0, 1, 2)
@@ -119,7 +119,7 @@ def test_deletes_of_one_time_wait_for_the_timeout_otherwise(approved: tuple[int,
 
 
 def test_deletes_within_one_second_share_a_not_before() -> None:
-    """What counts is the NotBefore that was published: two deletes of one second need both."""
+    """The published NotBefore counts: two deletes within one second need both approvals."""
     with FleetHarness(start=NOON + 0.1) as harness:
         harness.make_scale_set(2)
         harness.delete_instances(0)
@@ -135,8 +135,8 @@ def test_deletes_within_one_second_share_a_not_before() -> None:
         assert harness.impacted() == ["web_0", "web_1"]
 
 
-def test_the_queue_is_the_sets_not_the_groups() -> None:
-    """An earlier delete in one placement group holds an approved one in another."""
+def test_the_queue_spans_the_groups_of_a_set() -> None:
+    """An earlier delete in one placement group blocks an approved one in another."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
         harness.delete_instances(7)
@@ -150,8 +150,8 @@ def test_the_queue_is_the_sets_not_the_groups() -> None:
         assert harness.statuses("web/1") == {"web_120": STARTED}
 
 
-def test_a_time_out_in_one_group_releases_another() -> None:
-    """The same across groups when nobody approves the earlier one."""
+def test_a_start_in_one_group_releases_another() -> None:
+    """The start of an earlier delete at NotBefore releases an approved one in another group."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
         harness.delete_instances(120)
@@ -162,8 +162,8 @@ def test_a_time_out_in_one_group_releases_another() -> None:
         assert harness.impact_times() == {"web_120": 300, "web_7": 300}
 
 
-def test_deletes_of_one_time_in_two_groups() -> None:
-    """One operation over two groups: all of its instances need approval."""
+def test_deletes_with_one_not_before_in_two_groups() -> None:
+    """For one operation over two groups, all instances need approval."""
     with FleetHarness() as harness:
         harness.make_scale_set(150)
         harness.delete_instances(7, 120)
@@ -192,7 +192,7 @@ def test_different_notice_after_a_change_of_the_model() -> None:
 
 
 def test_longer_notice_later_is_released_by_the_shorter_one_before_it() -> None:
-    """A later delete with longer notice that was approved goes when the earlier one times out."""
+    """An approved later delete with longer notice starts at NotBefore of the earlier one."""
     with FleetHarness() as harness:
         harness.make_scale_set(2)
         harness.do(UpdateSet(set="web", terminate_seconds=900))
@@ -206,7 +206,7 @@ def test_longer_notice_later_is_released_by_the_shorter_one_before_it() -> None:
 
 
 def test_sets_do_not_wait_for_each_other() -> None:
-    """Each set has a queue of its own."""
+    """Each set has its own queue."""
     with FleetHarness() as harness:
         harness.make_scale_set(1)
         harness.make_scale_set(1, name="db")
@@ -217,7 +217,7 @@ def test_sets_do_not_wait_for_each_other() -> None:
 
 
 def test_the_queue_survives_a_restart() -> None:
-    """What was approved and waits is still approved, and still waits, after a restart."""
+    """An approved delete that waits is still approved and waits after a restart."""
     with FleetHarness() as harness:
         _one_after_another(harness)
         harness.approve(GROUP, "web_1")

@@ -1,4 +1,4 @@
-"""All time comes from one clock, and it may be virtual (E11)."""
+"""All time comes from one clock, which can be virtual (E11)."""
 
 import asyncio
 
@@ -28,8 +28,8 @@ def test_frozen_time_stands_still() -> None:
 
 
 @pytest.mark.parametrize("step", [1, 7, 60, 3600])
-def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
-    """Time advanced in many steps or in one: everything happens at the same moments."""
+def test_the_size_of_advances_does_not_matter(step: int) -> None:
+    """Advancing in one step or in many gives the same times."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")
@@ -43,8 +43,8 @@ def test_the_size_of_the_steps_does_not_matter(step: int) -> None:
         assert harness.operation("second").ended_at == NOON + 971
 
 
-def test_every_date_is_the_clocks() -> None:
-    """Events, operations, machines and the journal are dated by virtual time alone."""
+def test_every_date_comes_from_the_clock() -> None:
+    """Events, operations, machines and the journal use virtual time only."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.advance(100)
@@ -56,8 +56,8 @@ def test_every_date_is_the_clocks() -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 367 * 24 * 3600])
-def test_time_runs_forwards_and_in_measure(seconds: float) -> None:
-    """No advance into the past, none without end."""
+def test_invalid_advances_are_refused(seconds: float) -> None:
+    """Time cannot be advanced backwards or infinitely."""
     with FleetHarness() as harness:
         with pytest.raises(Refused, match="BadAdvance"):
             harness.advance(seconds)
@@ -69,7 +69,7 @@ def test_running_at_a_multiple() -> None:
 
     async def run(harness: FleetHarness) -> None:
         await harness.fleet.run_clock(10_000)
-        await wait_until_async(lambda: bool(harness.driver.given))
+        await wait_until_async(lambda: bool(harness.driver.impacts))
         await harness.fleet.run_clock(0)
 
     with FleetHarness() as harness:
@@ -81,8 +81,8 @@ def test_running_at_a_multiple() -> None:
         assert frozen == harness.clock.now()
 
 
-def test_virtual_time_is_not_lost_by_a_restart() -> None:
-    """It goes on from where it was."""
+def test_virtual_time_survives_a_restart() -> None:
+    """Virtual time continues after a restart."""
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.advance(1234.5)
@@ -91,7 +91,7 @@ def test_virtual_time_is_not_lost_by_a_restart() -> None:
 
 
 def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
-    """Real time is nobody's to move."""
+    """Real time cannot be advanced."""
 
     async def run() -> None:
         driver = SimulatedDriver(lambda _, call: call())
@@ -106,8 +106,8 @@ def test_a_fleet_in_real_time_cannot_be_advanced() -> None:
     asyncio.run(run())
 
 
-def test_what_an_alarm_causes_comes_before_the_next() -> None:
-    """Advancing over several moments keeps their order: an end comes before a later start."""
+def test_the_effects_of_an_alarm_precede_the_next_alarm() -> None:
+    """Advancing over several moments keeps their order: an end precedes a later start."""
     with FleetHarness() as harness:
         harness.availability_set(machines=2, domains=2)
         harness.poll("av")

@@ -13,15 +13,15 @@ TRANSCRIPTS = [
 
 @pytest.mark.parametrize("path", TRANSCRIPTS)
 def test_transcript(path: Path, request: pytest.FixtureRequest) -> None:
-    """A life cycle of the documentation goes as its transcript says, to the byte."""
+    """Replaying a documented life cycle gives exactly its transcript."""
     replayed = replay(path)
     if request.config.getoption("--rewrite", default=False):
         path.write_text(replayed, encoding="utf-8")
     assert replayed == path.read_text(encoding="utf-8")
 
 
-def test_there_is_one_for_every_life_cycle() -> None:
-    """The files that the documentation's life cycles live in."""
+def test_every_life_cycle_has_a_transcript() -> None:
+    """Every documented life cycle has a transcript."""
     assert {path.stem for path in FOLDER.glob("*.txt")} >= {
         "user-reboot-approved",
         "user-redeploy-not-approved",

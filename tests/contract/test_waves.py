@@ -1,4 +1,4 @@
-"""Machines of several scopes on one host are hit together (E10)."""
+"""Machines of several scopes on one host are affected together (E10)."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def _roll(harness: FleetHarness, *scopes: str) -> None:
 
 
 def _wave(harness: FleetHarness) -> None:
-    """Three machines, each a scope of its own, on one host; a rollout of that host."""
+    """Create three standalone machines on one host, and a rollout of that host."""
     harness.make_enabled(*ABC, host="h")
     _roll(harness, *ABC)
 
@@ -43,7 +43,7 @@ def _statuses(harness: FleetHarness, *scopes: str) -> list[EventStatus]:
 
 @pytest.mark.spec("E10")
 def test_a_wave_starts_when_all_have_approved() -> None:
-    """Each scope has an event of its own; the impact begins with the last of the approvals."""
+    """Each scope has its own event; the impacts begin with the last approval."""
     with FleetHarness() as harness:
         _wave(harness)
         assert len({harness.only_event(scope).id for scope in ABC}) == 3
@@ -62,7 +62,7 @@ def test_a_wave_starts_when_all_have_approved() -> None:
 @pytest.mark.spec("E10")
 @pytest.mark.parametrize("approving", ["", "a", "bc"])
 def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
-    """Whoever has not approved by NotBefore is not waited for; all are hit together."""
+    """At NotBefore the wave starts without the missing approvals, for all together."""
     with FleetHarness() as harness:
         _wave(harness)
         for scope in approving:
@@ -76,7 +76,7 @@ def test_a_wave_starts_at_not_before_otherwise(approving: str) -> None:
 
 @pytest.mark.spec("E10", "E1")
 def test_the_longest_notice_counts_for_the_whole_wave() -> None:
-    """All events of a wave share one NotBefore, so that nobody gets less than his notice."""
+    """All events of a wave share one NotBefore, so that no scope gets too little notice."""
     with FleetHarness() as harness:
         for scope, seconds in (("a", 60), ("b", 600), ("c", 1)):
             harness.standalone(scope, host="h", rules=Rules(freeze_seconds=seconds))
@@ -87,7 +87,7 @@ def test_the_longest_notice_counts_for_the_whole_wave() -> None:
 
 @pytest.mark.spec("E10", "M15")
 def test_a_scope_that_is_off_is_not_waited_for() -> None:
-    """Nobody listens in one of three: the other two decide, and all three are hit together."""
+    """A disabled scope needs no approval; all three machines are affected together."""
     with FleetHarness() as harness:
         harness.make_enabled("a", "b", host="h")
         harness.standalone("c", host="h")
@@ -101,8 +101,8 @@ def test_a_scope_that_is_off_is_not_waited_for() -> None:
 
 
 @pytest.mark.spec("E10", "M15")
-def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
-    """If nobody listens anywhere there is nothing to wait for."""
+def test_a_wave_of_disabled_scopes_starts_at_once() -> None:
+    """If all scopes are disabled, the wave starts at once."""
     with FleetHarness() as harness:
         for scope in ABC:
             harness.standalone(scope, host="h")
@@ -111,15 +111,15 @@ def test_a_wave_of_scopes_that_are_all_off_is_hit_at_once() -> None:
 
 
 @pytest.mark.spec("E10")
-def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
-    """Who first asks while a wave is announced sees it; his approval is not needed any more."""
+def test_a_scope_enabled_during_a_wave_sees_its_event() -> None:
+    """A scope that is enabled during a wave sees its event, but its approval is not needed."""
     with FleetHarness() as harness:
         harness.make_enabled("a", host="h")
         harness.standalone("b", host="h")
         _roll(harness, "a", "b")
         (seen,) = harness.poll("b")["Events"]
         assert (seen["EventStatus"], seen["Resources"]) == ("Scheduled", ["b"])
-        harness.approve("b")  # allowed, of no effect
+        harness.approve("b")  # allowed, without effect
         assert harness.impacts() == []
         harness.approve("a")
         assert sorted(harness.impacted()) == ["a", "b"]
@@ -128,7 +128,7 @@ def test_a_scope_that_wakes_up_sees_the_wave_it_is_part_of() -> None:
 @pytest.mark.spec("E10", "E5")
 @pytest.mark.parametrize("approved_before", [True, False])
 def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> None:
-    """The others wait for one another, no longer for the one that is gone."""
+    """The remaining scopes no longer wait for the deleted machine."""
     with FleetHarness() as harness:
         _wave(harness)
         if approved_before:
@@ -147,8 +147,8 @@ def test_a_machine_that_is_deleted_leaves_the_wave(approved_before: bool) -> Non
 
 
 @pytest.mark.spec("E10", "E5")
-def test_the_last_one_awaited_is_deleted() -> None:
-    """If all others have approved, a wave starts when the one they waited for is gone."""
+def test_a_wave_starts_when_the_last_awaited_machine_is_deleted() -> None:
+    """If all others have approved, a wave starts when the last missing machine is deleted."""
     with FleetHarness() as harness:
         _wave(harness)
         harness.approve("a")
@@ -163,8 +163,8 @@ def test_the_last_one_awaited_is_deleted() -> None:
 
 @pytest.mark.spec("E10", "E5")
 @pytest.mark.parametrize("approved_before", [True, False])
-def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> None:
-    """One of a scope's two machines is deleted: the other is still hit together with the rest."""
+def test_a_wave_waits_for_scopes_with_new_notice(approved_before: bool) -> None:
+    """If one of a scope's two machines is deleted, the other still takes part in the wave."""
     with FleetHarness() as harness:
         pair = tuple(Machine(name=name, host="h") for name in ("a0", "a1"))
         harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=pair))
@@ -179,7 +179,7 @@ def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> Non
             harness.approve("b")
             assert harness.impacted() == ["a0"]
             harness.approve("a", "a1")
-        else:  # what was approved stays approved
+        else:  # the approval stays valid
             assert harness.impacted() == ["a0"]
             harness.approve("b")
         assert sorted(harness.impacted()) == ["a0", "a1", "b"]
@@ -188,7 +188,7 @@ def test_a_wave_waits_for_those_who_got_new_notice(approved_before: bool) -> Non
 @pytest.mark.spec("E10")
 @pytest.mark.parametrize("approving", ["", "a", "c", "ac"])
 def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
-    """Together or not at all: cancelled in one scope, a wave is off in all, approved or not."""
+    """Cancelling one event cancels the wave in all scopes, approved or not."""
     with FleetHarness() as harness:
         _wave(harness)
         for scope in approving:
@@ -203,7 +203,7 @@ def test_cancelling_one_event_cancels_the_wave(approving: str) -> None:
 
 @pytest.mark.spec("E10", "E7")
 def test_aborting_the_rollout_cancels_the_wave() -> None:
-    """An abort takes back the events in all scopes, approved or not."""
+    """An abort cancels the events in all scopes, approved or not."""
     with FleetHarness() as harness:
         _wave(harness)
         harness.approve("a")
@@ -217,7 +217,7 @@ def test_aborting_the_rollout_cancels_the_wave() -> None:
 
 @pytest.mark.spec("E10", "E7")
 def test_hosts_that_share_a_scope_take_turns() -> None:
-    """Waves with a scope in common follow one another; those with none run side by side."""
+    """Waves with a common scope run one after the other; other waves run in parallel."""
     with FleetHarness() as harness:
         for scope, hosts in (("a", ("h1", "h2")), ("b", ("h2", "h3")), ("c", ("h4",))):
             machines = tuple(
@@ -236,13 +236,13 @@ def test_hosts_that_share_a_scope_take_turns() -> None:
 
 @pytest.mark.spec("E10")
 def test_machines_of_one_name_on_one_host() -> None:
-    """Scopes name their machines as they like: two called the same are both hit."""
+    """Machines with the same name in two scopes are both affected."""
     with FleetHarness() as harness:
         machine = (Machine(name="vm", host="h"),)
         for scope in ("a", "b"):
             harness.do(CreateScope(scope=scope, kind=ScopeKind.STANDALONE, machines=machine))
         _roll(harness, "a", "b")
-        assert [(impact.scope, impact.machine) for impact in harness.driver.given] == [
+        assert [(impact.scope, impact.machine) for impact in harness.driver.impacts] == [
             ("a", "vm"),
             ("b", "vm"),
         ]
@@ -252,17 +252,17 @@ def test_machines_of_one_name_on_one_host() -> None:
 
 @pytest.mark.spec("E10", "E4")
 def test_a_host_with_two_domains_of_a_scope_is_refused() -> None:
-    """No wave hits two update domains of a scope at once."""
+    """A wave that would affect two update domains of a scope is refused."""
     with FleetHarness() as harness:
         machines = tuple(Machine(name=f"m{n}", host="h", update_domain=n) for n in (0, 1))
         harness.do(CreateScope(scope="a", kind=ScopeKind.AVAILABILITY_SET, machines=machines))
-        wish = StartRollout(rollout="up", scopes=("a",), by_host=True)
-        assert harness.refusal(wish).code == "HostSpansDomains"
+        command = StartRollout(rollout="up", scopes=("a",), by_host=True)
+        assert harness.refusal(command).code == "HostSpansDomains"
 
 
 @pytest.mark.spec("E10")
-def test_only_the_chosen_hosts_are_worked_on() -> None:
-    """A rollout over hosts touches the machines on them, and no others."""
+def test_only_the_chosen_hosts_are_affected() -> None:
+    """A rollout over hosts affects only the machines on them."""
     with FleetHarness() as harness:
         for scope, host in (("a", "h1"), ("b", "h2"), ("c", "h2")):
             harness.make_enabled(scope, host=host)
@@ -273,7 +273,7 @@ def test_only_the_chosen_hosts_are_worked_on() -> None:
 
 @pytest.mark.spec("E10", "E9")
 def test_a_wave_survives_a_restart() -> None:
-    """Approvals given before a restart count after it."""
+    """Approvals before a restart count after it."""
     with FleetHarness() as harness:
         _wave(harness)
         harness.approve("a")

@@ -1,8 +1,8 @@
-"""Transcripts: a life cycle as a text file of commands and what came of each.
+"""Transcripts: a life cycle as a text file of commands and their outputs.
 
 A block is a command line, `----`, and its output, up to an empty line. Outputs are documents as a
-machine reads them (line breaks and indents added, nothing else), what was done to machines, and
-refusals. Times count from the start: `+15:00` is a quarter of an hour later.
+machine reads them (with line breaks and indents), impacts on machines, and refusals. Times are
+relative to the start: `+15:00` is a quarter of an hour later.
 """
 
 import json
@@ -51,7 +51,7 @@ OPERATIONS: dict[str, tuple[type[Operate], dict[str, object]]] = {
     "fail": (Fail, {}),
 }
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-TOLD = {
+FORMATS = {
     FactType.ENABLED: "{entity} is on",
     FactType.DISABLED: "{entity} is off",
     FactType.IMPACT_BEGUN: "{machine}: {why} begins",
@@ -67,25 +67,27 @@ TOLD = {
 
 
 def seconds(text: str) -> int:
-    """`15m` and the like."""
-    found = re.fullmatch(r"(\d+)([smhd])", text)
-    assert found, f"{text!r} is not a time: write 90s, 15m, 24h or 7d"
-    return int(found[1]) * UNITS[found[2]]
+    """Parse a duration such as `15m`."""
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    assert match, f"{text!r} is not a time: write 90s, 15m, 24h or 7d"
+    return int(match[1]) * UNITS[match[2]]
 
 
 def since_start(moment: float) -> str:
-    """`+15:00`, or `+24:00:00` from an hour on."""
+    """Format a time as `+15:00`, or `+24:00:00` from an hour on."""
     minutes, rest = divmod(round(moment - NOON), 60)
     hours, minutes = divmod(minutes, 60)
     return f"+{hours}:{minutes:02d}:{rest:02d}" if hours else f"+{minutes:02d}:{rest:02d}"
 
 
 def pretty(body: bytes) -> list[str]:
-    """A document with line breaks and indents; without them it is what was sent, to the byte."""
-    whole = json.loads(body)
-    lines = [f'{{"DocumentIncarnation":{whole["DocumentIncarnation"]},"Events":[']
-    for event in whole["Events"]:
-        fields = [json.dumps({k: v}, separators=(",", ":"))[1:-1] for k, v in event.items()]
+    """Format a document with line breaks and indents; nothing else changes."""
+    document = json.loads(body)
+    lines = [f'{{"DocumentIncarnation":{document["DocumentIncarnation"]},"Events":[']
+    for event in document["Events"]:
+        fields = [
+            json.dumps({name: value}, separators=(",", ":"))[1:-1] for name, value in event.items()
+        ]
         lines += [f"   {field}," for field in fields]
         lines[-len(fields)] = f"  {{{fields[0]},"
         lines[-1] = lines[-1][:-1] + "},"
@@ -94,22 +96,22 @@ def pretty(body: bytes) -> list[str]:
     return lines
 
 
-class Stage:
-    """Carries out the lines of a transcript."""
+class TranscriptRunner:
+    """Runs the commands of a transcript."""
 
     def __init__(self, harness: FleetHarness) -> None:
         self.harness = harness
         self.operations = 0
-        self.told = 0
+        self.reported = 0  # journal lines
 
-    def play(self, line: str) -> list[str]:
-        """One command line; what came of it."""
+    def run(self, line: str) -> list[str]:
+        """Run a command line; return its output."""
         verb, *words = shlex.split(line)
         try:
-            said = self._do(verb, words)
+            output = self._do(verb, words)
         except FairwarningError as error:
-            said = [f"refused {error.status} {error}"]
-        return [*self._news(), *said] or ["ok"]
+            output = [f"refused {error.status} {error}"]
+        return [*self._new_lines(), *output] or ["ok"]
 
     def _do(self, verb: str, words: list[str]) -> list[str]:
         if verb in OPERATIONS:
@@ -131,16 +133,16 @@ class Stage:
     ) -> Operate:
         return action(scope=scope, operation=self._name(), machines=machines, **more)  # type: ignore[arg-type]
 
-    def _news(self) -> list[str]:
-        """What the journal has to tell since it was last asked."""
-        entries = self.harness.journal()[self.told :]
-        self.told += len(entries)
-        return [self._tell(entry) for entry in entries if entry.line.fact.type in TOLD]
+    def _new_lines(self) -> list[str]:
+        """Format the new journal lines."""
+        entries = self.harness.journal()[self.reported :]
+        self.reported += len(entries)
+        return [self._format(entry) for entry in entries if entry.line.fact.type in FORMATS]
 
     @staticmethod
-    def _tell(entry: JournalEntry) -> str:
+    def _format(entry: JournalEntry) -> str:
         fact = entry.line.fact
-        text = TOLD[fact.type].format(
+        text = FORMATS[fact.type].format(
             entity=entry.line.entity[1],
             machine=",".join(fact.machines),
             operation=fact.operation,
@@ -151,7 +153,7 @@ class Stage:
     # --- Fleets ---
 
     def do_machine(self, name: str, *words: str) -> list[str]:
-        """`machine NAME [spot] [delete] [on HOST] [automatic]`: a standalone one."""
+        """`machine NAME [spot] [delete] [on HOST] [automatic]`: create a standalone machine."""
         host = words[words.index("on") + 1] if "on" in words else ""
         automatic = "automatic" in words
         self.harness.standalone(
@@ -180,10 +182,10 @@ class Stage:
             CreateSet(set=name, capacity=int(capacity), terminate_seconds=seconds(notice))
         )
 
-    # --- What happens to it ---
+    # --- Operations ---
 
     def do_poll(self, scope: str, *versions: str) -> list[str]:
-        """`poll SCOPE [VERSIONS...]`: what its machines read, at the newest version or at these."""
+        """`poll SCOPE [VERSIONS...]`: its document at the newest version or at these."""
         published = self.harness._runner.run(self.harness.fleet.poll(scope))
         return [
             line
@@ -202,7 +204,7 @@ class Stage:
         return []
 
     def do_degrade(self, scope: str, machine: str, ahead: str) -> list[str]:
-        """`degrade SCOPE MACHINE AHEAD`: its hardware is going to fail."""
+        """`degrade SCOPE MACHINE AHEAD`: predict a failure of its hardware."""
         when = int(self.harness.clock.now()) + seconds(ahead)
         return self._submit(self._operation(Degrade, scope, (machine,), not_before=when))
 
@@ -218,7 +220,7 @@ class Stage:
         return self._submit(Scale(set=name, operation=self._name(), capacity=int(capacity)))
 
     def do_rollout(self, name: str, *words: str) -> list[str]:
-        """`rollout NAME SCOPES... [by-host]`: freezes them in turn."""
+        """`rollout NAME SCOPES... [by-host]`: freeze their machines."""
         scopes = tuple(word for word in words if word != "by-host")
         return self._submit(StartRollout(rollout=name, scopes=scopes, by_host="by-host" in words))
 
@@ -235,20 +237,21 @@ class Stage:
         return self._submit(AbortRollout(rollout=name))
 
     def do_advance(self, time: str) -> list[str]:
-        """`advance TIME`: let it pass."""
+        """`advance TIME`: advance virtual time."""
         self.harness.advance(seconds(time))
-        return [*self._news(), f"now {since_start(self.harness.clock.now())}"]
+        return [*self._new_lines(), f"now {since_start(self.harness.clock.now())}"]
 
     def do_restart_service(self) -> list[str]:
-        """`restart-service`: stop ours and start it again on the same data."""
+        """`restart-service`: stop the service and start it again on the same data."""
         self.harness.restart()
         return []
 
-    # --- What there is to see ---
+    # --- Inspection ---
 
     def do_machines(self, scope: str) -> list[str]:
-        """`machines SCOPE`: who is there, and whether it runs."""
-        return [f"{m.name} {m.power}" for m in self.harness.machines(scope).values()] or ["none"]
+        """`machines SCOPE`: its machines and their power states."""
+        machines = self.harness.machines(scope).values()
+        return [f"{machine.name} {machine.power}" for machine in machines] or ["none"]
 
     def do_progress(self, name: str) -> list[str]:
         """`progress ROLLOUT`."""
@@ -256,7 +259,7 @@ class Stage:
         return [f"{rollout.status} {progress(rollout):.0%}"]
 
     def do_journal(self, scope: str) -> list[str]:
-        """`journal SCOPE`: everything that was noted of it."""
+        """`journal SCOPE`: its journal lines."""
         return [
             " ".join(
                 part
@@ -280,21 +283,21 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 
 def replay(path: Path) -> str:
-    """Play a transcript; the same text with the outputs as they are now."""
-    out = []
+    """Run a transcript; return its text with the current outputs."""
+    blocks = []
     with FleetHarness() as harness:
-        stage = Stage(harness)
+        runner = TranscriptRunner(harness)
         for lines in _blocks(path.read_text(encoding="utf-8")):
             if lines[0].startswith("#"):
-                out.append("\n".join(lines))
+                blocks.append("\n".join(lines))
             else:
-                out.append("\n".join([lines[0], "----", *stage.play(lines[0])]))
-    return "\n\n".join(out) + "\n"
+                blocks.append("\n".join([lines[0], "----", *runner.run(lines[0])]))
+    return "\n\n".join(blocks) + "\n"
 
 
 def rows(path: Path) -> list[str]:
-    """The contract's rows that a transcript shows: its first line names them in brackets."""
+    """The contract rows of a transcript, from the parentheses of its first line."""
     first = path.read_text(encoding="utf-8").partition("\n")[0]
-    found = re.fullmatch(r"# .*\((.*)\)", first)
-    assert found, f"{path.name} must begin with '# title (ROWS)'"
-    return found[1].split(", ")
+    match = re.fullmatch(r"# .*\((.*)\)", first)
+    assert match, f"{path.name} must begin with '# title (ROWS)'"
+    return match[1].split(", ")

@@ -1,4 +1,4 @@
-"""Spans of time, in seconds."""
+"""Durations in seconds."""
 
 MINUTE = 60
 HOUR = 3600

@@ -1,4 +1,4 @@
-"""Values that commands must stand: right ones, wrong ones, and hostile ones, for every field."""
+"""Valid, invalid and hostile values for every field of every command."""
 
 import sys
 from dataclasses import MISSING, Field, fields
@@ -23,15 +23,15 @@ from tests.fixtures.fleet import NOON
 
 Value = st.SearchStrategy[Any]
 
-_STRANGE_TEXT = [
+_HOSTILE_TEXT = [
     "", " ", "a ", "\ta", "a\0b", "a\nb", "\ud800", "\u202e", "\N{SNOWMAN}", "x" * 200, "x" * 201,
     "x" * 10_000, "../../etc", "a/b", "a:b", "web/0", "up/0", "'; drop table scope; --", "None",
 ]  # fmt: skip
-_STRANGE_NUMBERS = [
+_HOSTILE_NUMBERS = [
     0, -1, 1, 2**31, 2**63, 10**30, -(10**30), True, False, 0.0, -0.0, 1.5, 1e308,
     float("nan"), float("inf"), float("-inf"), 300, 299, 901, 10**400,
 ]  # fmt: skip
-_STRANGE_THINGS: list[object] = [
+_HOSTILE_OBJECTS: list[object] = [
     None, (), ("",), (None,), ("a", "a"), ((("a",),),), [], ["av0"], {}, {"av0": 1}, set(), b"av0",
     object(), type, Command, ImpactKind.DELETE, "freeze", ScopeKind.PLACEMENT_GROUP, Rules(),
     Machine(name="m"), range(3), lambda: None, ("x" * 10_000,), tuple(str(n) for n in range(300)),
@@ -39,9 +39,9 @@ _STRANGE_THINGS: list[object] = [
 ]  # fmt: skip
 
 hostile: Value = st.one_of(
-    st.sampled_from(_STRANGE_TEXT),
-    st.sampled_from(_STRANGE_NUMBERS),
-    st.sampled_from(_STRANGE_THINGS),
+    st.sampled_from(_HOSTILE_TEXT),
+    st.sampled_from(_HOSTILE_NUMBERS),
+    st.sampled_from(_HOSTILE_OBJECTS),
     st.text(max_size=20),
     st.integers(),
     st.floats(),
@@ -54,33 +54,33 @@ _SCOPES = st.sampled_from(["av", "vm", "spot", "cloud", "web/0", "nowhere"])
 _NAMES = [*(f"av{n}" for n in range(6)), "vm", "spot", "web_0", "web_1", "web_2", "role_IN_0", "no"]
 
 
-def _some(strategy: Value, most: int = 4) -> Value:
-    return st.lists(strategy, min_size=1, max_size=most, unique=True).map(tuple)
+def _tuples(strategy: Value, max_size: int = 4) -> Value:
+    return st.lists(strategy, min_size=1, max_size=max_size, unique=True).map(tuple)
 
 
-def _parts(kind: type[Machine] | type[Rules], **right: Value) -> Value:
-    given = st.fixed_dictionaries(
-        right,
-        optional={f.name: hostile for f in fields(kind) if f.name != "name"},
+def _records(kind: type[Machine] | type[Rules], **valid: Value) -> Value:
+    values = st.fixed_dictionaries(
+        valid,
+        optional={field.name: hostile for field in fields(kind) if field.name != "name"},
     )
-    return given.map(lambda some: kind(**some))
+    return values.map(lambda chosen: kind(**chosen))
 
 
 _MACHINE_NAMES = st.sampled_from(["new", "newer", "newest", "av0"])
 _MACHINES = (
     _MACHINE_NAMES.map(lambda name: Machine(name=name))
-    | _parts(Machine, name=_MACHINE_NAMES | hostile)
+    | _records(Machine, name=_MACHINE_NAMES | hostile)
 )  # fmt: skip
-_RULES = st.just(Rules()) | _parts(Rules)
+_RULES = st.just(Rules()) | _records(Rules)
 
-_RIGHT: dict[str, Value] = {
-    "actor": st.just("somebody"),
+_VALID: dict[str, Value] = {
+    "actor": st.just("caller"),
     "scope": _SCOPES,
     "set": st.sampled_from(["web", "none"]),
     "rollout": st.sampled_from(["up", "down"]),
     "lane": st.sampled_from(["up/0", "up/1", "down/0"]),
     "operation": st.sampled_from(["one", "two", "used", "ended"]),
-    "machines": _some(st.sampled_from(_NAMES)),
+    "machines": _tuples(st.sampled_from(_NAMES)),
     "rules": _RULES,
     "group": st.sampled_from(["", "rg"]),
     "at": st.none() | st.sampled_from([0.0, NOON, NOON + 1e6]),
@@ -103,12 +103,12 @@ _RIGHT: dict[str, Value] = {
     "eviction": st.sampled_from(EvictionPolicy),
     "update_domains": st.sampled_from([1, 5, 20]),
     "fault_domains": st.sampled_from([1, 5, 20]),
-    "instances": st.none() | _some(st.sampled_from([0, 1, 2, 7])),
+    "instances": st.none() | _tuples(st.sampled_from([0, 1, 2, 7])),
     "protected": st.booleans(),
     "action": st.sampled_from([commands.Restart, commands.Delete, commands.Evict]),
-    "scopes": _some(_SCOPES),
+    "scopes": _tuples(_SCOPES),
     "by_host": st.booleans(),
-    "hosts": st.none() | _some(st.sampled_from(["av-host0", "av-host1", "h"])),
+    "hosts": st.none() | _tuples(st.sampled_from(["av-host0", "av-host1", "h"])),
     "halt_percent": st.sampled_from([None, 0, 100]),
     "batch": st.sampled_from([1, 2, 100]),
     "power": st.sampled_from(Power),
@@ -126,16 +126,16 @@ _RIGHT: dict[str, Value] = {
 }
 
 
-def _right(kind: type[Command], one: "Field[Any]") -> Value:
-    if one.name == "machines" and kind in {CreateScope, commands.AddMachines}:
-        return _some_machines
-    if one.name == "kind" and kind is CreateScope:
+def _valid(kind: type[Command], field: "Field[Any]") -> Value:
+    if field.name == "machines" and kind in {CreateScope, commands.AddMachines}:
+        return _MACHINE_TUPLES
+    if field.name == "kind" and kind is CreateScope:
         return st.sampled_from(ScopeKind)
-    if one.name == "at" and kind is commands.Write:
+    if field.name == "at" and kind is commands.Write:
         return st.none() | st.sampled_from([0, 1, 2])
-    if one.name == "follow":
+    if field.name == "follow":
         return st.lists(_FOLLOWING, max_size=3).map(tuple)
-    return _RIGHT[one.name]
+    return _VALID[field.name]
 
 
 _FOLLOWING = st.sampled_from(
@@ -152,30 +152,30 @@ _FOLLOWING = st.sampled_from(
         commands.Command(),
     ]
 )  # fmt: skip
-_some_machines = st.lists(_MACHINES, min_size=1, max_size=3).map(tuple)
+_MACHINE_TUPLES = st.lists(_MACHINES, min_size=1, max_size=3).map(tuple)
 
 
 @st.composite
 def commands_of(draw: st.DrawFn, kind: type[Command]) -> Command:
-    """A command of a kind: right in most fields, anything at all in some of them."""
+    """A command of a kind: most fields are valid, some are hostile."""
     known = fields(kind)
-    wrong = draw(st.sets(st.sampled_from([one.name for one in known]), max_size=2))
-    given = {}
-    for one in known:
-        if one.name in wrong:
-            given[one.name] = draw(hostile)
-        elif _needed(one) or draw(st.booleans()):
-            given[one.name] = draw(_right(kind, one))
-    return kind(**given)
+    invalid = draw(st.sets(st.sampled_from([field.name for field in known]), max_size=2))
+    values = {}
+    for field in known:
+        if field.name in invalid:
+            values[field.name] = draw(hostile)
+        elif _is_required(field) or draw(st.booleans()):
+            values[field.name] = draw(_valid(kind, field))
+    return kind(**values)
 
 
-def _needed(one: "Field[Any]") -> bool:
-    return one.default is MISSING and one.default_factory is MISSING
+def _is_required(field: "Field[Any]") -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def every(kind: type[Command] = Command) -> list[type[Command]]:
-    """All classes of commands and messages there are."""
-    below = [found for child in kind.__subclasses__() for found in every(child)]
-    # A class with slots is made from one without, which lingers until it is collected.
-    lives = getattr(sys.modules[kind.__module__], kind.__name__) is kind
-    return [kind, *below] if lives else below
+    """All classes of commands and messages."""
+    subclasses = [subclass for child in kind.__subclasses__() for subclass in every(child)]
+    # A class with slots replaces one without, which exists until it is garbage-collected.
+    is_current = getattr(sys.modules[kind.__module__], kind.__name__) is kind
+    return [kind, *subclasses] if is_current else subclasses

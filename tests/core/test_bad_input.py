@@ -1,4 +1,4 @@
-"""Whatever is submitted: it is done, or refused with a reason and nothing has changed (IS2)."""
+"""Any submitted command is carried out, or refused with a reason and without changes (IS2)."""
 
 import re
 from collections.abc import Iterator
@@ -59,15 +59,15 @@ EXAMPLES = settings().max_examples // 4  # 25, and many more with profile `explo
 CODE = re.compile(r"[A-Z][A-Za-z]+")
 
 
-class Crowd:
-    """A fleet with something of everything, made anew once it has been changed or has failed."""
+class ReusableFleet:
+    """A fleet with every kind of entity, created again after a test has changed it."""
 
     def __init__(self) -> None:
         self._harness: FleetHarness | None = None
 
     @contextmanager
     def harness(self) -> Iterator[FleetHarness]:
-        """The fleet as it was made; put it back with `keep` if it still is."""
+        """The fleet in its initial state; return it with `keep` if it is unchanged."""
         harness, self._harness = self._harness, None
         if harness is None:
             harness = FleetHarness().__enter__()
@@ -79,11 +79,11 @@ class Crowd:
                 harness.__exit__(None, None, None)
 
     def keep(self, harness: FleetHarness) -> None:
-        """Nothing has changed."""
+        """Keep an unchanged fleet for the next test."""
         self._harness = harness
 
     def close(self) -> None:
-        """No more of it."""
+        """Stop the fleet."""
         if self._harness is not None:
             self._harness.__exit__(None, None, None)
 
@@ -110,15 +110,15 @@ def _fill(harness: FleetHarness) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowd() -> Iterator[Crowd]:
-    """One for all tests here: it takes longer to make than to use."""
-    made = Crowd()
-    yield made
-    made.close()
+def reusable() -> Iterator[ReusableFleet]:
+    """A fleet for all tests of this module, because creating one is slow."""
+    fleet = ReusableFleet()
+    yield fleet
+    fleet.close()
 
 
 def _state(harness: FleetHarness) -> tuple[object, ...]:
-    """Everything there is to see."""
+    """The complete observable state."""
     entities = harness._runner.run(_entities(harness))
     documents = [
         published.body(version)
@@ -130,33 +130,33 @@ def _state(harness: FleetHarness) -> tuple[object, ...]:
         entities,
         documents,
         len(harness.journal()),
-        list(harness.driver.given),
+        list(harness.driver.impacts),
         harness.clock.now(),
     )
 
 
 async def _entities(harness: FleetHarness) -> dict[Ref, Entity | None]:
-    found: dict[Ref, Entity | None] = {}
+    entities: dict[Ref, Entity | None] = {}
     for kind in (Scope, ScaleSet, Operation, Rollout, Lane, Resource):
         names = await harness.store.list_ids(kind, "", 10_000)
-        found.update(await harness.store.load([(kind, name) for name in names]))
-    return found
+        entities.update(await harness.store.load([(kind, name) for name in names]))
+    return entities
 
 
 def _fit(harness: FleetHarness, command: Command) -> Command:
-    """Put ids of real events and impacts where the command asks for some."""
+    """Replace placeholders with ids of real events and impacts."""
     events = harness.events("av")
     impact = harness.scope("av").impacts["av0"].id
     real = {"{first}": events[0].id, "{last}": events[-1].id.lower(), "{impact}": impact}
 
     def fit(value: object) -> object:
         if isinstance(value, tuple):
-            return tuple(fit(one) for one in value)
+            return tuple(fit(element) for element in value)
         return real.get(value, value) if isinstance(value, str) else value
 
-    named = [one.name for one in fields(command) if one.name in {"event", "events", "impact"}]
-    fitting: dict[str, Any] = {name: fit(getattr(command, name)) for name in named}
-    return replace(command, **fitting)
+    names = {field.name for field in fields(command)} & {"event", "events", "impact"}
+    fitted: dict[str, Any] = {name: fit(getattr(command, name)) for name in names}
+    return replace(command, **fitted)
 
 
 def _check_refused(harness: FleetHarness, error: FairwarningError, before: object) -> None:
@@ -164,7 +164,7 @@ def _check_refused(harness: FleetHarness, error: FairwarningError, before: objec
     assert CODE.fullmatch(error.code), error.code
     assert 0 < len(error.message) < 2_000
     assert 400 <= error.status < 500
-    error.message.encode()  # whoever passes it on can do so
+    error.message.encode()  # no unpaired surrogates
     assert _state(harness) == before
     assert harness.fleet.broken is None
 
@@ -174,10 +174,10 @@ def _check_storable(harness: FleetHarness) -> None:
         assert entity is not None
         text = codec.encode(entity)
         text.encode()
-        back = codec.decode_entity(kind.__name__, text)
+        decoded = codec.decode_entity(kind.__name__, text)
         if isinstance(entity, Scope):
-            entity = replace(entity, machines={})  # noqa: PLW2901  (kept apart by stores)
-        assert back == entity
+            entity = replace(entity, machines={})  # noqa: PLW2901  (stores keep machines separately)
+        assert decoded == entity
     for entry in harness.journal():
         repr(entry).encode()
         (entry.line.actor + entry.line.fact.detail).encode()
@@ -186,39 +186,42 @@ def _check_storable(harness: FleetHarness) -> None:
 @pytest.mark.parametrize("kind", CONCRETE, ids=lambda kind: kind.__name__)
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_done_or_refused(crowd: Crowd, kind: type[Command], data: st.DataObject) -> None:
-    """It is done, soundly, or it is refused with a code and a reason, and nothing has changed."""
-    with crowd.harness() as harness:
+def test_a_command_is_carried_out_or_refused(
+    reusable: ReusableFleet, kind: type[Command], data: st.DataObject
+) -> None:
+    """A command is carried out, or refused with a code and a reason and without changes."""
+    with reusable.harness() as harness:
         command = _fit(harness, data.draw(commands_of(kind)))
         before = _state(harness)
         try:
             harness.do(command)
         except FairwarningError as error:
             _check_refused(harness, error, before)
-            crowd.keep(harness)
+            reusable.keep(harness)
         else:
-            harness.advance(3 * 3600)  # what was accepted does no harm later on either
+            harness.advance(3 * 3600)  # an accepted command must not fail later either
             assert harness.fleet.broken is None
             _check_storable(harness)
 
 
 @pytest.mark.parametrize("kind", [*INTERNAL, *ABSTRACT], ids=lambda kind: kind.__name__)
-def test_messages_are_refused_from_outside(crowd: Crowd, kind: type[Command]) -> None:
-    """What scopes, sets and rollouts send each other cannot be submitted, nor can a base class."""
-    right: dict[str, Any] = {"scope": "av", "set": "web", "rollout": "up", "lane": "up/0"}
-    right |= {"operation": "new", "machines": ("av2",)}
-    with crowd.harness() as harness:
+def test_internal_messages_are_refused(reusable: ReusableFleet, kind: type[Command]) -> None:
+    """Internal messages and base classes cannot be submitted."""
+    values: dict[str, Any] = {"scope": "av", "set": "web", "rollout": "up", "lane": "up/0"}
+    values |= {"operation": "new", "machines": ("av2",)}
+    with reusable.harness() as harness:
         before = _state(harness)
-        error = harness.refusal(kind(**{f.name: right.get(f.name, "x") for f in fields(kind)}))
+        names = [field.name for field in fields(kind)]
+        error = harness.refusal(kind(**{name: values.get(name, "x") for name in names}))
         _check_refused(harness, error, before)
         assert error.code == "BadCommand"
-        crowd.keep(harness)
+        reusable.keep(harness)
 
 
 @pytest.mark.parametrize("error", ["caf\udce9", "\ud800", "a\0b", "x" * 1000])
-def test_whatever_a_driver_says_can_be_stored(crowd: Crowd, error: str) -> None:
-    """A report is refused, or kept in a form that every store can hold."""
-    with crowd.harness() as harness:
+def test_any_driver_text_can_be_stored(reusable: ReusableFleet, error: str) -> None:
+    """A report is refused, or stored in a form that every store supports."""
+    with reusable.harness() as harness:
         impact = harness.scope("av").impacts["av0"]
         report = ReportImpact(scope="av", machine="av0", impact=impact.id, error=error)
         with suppress(Refused):
@@ -228,16 +231,20 @@ def test_whatever_a_driver_says_can_be_stored(crowd: Crowd, error: str) -> None:
 
 @settings(max_examples=4 * EXAMPLES, suppress_health_check=list(HealthCheck))
 @given(value=hostile)
-def test_what_is_no_command_is_refused(crowd: Crowd, value: object) -> None:
-    """Anything that is not a command at all is refused as politely."""
-    with crowd.harness() as harness:
+def test_an_object_that_is_no_command_is_refused(reusable: ReusableFleet, value: object) -> None:
+    """Any object that is not a command is refused with a code and a reason."""
+    with reusable.harness() as harness:
         before = _state(harness)
         _check_refused(harness, harness.refusal(value), before)  # type: ignore[arg-type]
-        crowd.keep(harness)
+        reusable.keep(harness)
 
 
-def test_every_message_is_marked() -> None:
-    """A class of messages.py that outsiders could submit would be a hole."""
-    there = [kind for kind in vars(messages).values() if isinstance(kind, type)]
-    own = {k for k in there if issubclass(k, Command) and k.__module__ == messages.__name__}
-    assert own == set(INTERNAL)
+def test_every_message_is_internal() -> None:
+    """Every command class of messages.py is internal, so clients cannot submit it."""
+    classes = [kind for kind in vars(messages).values() if isinstance(kind, type)]
+    defined = {
+        kind
+        for kind in classes
+        if issubclass(kind, Command) and kind.__module__ == messages.__name__
+    }
+    assert defined == set(INTERNAL)

@@ -1,4 +1,4 @@
-"""Values that do not change, and commands checked at the door."""
+"""Immutable records, and the validation of commands."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ from fairwarning.core.record import changed
 
 
 def test_changed_is_a_copy() -> None:
-    """The value itself stays as it was, and what is not named is shared."""
+    """The original is unchanged, and the copy shares the other fields."""
     machine = Machine(name="a", host="h")
     other = changed(machine, host="i", update_domain=3)
     assert (machine.host, machine.update_domain) == ("h", 0)
@@ -48,8 +48,8 @@ def test_changed_is_a_copy() -> None:
     assert changed(machine) is not machine
 
 
-def test_changed_refuses_what_is_no_field() -> None:
-    """A misspelt field is an error, not a new one."""
+def test_changed_refuses_an_unknown_field() -> None:
+    """A misspelt field is an error, not a new field."""
     with pytest.raises(AttributeError):
         changed(Machine(name="a"), hots="h")
     with pytest.raises(AttributeError):
@@ -57,26 +57,26 @@ def test_changed_refuses_what_is_no_field() -> None:
 
 
 def test_changed_keeps_the_class() -> None:
-    """A copy of a command is a command of the same kind."""
-    hit = MaintainForRollout(scope="s", operation="o", machines=("m",), lane="l")
-    other = changed(hit, lane="k")
+    """A copy of a command has the same class."""
+    command = MaintainForRollout(scope="s", operation="o", machines=("m",), lane="l")
+    other = changed(command, lane="k")
     assert type(other) is MaintainForRollout
     assert other.lane == "k"
 
 
-def test_records_are_given_by_name() -> None:
-    """No value is made by position, where two names are easily swapped."""
+def test_records_take_keyword_arguments_only() -> None:
+    """Records take no positional arguments, which are easily swapped."""
     with pytest.raises(TypeError):
         Machine("a")  # type: ignore[call-arg]
 
 
 def test_ids_depend_on_their_parts() -> None:
-    """The same parts give the same id; the same letters parted differently give another."""
+    """The same parts give the same id; the same letters in other parts give another."""
     assert guid("a", "b") == guid("a", "b")
     assert len({guid("a", "b", "c"), guid("ab", "c"), guid("a", "bc"), guid("abc")}) == 4
 
 
-RIGHT: list[Command] = [
+VALID: list[Command] = [
     Restart(scope="s", operation="o", machines=("m",)),
     Restart(scope="s" * 200, operation="o" * 200, machines=("m" * 200,)),
     Restart(scope="s", operation="o", machines=("N\u00e4me \N{SNOWMAN}",)),
@@ -93,26 +93,26 @@ RIGHT: list[Command] = [
 ]
 
 
-@pytest.mark.parametrize("command", RIGHT, ids=lambda command: type(command).__name__)
-def test_what_is_allowed(command: Command) -> None:
-    """The ends of each range, and names in any script."""
+@pytest.mark.parametrize("command", VALID, ids=lambda command: type(command).__name__)
+def test_valid_commands(command: Command) -> None:
+    """The limits of each range and names in any script are valid."""
     validate(command)
 
 
-def _machine(**parts: Any) -> AddMachines:  # noqa: ANN401  (wrong on purpose)
+def _machine(**parts: Any) -> AddMachines:  # noqa: ANN401  (deliberately invalid)
     return AddMachines(scope="s", machines=(Machine(**{"name": "m", **parts}),))
 
 
-def _rules(**parts: Any) -> Configure:  # noqa: ANN401  (wrong on purpose)
+def _rules(**parts: Any) -> Configure:  # noqa: ANN401  (deliberately invalid)
     return Configure(scope="s", rules=Rules(**parts))
 
 
-def _restart(**parts: Any) -> Restart:  # noqa: ANN401  (wrong on purpose)
+def _restart(**parts: Any) -> Restart:  # noqa: ANN401  (deliberately invalid)
     return Restart(**{"scope": "s", "operation": "o", "machines": ("m",), **parts})
 
 
 NAN = float("nan")
-WRONG: list[tuple[Command, str]] = [
+INVALID: list[tuple[Command, str]] = [
     (_restart(scope=""), "Restart.scope"),
     (_restart(scope=None), "Restart.scope"),
     (_restart(scope=" s"), "Restart.scope"),
@@ -167,33 +167,33 @@ WRONG: list[tuple[Command, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("command", "said"), WRONG)
-def test_what_is_not_allowed(command: Command, said: str) -> None:
-    """It is refused, and the text says which field, and what it may hold."""
+@pytest.mark.parametrize(("command", "text"), INVALID)
+def test_invalid_commands(command: Command, text: str) -> None:
+    """An invalid command is refused with the field and its allowed values."""
     with pytest.raises(Refused) as refused:
         validate(command)
     assert (refused.value.code, refused.value.status) == ("BadCommand", 400)
-    assert said in refused.value.message
+    assert text in refused.value.message
 
 
 def test_machines_of_one_command_differ() -> None:
-    """Two machines of one name, or of one address, are refused together."""
-    for twins in (
+    """Two machines of one command must not share a name or an address."""
+    for machines in (
         (Machine(name="a"), Machine(name="a")),
         (Machine(name="a", address="10.0.0.1"), Machine(name="b", address="10.0.0.1")),
     ):
         with pytest.raises(Refused, match="different names and addresses"):
-            validate(AddMachines(scope="s", machines=twins))
+            validate(AddMachines(scope="s", machines=machines))
     validate(AddMachines(scope="s", machines=(Machine(name="a"), Machine(name="b"))))
 
 
 @pytest.mark.parametrize(
-    "thing",
+    "value",
     [None, "Restart", 5, Restart, Scope(id="s", kind=ScopeKind.STANDALONE), Event, object(),
      ApplyModel(scope="s", machines=("m",), model=1, terminate_seconds=0)],
 )  # fmt: skip
-def test_what_is_no_command_from_outside(thing: object) -> None:
-    """Neither a value that is no command, nor a message that only we may send."""
+def test_values_that_are_no_commands(value: object) -> None:
+    """A value that is not a command, or an internal message, is refused."""
     with pytest.raises(Refused) as refused:
-        validate(thing)
+        validate(value)
     assert refused.value.code == "BadCommand"

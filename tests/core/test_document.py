@@ -1,4 +1,4 @@
-"""The document builder beside a deliberately dumb second one, over random scopes."""
+"""The document builder compared with a deliberately simple one, over random scopes."""
 
 import json
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from fairwarning.core.model import Event, EventStatus, EventType, Scope, ScopeKi
 
 EVENTS = st.builds(
     Event,
-    id=st.uuids().map(lambda found: str(found).upper()),
+    id=st.uuids().map(lambda uuid: str(uuid).upper()),
     type=st.sampled_from(EventType),
     status=st.sampled_from(EventStatus),
     source=st.sampled_from(Source),
@@ -37,8 +37,8 @@ SCOPES = st.builds(
 )
 
 
-def dumb(scope: Scope, version: str) -> str:
-    """The same, written down field by field, with no thought of speed or of what is shared."""
+def simple_document(scope: Scope, version: str) -> str:
+    """Build the document field by field, without any optimization."""
     events = []
     for event in scope.events.values():
         if event.type == "Preempt" and version < "2017-11-01":
@@ -56,7 +56,7 @@ def dumb(scope: Scope, version: str) -> str:
         if version == "2017-03-01" and scope.kind != "CloudService":
             names = ["_" + name for name in names]
         shown["Resources"] = names
-        shown["NotBefore"] = dumb_date(event, version)
+        shown["NotBefore"] = simple_date(event, version)
         if version >= "2019-04-01":
             shown["Description"] = event.description
         if version >= "2019-08-01":
@@ -68,8 +68,8 @@ def dumb(scope: Scope, version: str) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def dumb_date(event: Event, version: str) -> str:
-    """NotBefore by the standard library."""
+def simple_date(event: Event, version: str) -> str:
+    """Format NotBefore with the standard library."""
     if event.status == "Started":
         return ""
     when = datetime.fromtimestamp(event.not_before, UTC)
@@ -81,25 +81,25 @@ def dumb_date(event: Event, version: str) -> str:
 @pytest.mark.spec("M6", "M7", "M8", "M9", "M10")
 @given(scope=SCOPES, version=st.sampled_from(list(VERSIONS)))
 def test_both_builders_agree(scope: Scope, version: str) -> None:
-    """Fields, their order, their spelling: two implementations say the same of any scope."""
-    assert document(scope, version).decode() == dumb(scope, version)
+    """Both implementations give the same bytes for any scope."""
+    assert document(scope, version).decode() == simple_document(scope, version)
 
 
 @pytest.mark.spec("M9")
 @given(scope=SCOPES)
 def test_a_version_is_a_filter(scope: Scope) -> None:
-    """A later version shows what an earlier one does, and perhaps more; the number is the same."""
+    """A later version shows all events of an earlier one; the incarnation is the same."""
     documents = [json.loads(document(scope, version)) for version in VERSIONS]
     assert len({shown["DocumentIncarnation"] for shown in documents}) == 1
     ids = [[event["EventId"] for event in shown["Events"]] for shown in documents]
     for fewer, more in pairwise(ids):
-        assert [one for one in more if one in fewer] == fewer
+        assert [event for event in more if event in fewer] == fewer
 
 
 @pytest.mark.spec("M8", "M10")
 @given(scope=SCOPES, version=st.sampled_from(list(VERSIONS)))
 def test_not_before_is_empty_exactly_when_started(scope: Scope, version: str) -> None:
-    """ID4: two states, and a date as long as there is one to come."""
+    """ID4: there are two statuses, and NotBefore is a date until the start."""
     for event in json.loads(document(scope, version))["Events"]:
         assert event["EventStatus"] in {"Scheduled", "Started"}
         assert (event["NotBefore"] == "") == (event["EventStatus"] == "Started")
@@ -107,8 +107,8 @@ def test_not_before_is_empty_exactly_when_started(scope: Scope, version: str) ->
 
 @pytest.mark.spec("M6")
 @pytest.mark.parametrize("version", ["", "latest", "{latest}", "2031-01-01", "2020-07-01 ", "x"])
-def test_versions_that_are_not_known(version: str) -> None:
-    """An unknown version is refused, and the answer lists those that are known."""
+def test_unknown_versions(version: str) -> None:
+    """An unknown version is refused, and the message lists the known ones."""
     scope = Scope(id="s", kind=ScopeKind.STANDALONE, incarnation=1)
     with pytest.raises(NotFound) as refused:
         document(scope, version)

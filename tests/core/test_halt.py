@@ -1,4 +1,4 @@
-"""A rollout that fails too often stops by itself: exactly then, and says why (E7)."""
+"""A rollout pauses itself exactly when too many machines have failed, and gives the reason (E7)."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ from tests.fixtures.fleet import FleetHarness
 
 
 def begin(harness: FleetHarness, fails: list[bool], halt: int | None, batch: int = 1) -> None:
-    """A rollout over a standalone machine for each, of which these fail."""
+    """Start a rollout over standalone machines, of which some fail."""
     names = [f"m{n:02d}" for n in range(len(fails))]
     failing = [name for name, bad in zip(names, fails, strict=True) if bad]
     harness.driver.failing = dict.fromkeys(failing, "broken")
@@ -34,8 +34,8 @@ def begin(harness: FleetHarness, fails: list[bool], halt: int | None, batch: int
     st.lists(st.booleans(), min_size=1, max_size=12),
     st.one_of(st.none(), st.integers(0, 100)),
 )
-def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: int | None) -> None:
-    """`failed * 100 > halt_percent * machines`, at each, also the last; told to, it goes on."""
+def test_a_rollout_pauses_when_too_many_failed(fails: list[bool], halt: int | None) -> None:
+    """It pauses at `failed * 100 > halt_percent * machines`, also at the last; it can resume."""
     with FleetHarness() as harness:
         begin(harness, fails, halt)
         failed = 0
@@ -47,10 +47,10 @@ def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: in
             assert (rollout.done, rollout.failed) == (number + 1 - failed, failed)
             too_many = bad and halt is not None and failed * 100 > halt * len(fails)
             last = number + 1 == len(fails)
-            goes_on = RolloutStatus.DONE if last else RolloutStatus.RUNNING
-            assert rollout.status is (RolloutStatus.PAUSED if too_many else goes_on)
-            why = f"{failed} of {len(fails)} machines failed, more than {halt} %"
-            assert rollout.why == (why if too_many else "")
+            otherwise = RolloutStatus.DONE if last else RolloutStatus.RUNNING
+            assert rollout.status is (RolloutStatus.PAUSED if too_many else otherwise)
+            reason = f"{failed} of {len(fails)} machines failed, more than {halt} %"
+            assert rollout.why == (reason if too_many else "")
             if too_many:
                 harness.advance(3600)
                 assert harness.rollout("r") == rollout
@@ -59,35 +59,35 @@ def test_it_pauses_exactly_when_too_many_have_failed(fails: list[bool], halt: in
 
 
 @pytest.mark.spec("E7")
-def test_what_is_under_way_goes_on_when_it_pauses() -> None:
-    """Lanes side by side end what they began; nothing new begins; abort ends it."""
+def test_a_paused_rollout_finishes_running_steps() -> None:
+    """Parallel lanes finish their steps, no step begins, and an abort ends the rollout."""
     with FleetHarness() as harness:
         begin(harness, [True, False, True, False, False, False], 0, batch=3)
         harness.advance(60)
         paused = harness.rollout("r")
         assert (paused.status, paused.done, paused.failed) == (RolloutStatus.PAUSED, 1, 2)
-        assert len(harness.driver.given) == 3
+        assert len(harness.driver.impacts) == 3
         harness.advance(3600)
-        assert len(harness.driver.given) == 3
+        assert len(harness.driver.impacts) == 3
         harness.do(AbortRollout(rollout="r"))
         assert harness.rollout("r").status is RolloutStatus.ABORTED
-        why = [
-            e.line.fact.detail
-            for e in harness.journal()
-            if e.line.fact.type is FactType.ROLLOUT_PAUSED
+        reasons = [
+            entry.line.fact.detail
+            for entry in harness.journal()
+            if entry.line.fact.type is FactType.ROLLOUT_PAUSED
         ]
-        assert why == ["1 of 6 machines failed, more than 0 %"]
+        assert reasons == ["1 of 6 machines failed, more than 0 %"]
 
 
 @pytest.mark.spec("E7", "E9")
-def test_a_pause_of_its_own_outlives_a_restart() -> None:
-    """With its reason; resumed after it, the rollout ends."""
+def test_an_automatic_pause_survives_a_restart() -> None:
+    """The pause and its reason survive a restart, and the rollout can be resumed."""
     with FleetHarness() as harness:
         begin(harness, [True, False], 0)
         harness.advance(60)
         harness.restart()
-        kept = harness.rollout("r")
-        assert (kept.status, kept.why) == (
+        restored = harness.rollout("r")
+        assert (restored.status, restored.why) == (
             RolloutStatus.PAUSED,
             "1 of 2 machines failed, more than 0 %",
         )

@@ -1,4 +1,4 @@
-"""The transition table holds: what is not in it cannot happen (IL1)."""
+"""The transition table: transitions that are not in it cannot happen (IL1)."""
 
 from collections.abc import Callable
 from itertools import product
@@ -57,10 +57,12 @@ def _with(status: EventStatus) -> tuple[ScopeDraft, Event]:
     return draft, draft.events["E"]
 
 
-def test_the_table_is_the_contracts() -> None:
-    """Six moves and no other: notice, no notice, start, cancel, lapse, end."""
+def test_the_table_has_the_transitions_of_the_contract() -> None:
+    """There are six transitions: announce, strike, start, cancel, lapse and end."""
     allowed = {
-        (state, move): to for state, moves in TRANSITIONS.items() for move, to in moves.items()
+        (state, transition): to
+        for state, transitions in TRANSITIONS.items()
+        for transition, to in transitions.items()
     }
     assert allowed == {
         (None, EventTransition.ANNOUNCE): SCHEDULED,
@@ -72,16 +74,18 @@ def test_the_table_is_the_contracts() -> None:
     }
 
 
-@pytest.mark.parametrize(("status", "move"), PAIRS)
-def test_every_other_move_is_broken(status: EventStatus | None, move: EventTransition) -> None:
-    """A pair that is not in the table raises, and names both."""
-    if move in TRANSITIONS[status]:
-        assert lifecycle._next(status, move) is TRANSITIONS[status][move]
+@pytest.mark.parametrize(("status", "transition"), PAIRS)
+def test_every_other_transition_is_refused(
+    status: EventStatus | None, transition: EventTransition
+) -> None:
+    """A pair that is not in the table raises an error that names both."""
+    if transition in TRANSITIONS[status]:
+        assert lifecycle._next(status, transition) is TRANSITIONS[status][transition]
         return
     with pytest.raises(InvariantViolated) as broken:
-        lifecycle._next(status, move)
+        lifecycle._next(status, transition)
     assert broken.value.code == "BadTransition"
-    assert str(move) in broken.value.message
+    assert str(transition) in broken.value.message
     assert str(status) in broken.value.message
 
 
@@ -116,16 +120,16 @@ MISUSES: dict[str, tuple[EventStatus | None, str, Callable[[ScopeDraft, Event], 
 
 
 @pytest.mark.parametrize("misuse", MISUSES)
-def test_misuse_is_broken(misuse: str) -> None:
-    """The moves check themselves, whoever calls them: an invariant that fails stops the writer."""
-    status, code, move = MISUSES[misuse]
+def test_misuse_is_refused(misuse: str) -> None:
+    """The methods of a draft check their own preconditions; a violation stops the writer."""
+    status, code, transition = MISUSES[misuse]
     draft, event = _with(status) if status else (_draft(), _event())
     with pytest.raises(InvariantViolated, match=code):
-        move(draft, event)
+        transition(draft, event)
 
 
-def test_a_draft_leaves_the_scope_alone() -> None:
-    """Deciding changes no value that exists; a decision can be thrown away."""
+def test_a_draft_does_not_change_the_scope() -> None:
+    """Deciding changes no existing value, so a decision can be discarded."""
     draft, event = _with(SCHEDULED)
     scope = draft.decision().scope
     assert scope is not None
@@ -140,8 +144,8 @@ def test_a_draft_leaves_the_scope_alone() -> None:
     assert "a" not in after.impacts
 
 
-def test_nothing_changed_is_the_scope_itself() -> None:
-    """A decision that decides nothing returns the very scope, so nothing is written."""
+def test_an_empty_decision_returns_the_same_scope() -> None:
+    """An empty decision returns the same scope object, so nothing is written."""
     scope = Scope(id="s", kind=ScopeKind.AVAILABILITY_SET)
     decision = ScopeDraft(scope, NOON).decision()
     assert decision.scope is scope
@@ -150,12 +154,12 @@ def test_nothing_changed_is_the_scope_itself() -> None:
 
 @given(st.floats(min_value=0, max_value=4e9))
 def test_whole_seconds_round_up(moment: float) -> None:
-    """Never earlier than the moment, never a whole second later."""
+    """The result is never earlier than the moment, and less than a second later."""
     assert whole_seconds(moment) - 1 < moment <= whole_seconds(moment)
 
 
 def test_when_a_scope_is_due() -> None:
-    """The earliest of NotBefore, an impact's limit, and the end of the silence allowed."""
+    """A scope is due at the earliest of NotBefore, an impact's limit and the idle limit."""
     draft, event = _with(SCHEDULED)
     scope = draft.decision().scope
     assert scope is not None

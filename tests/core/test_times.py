@@ -11,20 +11,20 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.times import format_duration, iso, parse_date, parse_duration, rfc1123
 
 MOMENTS = st.integers(min_value=0, max_value=253_402_300_799)  # to the end of the year 9999
-SEEN = 1_474_309_787
+DOCUMENTED = 1_474_309_787
 
 
 @pytest.mark.spec("M8")
 def test_the_documentations_own_date() -> None:
-    """Both spellings of the example that every page shows."""
-    assert rfc1123(SEEN) == "Mon, 19 Sep 2016 18:29:47 GMT"
-    assert iso(SEEN) == "2016-09-19T18:29:47Z"
+    """The date of Azure's documentation, in both formats."""
+    assert rfc1123(DOCUMENTED) == "Mon, 19 Sep 2016 18:29:47 GMT"
+    assert iso(DOCUMENTED) == "2016-09-19T18:29:47Z"
 
 
 @pytest.mark.spec("M8")
 @given(MOMENTS)
-def test_dates_as_the_standard_library_writes_them(moment: int) -> None:
-    """Ours, which know no locale, agree with the library's for every second there is."""
+def test_dates_agree_with_the_standard_library(moment: int) -> None:
+    """Our formatters, which ignore the locale, agree with the standard library."""
     when = datetime.fromtimestamp(moment, UTC)
     assert rfc1123(moment) == format_datetime(when, usegmt=True)
     assert iso(moment) == when.strftime(f"{when.year:04d}-%m-%dT%H:%M:%SZ")
@@ -34,18 +34,18 @@ def test_dates_as_the_standard_library_writes_them(moment: int) -> None:
 @pytest.mark.spec("M8")
 @given(MOMENTS)
 def test_dates_survive_the_round_trip(moment: int) -> None:
-    """What we write we read, in either spelling."""
+    """A formatted date parses to the same moment, in either format."""
     assert parse_date(rfc1123(moment)) == moment
     assert parse_date(iso(moment)) == moment
 
 
 def test_dates_do_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """GMT is GMT, wherever the process runs."""
+    """The time zone of the process has no effect."""
     try:
         monkeypatch.setenv("TZ", "Pacific/Auckland")
         time.tzset()
-        assert rfc1123(SEEN) == "Mon, 19 Sep 2016 18:29:47 GMT"
-        assert parse_date("2016-09-19T18:29:47") == SEEN
+        assert rfc1123(DOCUMENTED) == "Mon, 19 Sep 2016 18:29:47 GMT"
+        assert parse_date("2016-09-19T18:29:47") == DOCUMENTED
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -64,9 +64,9 @@ def test_dates_do_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -
         "Mon, 19 Sep 2016 18:29:47 GMT",
     ],
 )
-def test_dates_others_write(text: str) -> None:
-    """ISO 8601 with or without a zone, with fractions, and RFC 1123."""
-    assert parse_date(text) == SEEN
+def test_accepted_date_formats(text: str) -> None:
+    """ISO 8601 with or without a zone, with fractions, and RFC 1123 are accepted."""
+    assert parse_date(text) == DOCUMENTED
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_dates_others_write(text: str) -> None:
         "Mon, \u0661\u0669 Sep 2016 18:29:47 GMT",
     ],
 )  # fmt: skip
-def test_what_is_no_date(text: str) -> None:
-    """It is refused, in few words, with both spellings to copy from."""
+def test_invalid_dates(text: str) -> None:
+    """An invalid date is refused briefly, with an example of both formats."""
     with pytest.raises(Refused) as refused:
         parse_date(text)
     assert refused.value.code == "BadDate"
@@ -90,7 +90,7 @@ def test_what_is_no_date(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_a_date_or_refused(text: str) -> None:
-    """Nothing else comes out, whatever goes in."""
+    """Any text is parsed or refused."""
     try:
         parse_date(text)
     except Refused as refused:
@@ -113,7 +113,7 @@ def test_any_text_is_a_date_or_refused(text: str) -> None:
     ],
 )
 def test_durations(text: str, seconds: int) -> None:
-    """Days and smaller, as ISO 8601 writes them."""
+    """ISO 8601 durations of days and smaller units are accepted."""
     assert parse_duration(text) == seconds
 
 
@@ -126,8 +126,8 @@ def test_durations(text: str, seconds: int) -> None:
         "PT\u0665M", "PT5M" * 3_000, "PT99999999999999999999S", "\ud800",
     ],
 )  # fmt: skip
-def test_what_is_no_duration(text: str) -> None:
-    """It is refused, with an example to copy from."""
+def test_invalid_durations(text: str) -> None:
+    """An invalid duration is refused with an example."""
     with pytest.raises(Refused) as refused:
         parse_duration(text)
     assert refused.value.code == "BadDuration"
@@ -137,13 +137,13 @@ def test_what_is_no_duration(text: str) -> None:
 
 @given(st.integers(min_value=0, max_value=7 * 86_400))
 def test_durations_survive_the_round_trip(seconds: int) -> None:
-    """What we write we read."""
+    """A formatted duration parses to the same seconds."""
     assert parse_duration(format_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "PT0S"), (300, "PT5M"), (5_400, "PT1H30M"), (90_061, "PT25H1M1S")]
 )
-def test_durations_as_we_write_them(seconds: int, text: str) -> None:
-    """Only the parts there are."""
+def test_formatted_durations(seconds: int, text: str) -> None:
+    """A formatted duration has only its nonzero parts."""
     assert format_duration(seconds) == text

@@ -42,7 +42,7 @@ def _end(connection: HTTPConnection) -> Response:
 
 def _all_released(endpoint: EndpointHarness, scope: str = "db") -> bool:
     published = endpoint.fleet.documents.get(scope)
-    return endpoint.server.counts.held == 0 and published is not None and not published._followers
+    return endpoint.server.counts.held == 0 and published is not None and not published._listeners
 
 
 def test_held_until_the_document_changes() -> None:

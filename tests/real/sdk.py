@@ -16,7 +16,7 @@ from azure.mgmt.compute import models as m
 
 from fairwarning.core.times import parse_date
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, key_of
+from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, signing_key
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
@@ -50,7 +50,7 @@ class SdkService(ServiceProcess):
         super().start()
         self.arm: str = self.ready["arm"]
         self.ca: str = self.ready["ca"]
-        self.tokens = Tokens(key_of(self.data), TENANT)
+        self.tokens = Tokens(signing_key(self.data), TENANT)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from fairwarning.cli import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.server.ready import read_ready
-from fairwarning.service.tokens import key_of
+from fairwarning.service.tokens import signing_key
 from tests.fixtures.programs import run_program
 
 COMMAND = (sys.executable, "-c", "from fairwarning.cli.az import command; command()")
@@ -70,7 +70,7 @@ class DataFolder:
         (self.data / "up.json").write_text(json.dumps(ready))
 
     def digest(self, program: str) -> str:
-        return az_command.digest_of(program, read_ready(self.data), key_of(self.data))
+        return az_command.digest_of(program, read_ready(self.data), signing_key(self.data))
 
     def tool(self, program: str) -> az_command.AzureCli:
         self.config.mkdir(exist_ok=True)

@@ -13,42 +13,44 @@ pytestmark = pytest.mark.spec("E11")
 YEARS = 10 * 365 * 86_400.0
 
 
-# --- Real time: the subject here, so these wait for it ------------------------------------------
+# --- Real time: these tests wait for it ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("ahead", [0.0, 0.001, 0.03])
 @run_async
 async def test_real_alarms_are_never_early(ahead: float) -> None:
-    """When an alarm rings, its moment has been reached."""
-    clock, rang = RealClock(), asyncio.Event()
+    """An alarm never fires before its time."""
+    clock, fired = RealClock(), asyncio.Event()
     moment = clock.now() + ahead
-    clock.call_at(moment, rang.set)
-    await rang.wait()
+    clock.call_at(moment, fired.set)
+    await fired.wait()
     assert clock.now() >= moment
 
 
 @run_async
-async def test_a_moment_that_has_passed_rings_soon() -> None:
-    """An alarm for the past is rung, though not before its caller has gone on."""
-    clock, rang = RealClock(), asyncio.Event()
-    clock.call_at(clock.now() - 3600, rang.set)
-    assert not rang.is_set()
-    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
+async def test_an_alarm_for_the_past_fires_soon() -> None:
+    """An alarm for the past fires soon, but not before `call_at` returns."""
+    clock, fired = RealClock(), asyncio.Event()
+    clock.call_at(clock.now() - 3600, fired.set)
+    assert not fired.is_set()
+    await asyncio.wait_for(fired.wait(), LIMIT_SECONDS)
 
 
 @run_async
-async def test_a_cancelled_real_alarm_stays_silent() -> None:
-    """Nothing is called after a cancel."""
-    clock, rang, later = RealClock(), asyncio.Event(), asyncio.Event()
-    clock.call_at(clock.now() + 0.01, rang.set).cancel()
+async def test_a_cancelled_real_alarm_does_not_fire() -> None:
+    """A cancelled alarm is not called."""
+    clock, fired, later = RealClock(), asyncio.Event(), asyncio.Event()
+    clock.call_at(clock.now() + 0.01, fired.set).cancel()
     clock.call_at(clock.now() + 0.03, later.set)
     await later.wait()
-    assert not rang.is_set()
+    assert not fired.is_set()
 
 
 @pytest.mark.parametrize("step", [-YEARS, -1.0, 1.0, YEARS])
-def test_a_stepped_wall_clock_moves_nothing(step: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is taken from the wall once; a later step of the wall clock cannot eat notice (IL4)."""
+def test_a_step_of_the_wall_clock_has_no_effect(
+    step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wall time is read once; a later step of the wall clock cannot shorten a notice (IL4)."""
     clock = RealClock()
     before, wall = clock.now(), time.time()
     assert abs(before - wall) < 60
@@ -57,37 +59,37 @@ def test_a_stepped_wall_clock_moves_nothing(step: float, monkeypatch: pytest.Mon
 
 
 @run_async
-async def test_a_loop_that_wakes_too_early_is_not_believed(
+async def test_an_alarm_waits_if_the_loop_wakes_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the loop's clock runs ahead of ours, the alarm waits until ours has come as far."""
+    """If the event loop's clock runs fast, the alarm waits for the real clock."""
     started = time.monotonic()
     slow = lambda: started + (time.monotonic() - started) / 3  # noqa: E731
-    monkeypatch.setattr(clock_module, "_steady", slow)
-    clock, rang = RealClock(), asyncio.Event()
+    monkeypatch.setattr(clock_module, "_monotonic", slow)
+    clock, fired = RealClock(), asyncio.Event()
     moment = clock.now() + 0.02
-    clock.call_at(moment, rang.set)
-    await rang.wait()
+    clock.call_at(moment, fired.set)
+    await fired.wait()
     assert clock.now() >= moment
     assert time.monotonic() - started >= 0.06
 
 
 def test_real_time_does_not_run_backwards() -> None:
-    """Two looks at the clock are in order, always."""
+    """Consecutive readings of the clock never decrease."""
     clock = RealClock()
-    seen = [clock.now() for _ in range(1000)]
-    assert seen == sorted(seen)
+    readings = [clock.now() for _ in range(1000)]
+    assert readings == sorted(readings)
 
 
-def test_where_the_system_does_not_count_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a clock that counts while the machine sleeps, the next best is taken."""
+def test_without_a_clock_that_includes_suspended_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a clock that includes suspended time, the monotonic clock is used."""
     monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
     clock = RealClock()
     assert abs(clock.now() - time.time()) < 60
 
 
-def test_real_time_needs_no_memory() -> None:
-    """The world keeps real time; a restart has nothing to take up."""
+def test_real_time_has_no_state() -> None:
+    """Real time has no state to restore after a restart."""
     clock = RealClock()
     before = clock.now()
     assert clock.state() == ""
@@ -99,55 +101,55 @@ def test_real_time_needs_no_memory() -> None:
 
 
 @run_async
-async def test_alarms_ring_in_order_each_at_its_moment() -> None:
-    """Advancing stops at every alarm on the way; those of one moment ring as they were set."""
-    clock, rang = VirtualClock(100), list[tuple[str, float]]()
+async def test_alarms_fire_in_order_each_at_its_time() -> None:
+    """Advancing stops at each alarm; alarms of the same time fire in the order they were set."""
+    clock, fired = VirtualClock(100), list[tuple[str, float]]()
     for name, moment in (("c", 130), ("a", 110), ("b", 120), ("a too", 110), ("far", 140)):
-        clock.call_at(moment, lambda name=name: rang.append((name, clock.now())))  # type: ignore[misc]
+        clock.call_at(moment, lambda name=name: fired.append((name, clock.now())))  # type: ignore[misc]
     assert clock.now() == 100
     await clock.advance(30)
-    assert rang == [("a", 110), ("a too", 110), ("b", 120), ("c", 130)]
+    assert fired == [("a", 110), ("a too", 110), ("b", 120), ("c", 130)]
     assert clock.now() == 130
 
 
 @run_async
 async def test_an_alarm_set_by_an_alarm() -> None:
-    """What comes due within the time advanced rings, also if it was set on the way."""
-    clock, rang = VirtualClock(), list[float]()
+    """An alarm that is set during an advance fires if its time is within the advance."""
+    clock, fired = VirtualClock(), list[float]()
 
-    def again() -> None:
-        rang.append(clock.now())
-        clock.call_at(clock.now() + 10, again)
+    def repeat() -> None:
+        fired.append(clock.now())
+        clock.call_at(clock.now() + 10, repeat)
 
-    clock.call_at(10, again)
+    clock.call_at(10, repeat)
     await clock.advance(35)
-    assert rang == [10, 20, 30]
+    assert fired == [10, 20, 30]
     assert clock.now() == 35
 
 
 @run_async
 async def test_an_alarm_for_the_past_does_not_turn_time_back() -> None:
-    """It rings at the next advance, and time stays where it is."""
-    clock, rang = VirtualClock(100), list[float]()
-    clock.call_at(50, lambda: rang.append(clock.now()))
+    """It fires at the next advance, and time does not move."""
+    clock, fired = VirtualClock(100), list[float]()
+    clock.call_at(50, lambda: fired.append(clock.now()))
     await clock.advance(0)
-    assert rang == [100]
+    assert fired == [100]
 
 
 @run_async
-async def test_a_cancelled_virtual_alarm_stays_silent() -> None:
-    """Also if it is cancelled by an alarm of the same moment."""
-    clock, rang = VirtualClock(), list[str]()
-    second = clock.call_at(10, lambda: rang.append("second"))
+async def test_a_cancelled_virtual_alarm_does_not_fire() -> None:
+    """A cancelled alarm does not fire, even if another alarm cancels it."""
+    clock, fired = VirtualClock(), list[str]()
+    second = clock.call_at(10, lambda: fired.append("second"))
     clock.call_at(5, second.cancel)
-    clock.call_at(10, lambda: rang.append("third"))
+    clock.call_at(10, lambda: fired.append("third"))
     await clock.advance(20)
-    assert rang == ["third"]
+    assert fired == ["third"]
 
 
 @run_async
-async def test_what_an_alarm_causes_is_waited_for() -> None:
-    """Between two alarms `settled` is awaited, so that effects come in the order of time."""
+async def test_advance_waits_for_the_effects_of_an_alarm() -> None:
+    """`settled` is awaited between two alarms, so that effects happen in the order of time."""
     clock, log = VirtualClock(), list[str]()
 
     async def settled() -> None:
@@ -164,7 +166,7 @@ async def test_what_an_alarm_causes_is_waited_for() -> None:
 @pytest.mark.parametrize("seconds", [-0.1, float("nan"), float("inf"), 1e12])
 @run_async
 async def test_bad_advances_are_refused(seconds: float) -> None:
-    """Time goes forwards, by a year at most."""
+    """Time moves forwards only, by a year at most."""
     clock = VirtualClock(5)
     with pytest.raises(Refused, match="BadAdvance"):
         await clock.advance(seconds)
@@ -176,13 +178,13 @@ async def test_bad_advances_are_refused(seconds: float) -> None:
 
 @run_async
 async def test_running_at_a_multiple() -> None:
-    """Time runs so many times as fast as real time, and alarms ring by it, never early."""
-    clock, rang = VirtualClock(1000), asyncio.Event()
+    """Time runs at a multiple of real time, and alarms fire by it, never early."""
+    clock, fired = VirtualClock(1000), asyncio.Event()
     moment = 1000 + 3600
-    clock.call_at(moment, rang.set)
+    clock.call_at(moment, fired.set)
     clock.run(100_000)
     assert clock.rate == 100_000
-    await rang.wait()
+    await fired.wait()
     assert clock.now() >= moment
     clock.freeze()
     frozen = clock.now()
@@ -192,31 +194,31 @@ async def test_running_at_a_multiple() -> None:
 
 @run_async
 async def test_an_alarm_set_while_time_runs() -> None:
-    """It rings by running time like one that was there before, and before a later one."""
-    clock, rang, log = VirtualClock(), asyncio.Event(), list[str]()
+    """Alarms set while time runs fire by that time and in order."""
+    clock, fired, log = VirtualClock(), asyncio.Event(), list[str]()
     clock.run(10_000)
-    clock.call_at(clock.now() + 400, rang.set)
+    clock.call_at(clock.now() + 400, fired.set)
     clock.call_at(clock.now() + 100, lambda: log.append("first"))
-    await rang.wait()
+    await fired.wait()
     clock.freeze()
     assert log == ["first"]
 
 
 @run_async
 async def test_advancing_while_time_runs() -> None:
-    """An alarm that an advance brought near rings soon, not at the time it once had ahead."""
-    clock, rang = VirtualClock(), asyncio.Event()
+    """After an advance, a running clock's alarm fires after the remaining time only."""
+    clock, fired = VirtualClock(), asyncio.Event()
     clock.run(1)
-    clock.call_at(1000, rang.set)
+    clock.call_at(1000, fired.set)
     await clock.advance(999.9)
-    await asyncio.wait_for(rang.wait(), LIMIT_SECONDS)
+    await asyncio.wait_for(fired.wait(), LIMIT_SECONDS)
     clock.freeze()
     assert clock.now() >= 1000
 
 
 @pytest.mark.parametrize("rate", [-1, float("nan"), float("inf"), 1e7])
 def test_bad_rates_are_refused(rate: float) -> None:
-    """From frozen to a million times real time."""
+    """The rate is 0 (frozen) to a million times real time."""
     clock = VirtualClock()
     with pytest.raises(Refused, match="BadRate"):
         clock.run(rate)
@@ -227,8 +229,8 @@ def test_bad_rates_are_refused(rate: float) -> None:
 
 
 @run_async
-async def test_restored_where_it_stood() -> None:
-    """A new clock goes on from the state of the old one, frozen or running."""
+async def test_a_restored_clock_continues() -> None:
+    """A new clock continues from the state of the old one, frozen or running."""
     old = VirtualClock(100)
     await old.advance(50)
     new = VirtualClock(0)
@@ -238,15 +240,15 @@ async def test_restored_where_it_stood() -> None:
     new.restore(old.state())
     assert new.rate == 1000
     assert new.now() >= 150
-    rang = asyncio.Event()
-    new.call_at(new.now() + 20, rang.set)
-    await rang.wait()
+    fired = asyncio.Event()
+    new.call_at(new.now() + 20, fired.set)
+    await fired.wait()
     new.freeze()
     old.freeze()
 
 
 def test_restoring_does_not_turn_time_back() -> None:
-    """Started later than it stopped, it begins at the later moment."""
+    """A clock that starts after the saved time keeps its own time."""
     clock = VirtualClock(1_000)
     clock.restore(VirtualClock(10).state())
     assert clock.now() == 1_000

@@ -42,7 +42,7 @@ def _scope(incarnation: int, version: int = 1, polled_at: float = 0.0) -> Scope:
     )
 
 
-def _of(scope: Scope | None) -> DocumentCache:
+def _cache_of(scope: Scope | None) -> DocumentCache:
     async def load(_: str) -> Scope | None:
         return scope
 
@@ -50,24 +50,24 @@ def _of(scope: Scope | None) -> DocumentCache:
 
 
 class _SlowLoad:
-    """A store that takes its time; a test says what it found."""
+    """A slow store; the test sets the result of the load."""
 
     def __init__(self) -> None:
-        self.found: asyncio.Future[Scope | None] = asyncio.get_running_loop().create_future()
-        self.asked = 0
+        self.result: asyncio.Future[Scope | None] = asyncio.get_running_loop().create_future()
+        self.calls = 0
 
     async def __call__(self, _: str) -> Scope | None:
-        self.asked += 1
-        return await self.found
+        self.calls += 1
+        return await self.result
 
 
 @run_async
-async def test_answers_are_kept_until_the_document_is_another() -> None:
-    """What a reader rendered stays while nothing visible changes, and goes with the change."""
-    documents = _of(_scope(1))
+async def test_responses_are_kept_until_the_document_changes() -> None:
+    """Rendered responses are kept until the document changes."""
+    documents = _cache_of(_scope(1))
     published = await documents.fetch("vm")
     published.answers["any"] = b"rendered"
-    documents.publish("vm", _scope(1, version=2, polled_at=5))  # nothing to be seen of that
+    documents.publish("vm", _scope(1, version=2, polled_at=5))  # not visible in the document
     assert published.answers == {"any": b"rendered"}
     documents.publish("vm", _scope(2, version=3))
     assert published.answers == {}
@@ -76,22 +76,22 @@ async def test_answers_are_kept_until_the_document_is_another() -> None:
 
 @run_async
 async def test_readers_are_woken_by_a_change_and_only_then() -> None:
-    """A held request returns when the document is another, for all who wait, and not before."""
-    documents = _of(_scope(1))
+    """All held requests return when the document changes, and not before."""
+    documents = _cache_of(_scope(1))
     published = await documents.fetch("vm")
     readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
-    await wait_until_async(lambda: len(published._followers or ()) == 3)
+    await wait_until_async(lambda: len(published._listeners or ()) == 3)
     documents.publish("vm", _scope(1, version=2, polled_at=9))
     documents.publish("other", _scope(7))
     await asyncio.sleep(0)
     assert not any(reader.done() for reader in readers)
     documents.publish("vm", _scope(2, version=3))
     await asyncio.gather(*readers)
-    assert not published._followers
+    assert not published._listeners
 
 
-def test_what_was_never_loaded_is_off() -> None:
-    """Nothing to show is no incarnation, so that nobody takes it for a document."""
+def test_a_scope_that_was_not_loaded_has_no_document() -> None:
+    """A scope that was not loaded has incarnation 0 and no document."""
     published = PublishedScope()
     assert published.incarnation == 0
     with pytest.raises(NotFound):
@@ -99,37 +99,37 @@ def test_what_was_never_loaded_is_off() -> None:
 
 
 @run_async
-async def test_documents_that_are_alike_share_what_was_rendered() -> None:
-    """Without events only the incarnation is in a document; with one, it is the scope's own."""
-    documents = _of(_scope(1))
-    one, other = await documents.fetch("vm"), await documents.fetch("other")
-    assert one.answers is other.answers
-    assert one.body(NEWEST) == other.body(NEWEST)
-    one.answers["any"] = b"rendered"
+async def test_equal_documents_share_their_responses() -> None:
+    """Scopes without events share responses by incarnation; a scope with events has its own."""
+    documents = _cache_of(_scope(1))
+    vm, other = await documents.fetch("vm"), await documents.fetch("other")
+    assert vm.answers is other.answers
+    assert vm.body(NEWEST) == other.body(NEWEST)
+    vm.answers["any"] = b"rendered"
     documents.publish("vm", changed(_scope(2, version=2), events={"e": _EVENT}))
     documents.publish("other", _scope(2, version=2))
-    assert one.answers == other.answers == {}
-    assert one.answers is not other.answers
-    documents.publish("vm", _scope(1_000_000, version=3))  # of so many, few are alike
+    assert vm.answers == other.answers == {}
+    assert vm.answers is not other.answers
+    documents.publish("vm", _scope(1_000_000, version=3))  # high incarnations are not shared
     documents.publish("other", _scope(1_000_000, version=3))
-    assert one.answers is not other.answers
+    assert vm.answers is not other.answers
 
 
 @run_async
-async def test_a_reader_who_is_behind_does_not_wait() -> None:
-    """Asking for a change since an older incarnation returns at once."""
-    published = await _of(_scope(5)).fetch("vm")
+async def test_a_reader_with_an_old_incarnation_does_not_wait() -> None:
+    """A request with an older incarnation returns at once."""
+    published = await _cache_of(_scope(5)).fetch("vm")
     await wait_for_change(published, 4)
     await wait_for_change(published, 0)
 
 
 @run_async
-async def test_readers_are_woken_when_the_scope_goes() -> None:
-    """Who waits for a machine that is deleted is told, and reads that it is gone."""
-    documents = _of(_scope(1))
+async def test_readers_are_woken_when_the_scope_is_deleted() -> None:
+    """Deleting the scope wakes its readers, and they get NotFound."""
+    documents = _cache_of(_scope(1))
     published = await documents.fetch("vm")
     reader = asyncio.create_task(wait_for_change(published, 1))
-    await wait_until_async(lambda: bool(published._followers))
+    await wait_until_async(lambda: bool(published._listeners))
     documents.publish("vm", None)
     await reader
     with pytest.raises(NotFound):
@@ -138,51 +138,51 @@ async def test_readers_are_woken_when_the_scope_goes() -> None:
 
 
 @run_async
-async def test_a_reader_who_gives_up_leaves_nothing_behind() -> None:
-    """A held request that is cancelled is forgotten; the others stay."""
-    published = await _of(_scope(1)).fetch("vm")
+async def test_a_cancelled_reader_leaves_no_listener() -> None:
+    """Cancelling a held request removes its listener; the other listeners stay."""
+    published = await _cache_of(_scope(1)).fetch("vm")
     readers = [asyncio.create_task(wait_for_change(published, 1)) for _ in range(3)]
-    await wait_until_async(lambda: len(published._followers or ()) == 3)
+    await wait_until_async(lambda: len(published._listeners or ()) == 3)
     readers[1].cancel()
     await asyncio.wait([readers[1]])
-    assert len(published._followers or ()) == 2
+    assert len(published._listeners or ()) == 2
     published.replace(_scope(2))
     await asyncio.gather(readers[0], readers[2])
-    assert not published._followers
+    assert not published._listeners
 
 
 @pytest.mark.parametrize("first", ["change", "hang up"])
 @run_async
-async def test_a_change_and_a_hang_up_at_once(first: str) -> None:
-    """A reader cancelled in the moment it is woken does no harm."""
-    published = await _of(_scope(1)).fetch("vm")
+async def test_a_change_and_a_cancelled_reader_at_once(first: str) -> None:
+    """A reader that is cancelled while it is woken leaves no listener."""
+    published = await _cache_of(_scope(1)).fetch("vm")
     reader = asyncio.create_task(wait_for_change(published, 1))
-    await wait_until_async(lambda: bool(published._followers))
+    await wait_until_async(lambda: bool(published._listeners))
     if first == "hang up":
         reader.cancel()
     published.replace(_scope(2))
     reader.cancel()
     await asyncio.wait([reader])
     published.replace(_scope(3))
-    assert not published._followers
+    assert not published._listeners
 
 
 async def _fetch_during(
-    load: "_SlowLoad", happens: Callable[[DocumentCache], None], found: Scope | None
+    load: "_SlowLoad", publish: Callable[[DocumentCache], None], loaded: Scope | None
 ) -> "tuple[DocumentCache, asyncio.Task[PublishedScope]]":
-    """A first read during which something is published; then the store answers."""
+    """Fetch a scope; publish during the load, then finish the load."""
     documents = DocumentCache(load)
     reading = asyncio.create_task(documents.fetch("vm"))
-    await wait_until_async(lambda: load.asked == 1)
-    happens(documents)
-    load.found.set_result(found)
+    await wait_until_async(lambda: load.calls == 1)
+    publish(documents)
+    load.result.set_result(loaded)
     await asyncio.wait([reading])
     return documents, reading
 
 
 @run_async
 async def test_a_change_during_the_first_load_is_not_lost() -> None:
-    """What was published while the store was being read wins over what was read."""
+    """A newer scope that is published during the load replaces the loaded one."""
     newer = _scope(3, version=3)
     documents, reading = await _fetch_during(
         _SlowLoad(), lambda documents: documents.publish("vm", newer), _scope(2, version=2)
@@ -193,8 +193,8 @@ async def test_a_change_during_the_first_load_is_not_lost() -> None:
 
 
 @run_async
-async def test_an_older_change_does_not_win_over_what_was_read() -> None:
-    """The store may have been read after the change that is published late."""
+async def test_an_older_change_does_not_replace_the_loaded_scope() -> None:
+    """An older scope that is published during the load does not replace the loaded one."""
     older = _scope(2, version=2)
     _, reading = await _fetch_during(
         _SlowLoad(), lambda documents: documents.publish("vm", older), _scope(3, version=3)
@@ -203,8 +203,8 @@ async def test_an_older_change_does_not_win_over_what_was_read() -> None:
 
 
 @run_async
-async def test_a_scope_that_goes_during_the_first_load() -> None:
-    """Its machine reads that it is gone, not what the scope was before."""
+async def test_a_scope_deleted_during_the_first_load() -> None:
+    """A scope that is deleted during the load is not found."""
     _, reading = await _fetch_during(
         _SlowLoad(), lambda documents: documents.publish("vm", None), _scope(2, version=2)
     )
@@ -212,8 +212,8 @@ async def test_a_scope_that_goes_during_the_first_load() -> None:
 
 
 @run_async
-async def test_a_scope_that_comes_during_the_first_load() -> None:
-    """It is read as it was published, and its later changes are seen by whoever reads it."""
+async def test_a_scope_created_during_the_first_load() -> None:
+    """A scope that is created during the load is found, and its later changes are visible."""
     documents, reading = await _fetch_during(
         _SlowLoad(), lambda documents: documents.publish("vm", _scope(1)), None
     )
@@ -223,23 +223,23 @@ async def test_a_scope_that_comes_during_the_first_load() -> None:
 
 
 @run_async
-async def test_two_first_readers_share_what_they_find() -> None:
-    """Readers that come while a scope is being loaded see its later changes like the first."""
+async def test_concurrent_first_readers_share_the_scope() -> None:
+    """Readers that arrive during the load share the scope, and see its later changes."""
     load = _SlowLoad()
     documents = DocumentCache(load)
     readers = [asyncio.create_task(documents.fetch("vm")) for _ in range(2)]
-    await wait_until_async(lambda: load.asked > 0)
-    load.found.set_result(_scope(1))
-    one, two = await asyncio.gather(*readers)
-    assert one is two
+    await wait_until_async(lambda: load.calls > 0)
+    load.result.set_result(_scope(1))
+    first, second = await asyncio.gather(*readers)
+    assert first is second
     documents.publish("vm", _scope(2, version=2))
-    assert two.incarnation == 2
+    assert second.incarnation == 2
 
 
 @run_async
-async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
-    """Asking for names at random fills no memory."""
-    documents = _of(None)
+async def test_unknown_scopes_are_not_cached() -> None:
+    """Requests for unknown scopes use no memory."""
+    documents = _cache_of(None)
     for n in range(10):
         with pytest.raises(NotFound):
             await documents.fetch(f"no{n}")
@@ -248,20 +248,20 @@ async def test_nothing_is_kept_of_scopes_that_do_not_exist() -> None:
 
 @run_async
 async def test_a_load_that_fails_can_be_repeated() -> None:
-    """While the store is away readers are told so; once it is back they read."""
+    """While the store is unavailable, fetching fails; afterwards it works."""
     load = _SlowLoad()
     documents = DocumentCache(load)
-    load.found.set_exception(Unavailable("StoreDown", "later"))
+    load.result.set_exception(Unavailable("StoreDown", "later"))
     with pytest.raises(Unavailable):
         await documents.fetch("vm")
-    load.found = asyncio.get_running_loop().create_future()
-    load.found.set_result(_scope(1))
+    load.result = asyncio.get_running_loop().create_future()
+    load.result.set_result(_scope(1))
     assert (await documents.fetch("vm")).incarnation == 1
 
 
 @run_async
-async def test_what_is_not_read_is_not_kept() -> None:
-    """A change of a scope that nobody reads is passed over; the last reader takes it along."""
+async def test_a_scope_without_readers_is_not_cached() -> None:
+    """A scope without readers is not cached, and leaves the cache with its last reader."""
     loads: list[str] = []
 
     async def load(name: str) -> Scope | None:

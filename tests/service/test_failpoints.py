@@ -22,7 +22,7 @@ for n in range(3):
 
 @pytest.fixture(autouse=True)
 def _disarmed() -> Iterator[None]:
-    """Whatever a test arms, the next begins without."""
+    """Disarm failpoints after each test."""
     yield
     failpoints.arm(None)
 
@@ -32,16 +32,16 @@ def _run(setting: str) -> "subprocess.CompletedProcess[str]":
     return run_python(PROGRAM, env=environment)
 
 
-def test_a_whole_life_passes_every_failpoint_in_order() -> None:
-    """Each place has a name that is really passed; and durable, visible, impact, answer it is."""
-    passed: list[str] = []
-    failpoints.arm(passed.append)
+def test_every_failpoint_is_reached_in_order() -> None:
+    """Every failpoint is reached, in the order commit, publish, impact, acknowledge."""
+    reached: list[str] = []
+    failpoints.arm(reached.append)
     with FleetHarness() as harness:
         harness.make_enabled("vm")
         harness.operate(Restart, "vm", "vm")
-        passed.clear()
+        reached.clear()
         harness.approve("vm")
-        assert passed == [
+        assert reached == [
             "batch.taken",
             "commit.before",
             "commit.after",
@@ -53,11 +53,11 @@ def test_a_whole_life_passes_every_failpoint_in_order() -> None:
         ]
         harness.advance(60)
         harness.restart()
-    assert set(passed) == set(failpoints.NAMES)
+    assert set(reached) == set(failpoints.NAMES)
 
 
 def test_nothing_happens_unless_armed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the setting a failpoint is a place like any other."""
+    """Without the setting, failpoints have no effect."""
     monkeypatch.delenv("FAIRWARNING_FAILPOINT", raising=False)
     failpoints.arm_from_environment()
     for name in failpoints.NAMES:
@@ -65,25 +65,25 @@ def test_nothing_happens_unless_armed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A misspelt failpoint would never be hit: the program says which there are."""
+    """A misspelt failpoint is refused with the list of names."""
     monkeypatch.setenv("FAIRWARNING_FAILPOINT", "comit.before")
     with pytest.raises(SystemExit, match=r"comit\.before.*commit\.before"):
         failpoints.arm_from_environment()
 
 
 @pytest.mark.parametrize(("setting", "rounds"), [("commit.before", 1), ("commit.after:3", 3)])
-def test_the_process_dies_there(setting: str, rounds: int) -> None:
-    """As by kill -9, the first time or the one that is asked for."""
+def test_the_process_kills_itself_at_the_failpoint(setting: str, rounds: int) -> None:
+    """The process kills itself with SIGKILL the first time, or at the requested count."""
     done = _run(setting)
     assert done.returncode == -signal.SIGKILL
     assert done.stdout.split() == [str(n) for n in range(rounds)]
 
 
-def test_only_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other places are passed unharmed, and the count is kept."""
+def test_only_the_named_failpoint_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other failpoints have no effect, and the count is exact."""
     killed: list[tuple[int, int]] = []
     monkeypatch.setenv("FAIRWARNING_FAILPOINT", "ack.after:2")
-    monkeypatch.setattr(os, "kill", lambda *how: killed.append(how))
+    monkeypatch.setattr(os, "kill", lambda *arguments: killed.append(arguments))
     failpoints.arm_from_environment()
     for name in ("ack.before", "ack.after", "ack.before"):
         failpoints.hit(name)
@@ -92,6 +92,6 @@ def test_only_the_one_that_was_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert killed == [(os.getpid(), signal.SIGKILL)]
 
 
-def test_the_process_lives_if_it_never_gets_there() -> None:
-    """A failpoint that is not passed as often kills nobody."""
+def test_an_unreached_failpoint_has_no_effect() -> None:
+    """A failpoint that is not reached often enough has no effect."""
     assert _run("commit.after:4").returncode == 0

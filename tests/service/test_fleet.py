@@ -14,7 +14,7 @@ from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 
 @run_async
 async def test_submitters_share_commits() -> None:
-    """Commands that wait while a commit is under way are committed together, each answered."""
+    """Commands that arrive during a commit are committed together, and each gets its answer."""
     async with controlled_fleet() as harness:
         harness.store.hold()
         tasks = [
@@ -30,7 +30,7 @@ async def test_submitters_share_commits() -> None:
 
 @run_async
 async def test_commands_are_decided_in_order() -> None:
-    """Within a batch each command sees what those before it did."""
+    """Within a batch, each command sees the effects of those before it."""
     async with controlled_fleet() as harness:
         submitted = [
             harness.fleet.submit(standalone()),
@@ -50,14 +50,14 @@ async def test_commands_are_decided_in_order() -> None:
 
 
 @run_async
-async def test_one_bad_command_does_not_hurt_the_others() -> None:
-    """Each gets its own answer, whoever shares its batch."""
+async def test_a_refused_command_does_not_affect_the_others() -> None:
+    """Each command of a batch gets its own answer."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
         commands = [
             standalone("a"),
             restart("nowhere"),
-            standalone("b", address="10.0.0.1"),  # the store refuses that one
+            standalone("b", address="10.0.0.1"),  # refused by the store
             standalone("taken"),
             standalone("c", address="10.0.0.2"),
         ]
@@ -67,13 +67,13 @@ async def test_one_bad_command_does_not_hurt_the_others() -> None:
         codes = [getattr(answer, "code", None) for answer in answers]
         assert codes == [None, "UnknownScope", "AddressTaken", "ScopeExists", None]
         assert await harness.store.list_ids(Scope, "", 10) == ["a", "c", "taken"]
-        (place,) = await harness.store.find_machines(address="10.0.0.1")
-        assert place.scope == "taken"
+        (location,) = await harness.store.find_machines(address="10.0.0.1")
+        assert location.scope == "taken"
 
 
 @run_async
-async def test_a_refusal_never_rests_on_what_was_thrown_out() -> None:
-    """Two scopes of one name, the first impossible: the second is made."""
+async def test_a_refused_command_does_not_block_a_later_one() -> None:
+    """If the first of two scopes of one name is refused, the second is created."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone("taken", address="10.0.0.1"))
         bad, good = await asyncio.gather(
@@ -88,7 +88,7 @@ async def test_a_refusal_never_rests_on_what_was_thrown_out() -> None:
 
 @run_async
 async def test_concurrent_approvals_cause_one_start() -> None:
-    """However many machines approve at once, an event starts once (IL7)."""
+    """If many machines approve at once, the event starts once (IL7)."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
@@ -96,25 +96,25 @@ async def test_concurrent_approvals_cause_one_start() -> None:
         (event,) = (await harness.scope()).events
         approvals = [Approve(scope="vm", events=(event,), actor=f"m{n}") for n in range(20)]
         await asyncio.gather(*(harness.fleet.submit(approval) for approval in approvals))
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
         started = (await harness.scope()).events[event]
         assert (started.status, started.approved_by) == (EventStatus.STARTED, "m0")
 
 
 @run_async
-async def test_concurrent_repeats_have_the_effect_of_one() -> None:
-    """The same operation submitted by several at once is accepted once; all get it (IC2)."""
+async def test_concurrent_repeats_are_accepted_once() -> None:
+    """Concurrent submissions of one operation are accepted once; all callers get it (IC2)."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         answers = await asyncio.gather(*(harness.fleet.submit(restart()) for _ in range(10)))
         assert all(isinstance(answer, Operation) for answer in answers)
         assert len({answer.id for answer in answers if answer}) == 1
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
 
 
 @run_async
 async def test_nothing_is_visible_before_it_is_durable() -> None:
-    """While a commit is under way, documents and reads show what was before."""
+    """During a commit, documents and reads show the previous state."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         published = await harness.fleet.poll("vm")
@@ -130,16 +130,16 @@ async def test_nothing_is_visible_before_it_is_durable() -> None:
 
 
 @run_async
-async def test_a_submitter_who_gives_up() -> None:
-    """A cancelled submitter hurts nobody; what it had submitted is done, whole."""
+async def test_a_cancelled_submitter() -> None:
+    """Cancelling a submitter affects no other; its command is carried out completely."""
     async with controlled_fleet() as harness:
         harness.store.hold()
         tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(3)]
         await harness.store.committing.wait()
         late = asyncio.create_task(harness.fleet.submit(standalone("late")))
         await wait_until_async(lambda: len(harness.fleet._queue) == 1)
-        for impatient in (tasks[1], late):
-            impatient.cancel()
+        for cancelled in (tasks[1], late):
+            cancelled.cancel()
         harness.store.release()
         answers = await asyncio.gather(*tasks, late, return_exceptions=True)
         assert [type(answer) for answer in answers] == [
@@ -153,8 +153,8 @@ async def test_a_submitter_who_gives_up() -> None:
 
 
 @run_async
-async def test_a_refused_submitter_who_has_gone() -> None:
-    """A refusal that nobody waits for any more is not an error of ours."""
+async def test_a_refusal_of_a_cancelled_submitter() -> None:
+    """A refusal of a cancelled submitter is not an internal error."""
     async with controlled_fleet() as harness:
         harness.store.hold()
         first = asyncio.create_task(harness.fleet.submit(standalone()))
@@ -167,8 +167,8 @@ async def test_a_refused_submitter_who_has_gone() -> None:
 
 
 @run_async
-async def test_stop_answers_everybody() -> None:
-    """What was submitted before a stop is done; what comes after is refused as unavailable."""
+async def test_stop_answers_all_submitters() -> None:
+    """Commands submitted before a stop are carried out; later ones get Unavailable."""
     store = ControlledStore()
     async with controlled_fleet(store) as harness:
         tasks = [asyncio.create_task(harness.fleet.submit(standalone(f"vm{n}"))) for n in range(5)]
@@ -183,10 +183,10 @@ async def test_stop_answers_everybody() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 @run_async
-async def test_nobody_hangs_over_a_stop(turns: int) -> None:
-    """A client that submits one command after another gets an answer to every one of them."""
+async def test_no_submitter_hangs_during_a_stop(turns: int) -> None:
+    """A client that keeps submitting commands gets an answer to each of them."""
 
-    async def submit_on() -> int:
+    async def submit_until_stopped() -> int:
         done = 0
         while True:
             rules = Rules(reboot_seconds=done + 1)
@@ -198,7 +198,7 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
 
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
-        client = asyncio.create_task(submit_on())
+        client = asyncio.create_task(submit_until_stopped())
         for _ in range(turns):
             await asyncio.sleep(0)
         await harness.fleet.stop()
@@ -212,8 +212,8 @@ async def test_nobody_hangs_over_a_stop(turns: int) -> None:
 
 
 @run_async
-async def test_a_stop_writes_what_was_held_back() -> None:
-    """Commands and polls taken before the stop are durable after it."""
+async def test_a_stop_writes_pending_polls() -> None:
+    """Commands and polls received before the stop are durable after it."""
     store = ControlledStore()
     async with controlled_fleet(store) as harness:
         await harness.fleet.submit(standalone())
@@ -229,12 +229,12 @@ async def test_a_stop_writes_what_was_held_back() -> None:
 @pytest.mark.parametrize("cached", [0, 1, 3])
 @run_async
 async def test_a_small_cache_changes_nothing(cached: int) -> None:
-    """What does not fit in memory is read from the store; the outcome is the same."""
+    """Entities that do not fit in the cache are read from the store; the outcome is the same."""
     async with controlled_fleet(cached=cached) as harness:
         for n in range(5):
             await harness.rebooting(f"vm{n}")
         for n in range(5):
-            harness.driver.finish(impact=harness.driver.given[n])
+            harness.driver.finish(impact=harness.driver.impacts[n])
         await harness.fleet.settled()
         for n in range(5):
             operation = await harness.fleet.reader.read(Operation, f"restart vm{n}")
@@ -244,8 +244,8 @@ async def test_a_small_cache_changes_nothing(cached: int) -> None:
 
 @pytest.mark.parametrize("command", [None, "restart", 7, Restart])
 @run_async
-async def test_what_is_no_command_reaches_no_batch(command: object) -> None:
-    """It is refused at the door, without a commit."""
+async def test_an_invalid_command_reaches_no_batch(command: object) -> None:
+    """An object that is not a command is refused without a commit."""
     async with controlled_fleet() as harness:
         with pytest.raises(Refused, match="BadCommand"):
             await harness.fleet.submit(command)  # type: ignore[arg-type]
@@ -253,8 +253,8 @@ async def test_what_is_no_command_reaches_no_batch(command: object) -> None:
 
 
 @run_async
-async def test_reading_what_is_not_there() -> None:
-    """A read says None; a poll says that there is no such scope."""
+async def test_reading_a_missing_scope() -> None:
+    """Reading a missing scope returns None; polling it raises NotFound."""
     async with controlled_fleet() as harness:
         assert await harness.fleet.reader.read(Scope, "nowhere") is None
         with pytest.raises(NotFound) as error:

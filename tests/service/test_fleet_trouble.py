@@ -1,4 +1,4 @@
-"""When the store is away, and when an invariant fails (X3, IS4)."""
+"""Unavailable stores and violated invariants (X3, IS4)."""
 
 import asyncio
 import logging
@@ -23,25 +23,25 @@ from tests.fixtures.controlled_fleet import (
 from tests.fixtures.fleet import NEWEST, NOON, restart, standalone
 from tests.fixtures.waiting import run_async, wait_until_async
 
-AWAY = ["commit", "load"]
+UNAVAILABLE = ["commit", "load"]
 
 
 async def _cold(store: ControlledStore) -> None:
-    """A fleet with a machine that is listened to, stopped: nothing of it is in memory."""
+    """Create an enabled machine and stop the fleet, so that nothing is cached."""
     async with controlled_fleet(store) as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("away", AWAY)
+@pytest.mark.parametrize("call", UNAVAILABLE)
 @run_async
-async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
-    """They get Unavailable and nothing of it is seen; when the store is back it works again."""
+async def test_submitters_get_unavailable_while_the_store_is_down(call: str) -> None:
+    """Submitters get Unavailable and nothing changes; after recovery commands work again."""
     store = ControlledStore()
     await _cold(store)
     async with controlled_fleet(store) as harness:
-        store.down = {away}
+        store.down = {call}
         commands = [restart(operation="one"), standalone("other"), restart(operation="two")]
         answers = await asyncio.gather(
             *(harness.fleet.submit(command) for command in commands), return_exceptions=True
@@ -57,8 +57,8 @@ async def test_while_the_store_is_away_submitters_are_told(away: str) -> None:
 
 @pytest.mark.spec("E9")
 @run_async
-async def test_documents_are_read_while_the_store_is_away() -> None:
-    """What machines have been reading they read on, with no store at all."""
+async def test_documents_are_read_while_the_store_is_unavailable() -> None:
+    """Machines can still read their documents while the store is unavailable."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         before = (await harness.fleet.poll("vm")).body(NEWEST)
@@ -68,13 +68,13 @@ async def test_documents_are_read_while_the_store_is_away() -> None:
 
 
 @pytest.mark.spec("E9")
-@pytest.mark.parametrize("away", AWAY)
+@pytest.mark.parametrize("call", UNAVAILABLE)
 @run_async
-async def test_a_report_is_tried_again(away: str) -> None:
-    """A driver reports once; we keep trying until the store takes it."""
+async def test_a_report_is_retried(call: str) -> None:
+    """A driver reports once; the fleet retries until the store accepts the report."""
     async with controlled_fleet(cached=0) as harness:
         await harness.rebooting()
-        harness.store.down = {away}
+        harness.store.down = {call}
         harness.driver.finish()
         await harness.fleet.settled()
         for _ in range(3):
@@ -89,32 +89,32 @@ async def test_a_report_is_tried_again(away: str) -> None:
 
 
 @pytest.mark.spec("E2", "E9")
-@pytest.mark.parametrize("away", ["commit", "load", "due"])
+@pytest.mark.parametrize("call", ["commit", "load", "due"])
 @run_async
-async def test_what_came_due_meanwhile_is_done_later(away: str) -> None:
-    """An event whose NotBefore falls into the time the store was away starts when it is back."""
+async def test_an_event_due_during_an_outage_starts_later(call: str) -> None:
+    """An event whose NotBefore passes during an outage starts after the store recovers."""
     async with controlled_fleet(cached=0) as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
         await harness.fleet.submit(restart())
-        harness.store.down = {away}
+        harness.store.down = {call}
         await harness.clock.advance(1000)
-        assert harness.driver.given == []
+        assert harness.driver.impacts == []
         harness.retry()
         await harness.fleet.settled()
         assert harness.fleet.broken is None
         harness.store.down.clear()
         harness.retry()
         await harness.fleet.settled()
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
         (event,) = (await harness.scope()).events.values()
         assert event.status is EventStatus.STARTED
 
 
 @pytest.mark.spec("M14")
 @run_async
-async def test_a_poll_is_written_when_the_store_is_back() -> None:
-    """The record of who asked is tried again like everything that nobody waits for."""
+async def test_a_poll_is_written_after_an_outage() -> None:
+    """A poll that could not be written is retried."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
@@ -129,8 +129,8 @@ async def test_a_poll_is_written_when_the_store_is_back() -> None:
 
 
 @run_async
-async def test_a_first_poll_while_the_store_is_away() -> None:
-    """It cannot enable anything, says so, and leaves nothing half done."""
+async def test_a_first_poll_during_an_outage() -> None:
+    """A first poll during an outage gets Unavailable and enables nothing."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         harness.store.down = {"commit"}
@@ -145,26 +145,26 @@ async def test_a_first_poll_while_the_store_is_away() -> None:
 
 
 async def _operation(harness: ControlledFleet) -> Operation:
-    found = await harness.fleet.reader.read(Operation, "restart vm")
-    assert found is not None
-    return found
+    operation = await harness.fleet.reader.read(Operation, "restart vm")
+    assert operation is not None
+    return operation
 
 
 async def _broken(harness: ControlledFleet) -> None:
-    """The store says of an operation under way that it has ended; then its impact ends."""
+    """Mark a running operation as ended in the store, then finish its impact."""
     await harness.rebooting()
-    standing = await _operation(harness)
-    ended = changed(standing, status=OperationStatus.SUCCEEDED, version=standing.version + 1)
-    ref = (Operation, standing.id)
-    await harness.store.commit(Batch(harness.clock.now(), {ref: (standing, ended)}))
+    running = await _operation(harness)
+    ended = changed(running, status=OperationStatus.SUCCEEDED, version=running.version + 1)
+    ref = (Operation, running.id)
+    await harness.store.commit(Batch(harness.clock.now(), {ref: (running, ended)}))
     harness.driver.finish()
     await harness.fleet.settled()
 
 
 @pytest.mark.spec("E9")
 @run_async
-async def test_broken_stops_writes_and_reads_go_on() -> None:
-    """When an invariant fails nothing is written any more; machines read what was last true."""
+async def test_a_violated_invariant_stops_writes_but_not_reads() -> None:
+    """After a violated invariant nothing is written; machines read the last committed state."""
     async with controlled_fleet(cached=0) as harness:
         other = await harness.rebooting("other")
         await _broken(harness)
@@ -176,40 +176,40 @@ async def test_broken_stops_writes_and_reads_go_on() -> None:
             await harness.fleet.submit(standalone("another"))
         assert b'"Started"' in (await harness.fleet.poll("vm")).body(NEWEST)
         assert (await harness.scope()).events
-        await harness.clock.advance(7200)  # the impact's limit passes, and nothing is written of it
+        await harness.clock.advance(7200)  # past the impact's limit: nothing is written
         await harness.fleet.settled()
         assert len(harness.store.commits) == written
 
 
 @run_async
-async def test_broken_is_said_aloud(caplog: pytest.LogCaptureFixture) -> None:
-    """An operator finds it in the log, as critical, with what failed."""
+async def test_a_violated_invariant_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log has a critical record that names the violated invariant."""
     with caplog.at_level(logging.CRITICAL):
         async with controlled_fleet(cached=0) as harness:
             await _broken(harness)
-    (record,) = [r for r in caplog.records if r.levelno == logging.CRITICAL]
+    (record,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
     assert "OperationOver" in record.getMessage()
 
 
 @run_async
-async def test_those_who_share_a_batch_with_the_broken() -> None:
-    """Whoever waits gets an answer, and nobody is told that something was done which was not."""
+async def test_submitters_after_a_violated_invariant() -> None:
+    """Every submitter gets Unavailable, and none of their commands takes effect."""
     async with controlled_fleet(cached=0) as harness:
-        await harness.fleet.submit(standalone("calm"))
+        await harness.fleet.submit(standalone("idle"))
         await _broken(harness)
         answers = await asyncio.gather(
-            harness.fleet.submit(Poll(scope="calm")),
+            harness.fleet.submit(Poll(scope="idle")),
             harness.fleet.submit(standalone("new")),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Unavailable] * 2
-        assert not (await harness.scope("calm")).enabled
+        assert not (await harness.scope("idle")).enabled
         assert await harness.fleet.reader.read(Scope, "new") is None
 
 
 @run_async
 async def test_a_broken_fleet_can_be_stopped() -> None:
-    """It stops like any other, and the data is there for the next."""
+    """A broken fleet stops cleanly, and the next process finds the data."""
     store = ControlledStore()
     async with controlled_fleet(store, cached=0) as harness:
         await _broken(harness)
@@ -219,7 +219,7 @@ async def test_a_broken_fleet_can_be_stopped() -> None:
 
 @run_async
 async def test_a_bug_in_the_store_stops_writes() -> None:
-    """Whatever else a store raises is a bug: nobody is acknowledged, writes stop, reads go on."""
+    """An unexpected store error is a bug: the command fails, writes stop, reads continue."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         harness.store.bug = ZeroDivisionError("a bug")
@@ -233,7 +233,7 @@ async def test_a_bug_in_the_store_stops_writes() -> None:
 
 @run_async
 async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that cannot be decided is a bug too, and is named."""
+    """An exception while deciding a command is a bug; the error names the command."""
 
     def run(*_: object) -> None:
         raise KeyError("a bug")
@@ -247,7 +247,7 @@ async def test_a_bug_in_the_rules_stops_writes(monkeypatch: pytest.MonkeyPatch) 
 
 @run_async
 async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
-    """Opened, but not started: the store is let go of all the same."""
+    """Stopping a fleet that was opened but not started closes the store."""
     store = ControlledStore()
     fleet = Fleet(store, VirtualClock(NOON), ControlledDriver())
     await fleet.open()
@@ -257,13 +257,13 @@ async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
 
 
 @run_async
-async def test_what_is_due_for_ever_stops_writes() -> None:
-    """Something that is due but does not change would spin for ever: it is a bug, and said so."""
+async def test_an_entity_that_stays_due_stops_writes() -> None:
+    """An entity that stays due without changing is a bug: writes stop instead of looping."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
         harness.store.lies = [[(Scope, "vm")]]
-        harness.fleet._timers.ring()
+        harness.fleet._timers.fire()
         await harness.fleet.settled()
         assert harness.fleet.broken is not None
         assert harness.fleet.broken.code == "Stuck"
@@ -271,22 +271,22 @@ async def test_what_is_due_for_ever_stops_writes() -> None:
 
 @pytest.mark.spec("E2")
 @run_async
-async def test_an_alarm_for_nothing_sets_the_next() -> None:
-    """If nothing is due after all (another process did it), the next due time is waited for."""
+async def test_an_alarm_without_due_entities_sets_the_next() -> None:
+    """If nothing is due (another process handled it), the timer is set to the next due time."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
         await harness.fleet.submit(restart())
         harness.store.lies = [[]]
-        harness.fleet._timers.ring()
+        harness.fleet._timers.fire()
         await harness.fleet.settled()
         await harness.fleet.advance(900)
-        assert len(harness.driver.given) == 1
+        assert len(harness.driver.impacts) == 1
 
 
 @run_async
-async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody need ask: what could not be written is tried again after a while of real time."""
+async def test_failed_writes_are_retried_automatically(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed write is retried automatically after a while of real time."""
     monkeypatch.setattr(fleet_module, "RETRY_SECONDS", 0.01)
     store = ControlledStore()
     driver = ControlledDriver()
@@ -303,4 +303,4 @@ async def test_retries_come_by_themselves(monkeypatch: pytest.MonkeyPatch) -> No
     await fleet.settled()
     assert (await _operation(harness)).status is OperationStatus.SUCCEEDED
     await fleet.stop()
-    driver.finish()  # a report after the stop is nobody's
+    driver.finish()  # a report after the stop is ignored

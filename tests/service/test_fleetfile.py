@@ -33,12 +33,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "fleet-file.md"
 
 
 def scopes(text: str) -> list[CreateScope]:
-    """The scopes that a file asks for."""
+    """The scopes that a file creates."""
     return [command for command in read(text).commands if isinstance(command, CreateScope)]
 
 
 def refusal(text: str) -> str:
-    """Why a file is refused."""
+    """The message with which a file is refused."""
     with pytest.raises(Refused) as caught:
         read(text, "my.toml")
     assert caught.value.code == "BadFleetFile"
@@ -46,7 +46,7 @@ def refusal(text: str) -> str:
 
 
 def test_the_example_in_the_documentation() -> None:
-    """The page's complete example says what its comments claim."""
+    """The page's complete example does what its comments claim."""
     file = read(PAGE.read_text("utf-8").split("```toml\n")[1].split("```")[0])
     assert (file.cloud.location, file.cloud.size) == ("westeurope", "Standard_D2s_v5")
     gateway, *batch, db, legacy, web = file.commands
@@ -65,11 +65,14 @@ def test_the_example_in_the_documentation() -> None:
         ),
         rules=shared,
     )
-    assert [one.scope for one in batch if isinstance(one, CreateScope)] == [
+    assert [command.scope for command in batch if isinstance(command, CreateScope)] == [
         "batch_0", "batch_1", "batch_2"
     ]  # fmt: skip
     assert isinstance(db, CreateScope)
-    assert [(one.name, one.update_domain) for one in db.machines] == [("db-a", 0), ("db-b", 1)]
+    assert [(machine.name, machine.update_domain) for machine in db.machines] == [
+        ("db-a", 0),
+        ("db-b", 1),
+    ]
     assert isinstance(legacy, CreateScope)
     assert len(legacy.machines) == 3
     assert web == CreateSet(
@@ -82,10 +85,10 @@ def test_the_example_in_the_documentation() -> None:
 
 
 def test_the_page_names_every_key() -> None:
-    """Settings and cloud keys are all explained."""
+    """The page explains all rules and cloud settings."""
     page = PAGE.read_text("utf-8")
-    for one in (*fields(Rules), *fields(CloudSettings)):
-        assert f"`{one.name}`" in page
+    for setting in (*fields(Rules), *fields(CloudSettings)):
+        assert f"`{setting.name}`" in page
 
 
 def test_the_demo() -> None:
@@ -102,8 +105,8 @@ def test_the_demo() -> None:
     assert web == CreateSet(set="web", capacity=3, terminate_seconds=300)
 
 
-def test_what_is_left_out_is_as_anywhere_else() -> None:
-    """An empty file is a cloud with nothing in it; a name alone makes the usual machine."""
+def test_defaults() -> None:
+    """An empty file means an empty fleet; a machine with only a name has the defaults."""
     assert read("") == FleetFile(cloud=CloudSettings(), commands=())
     assert scopes('[[machine]]\nname = "vm"') == [
         CreateScope(scope="vm", kind=ScopeKind.STANDALONE, machines=(Machine(name="vm"),))
@@ -112,15 +115,15 @@ def test_what_is_left_out_is_as_anywhere_else() -> None:
     assert empty == CreateSet(set="web", capacity=0)
 
 
-def test_everything_a_scale_set_can_be() -> None:
-    """Each key arrives where it belongs."""
-    (made,) = read(
+def test_every_key_of_a_scale_set() -> None:
+    """Every key of a scale set is read."""
+    (command,) = read(
         '[[scale_set]]\nname = "web"\ncapacity = 2\nprefix = "w"\nterminate_notice = "PT15M"\n'
         'upgrade = "Automatic"\nscale_in = "NewestVM"\npriority = "Spot"\neviction = "Delete"\n'
         'update_domains = 3\nfault_domains = 2\nsize = "Standard_F2"\nzone = "1"\n'
         'tags = { team = "web" }\ngroup = "shop"\nrules = { approve_reboot = true }'
     ).commands
-    assert made == CreateSet(
+    assert command == CreateSet(
         set="web",
         capacity=2,
         prefix="w",
@@ -161,8 +164,8 @@ def test_three_ways_to_fill_an_availability_set() -> None:
         '[[cloud_service]]\nname = "a"\nroles = { Web = 7 }',
     ],
 )
-def test_machines_are_dealt_out_over_domains(entry: str) -> None:
-    """One after the other, over as many as the file says, or five."""
+def test_machines_are_spread_over_domains(entry: str) -> None:
+    """Machines go to domains in turn; the number of update domains defaults to five."""
     (five,) = scopes(entry)
     assert [machine.update_domain for machine in five.machines] == [0, 1, 2, 3, 4, 0, 1]
     (few,) = scopes(f"{entry}\nupdate_domains = 3\nfault_domains = 2")
@@ -171,9 +174,9 @@ def test_machines_are_dealt_out_over_domains(entry: str) -> None:
 
 
 def test_each_role_has_machines_in_every_domain() -> None:
-    """Roles are dealt out by themselves."""
-    (made,) = scopes('[[cloud_service]]\nname = "s"\nroles = { Front = 2, Worker = 1 }')
-    assert [(machine.name, machine.update_domain) for machine in made.machines] == [
+    """Each role is spread separately."""
+    (scope,) = scopes('[[cloud_service]]\nname = "s"\nroles = { Front = 2, Worker = 1 }')
+    assert [(machine.name, machine.update_domain) for machine in scope.machines] == [
         ("Front_IN_0", 0),
         ("Front_IN_1", 1),
         ("Worker_IN_0", 0),
@@ -181,17 +184,17 @@ def test_each_role_has_machines_in_every_domain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "known"),
+    ("written", "canonical"),
     [
         ("10.0.0.4", "10.0.0.4"),
         ("FD00:0:0::4", "fd00::4"),
         ("::ffff:10.0.0.4", "10.0.0.4"),
     ],
 )
-def test_an_address_has_one_spelling(written: str, known: str) -> None:
-    """However it is written, it is kept as a connection shows it."""
-    (made,) = scopes(f'[[machine]]\nname = "vm"\naddress = "{written}"')
-    assert made.machines[0].address == known
+def test_addresses_are_canonical(written: str, canonical: str) -> None:
+    """An address is stored in the form that a connection has."""
+    (scope,) = scopes(f'[[machine]]\nname = "vm"\naddress = "{written}"')
+    assert scope.machines[0].address == canonical
 
 
 VM = '[[machine]]\nname = "vm"\n'
@@ -201,7 +204,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "says"),
+    ("text", "place", "reason"),
     [
         # TOML itself
         ("x = ", "", "at line 1, column 5"),
@@ -223,7 +226,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (VM + "rules = 1.5", 'machine 1 ("vm"), rules', "must be a table, not a fraction"),
         (DB + "machines = {}", 'availability_set 1 ("db"), machines', "not a table"),
         (OLD + "roles = 2", 'cloud_service 1 ("old"), roles', "{ FrontEnd = 2 }"),
-        # What is missing
+        # Missing keys
         ("[driver]\nkind = 'command'", "driver", "program is missing"),
         ("[[machine]]", "machine 1", "name is missing"),
         ('[[scale_set]]\nname = "web"', 'scale_set 1 ("web")', "capacity is missing"),
@@ -267,8 +270,8 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (OLD + "roles = { A = true }", 'cloud_service 1 ("old"), roles, A', "not true"),
         (OLD + 'roles = { "A/B" = 1 }', 'cloud_service 1 ("old"), roles', "without '/'"),
         (VM.replace("vm", "x" * 200) + "count = 1", '")', "a name of 1 to 200"),
-        # What only one may have
-        (VM + VM, 'machine 2 ("vm")', "the name 'vm' is used by machine 1 (\"vm\") already"),
+        # Names and addresses that are not unique
+        (VM + VM, 'machine 2 ("vm")', "the name 'vm' is already used by machine 1 (\"vm\")"),
         (VM + WEB.replace("web", "vm"), 'scale_set 1 ("vm")', "the name 'vm'"),
         (VM + DB + "machines = ['vm']", 'availability_set 1 ("db")', "the machine name 'vm'"),
         (
@@ -280,23 +283,23 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         (
             VM + "address = '::1'\n" + DB + "machines = [{ name = 'a', address = '::1' }]",
             'availability_set 1 ("db")',
-            "the address '::1' is used by machine 1 (\"vm\") already",
+            "the address '::1' is already used by machine 1 (\"vm\")",
         ),
         (VM + "count = 2\naddress = '::1'", 'machine 1 ("vm")', "address belongs to one machine"),
         (VM + "count = 2\nhost_name = 'h'", 'machine 1 ("vm")', "host_name belongs to one"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, place: str, says: str) -> None:
-    """A refusal names the file, the place in it, what is wrong and what is allowed."""
+def test_errors_name_the_place_and_the_reason(text: str, place: str, reason: str) -> None:
+    """A refusal names the file, the place in it, the error and the allowed values."""
     message = refusal(text)
     assert message.startswith("my.toml: ")
     assert f"{place}: " in message
-    assert says in message
+    assert reason in message
     assert len(message) < 500
 
 
-def test_a_later_scale_set_instance_is_not_foreseen() -> None:
-    """Only the first instances count; `web_2` may exist beside a set of two."""
+def test_names_of_later_instances_are_not_reserved() -> None:
+    """Only the initial instances count: `web_2` may exist next to a set of two."""
     assert len(read(WEB + DB + "machines = ['web_2']").commands) == 2
 
 
@@ -309,7 +312,7 @@ def applied(harness: FleetHarness, file: FleetFile) -> ApplyResult:
 
 
 def test_applied_to_a_fleet() -> None:
-    """Everything is created; a second time everything is kept, as it has become."""
+    """The first time, everything is created; the second time, everything is kept unchanged."""
     with FleetHarness() as harness:
         assert applied(harness, demo()) == ApplyResult(created=4, kept=0)
         assert set(harness.machines("web/0")) == {"web_0", "web_1", "web_2"}
@@ -319,8 +322,8 @@ def test_applied_to_a_fleet() -> None:
         assert harness.scope("db") == before
 
 
-def test_what_is_new_in_the_file_is_added() -> None:
-    """A file that has grown creates what is missing and leaves the rest alone."""
+def test_new_entries_of_the_file_are_added() -> None:
+    """Applying a longer file creates the new entries and leaves the rest unchanged."""
     with FleetHarness() as harness:
         harness.availability_set("db", machines=3)
         file = read(VM + WEB + DB + "machines = 1")
@@ -328,8 +331,8 @@ def test_what_is_new_in_the_file_is_added() -> None:
         assert len(harness.machines("db")) == 3
 
 
-def test_trouble_is_not_taken_for_kept() -> None:
-    """Any other refusal is passed on."""
+def test_other_errors_are_raised() -> None:
+    """Errors other than 'exists already' are raised."""
 
     async def submit(command: Command) -> None:
         raise Unavailable("Stopping", "try again later")
@@ -338,7 +341,7 @@ def test_trouble_is_not_taken_for_kept() -> None:
         asyncio.run(apply(demo(), submit))
 
 
-# --- Anything at all ----------------------------------------------------------------------------
+# --- Random files -------------------------------------------------------------------------------
 
 _TEXTS = st.sampled_from(["vm", "web", "PT5M", "Spot", "Delete", "", "a/b", "x" * 201]) | st.text(
     st.characters(codec="utf-8"), max_size=5
@@ -353,9 +356,9 @@ _KEYS = st.sampled_from(
 _VALUES = st.recursive(
     _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=3)
 )
-_NEEDED: dict[str, st.SearchStrategy[Any]] = {"name": _TEXTS | _VALUES}
+_REQUIRED: dict[str, st.SearchStrategy[Any]] = {"name": _TEXTS | _VALUES}
 _ENTRIES = st.fixed_dictionaries(
-    _NEEDED,
+    _REQUIRED,
     optional={
         "machines": st.integers(-1, 3) | st.lists(_TEXTS, max_size=3) | _VALUES,
         "roles": st.dictionaries(_TEXTS, st.integers(0, 3), max_size=2) | _VALUES,
@@ -372,7 +375,7 @@ _FILES = st.dictionaries(
 
 
 def toml(value: object) -> str:
-    """A value as TOML writes it on one line."""
+    """A value as TOML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{toml(key)} = {toml(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
@@ -383,7 +386,7 @@ def toml(value: object) -> str:
 
 
 def outcome(text: str) -> str:
-    """What comes of a file: nothing, if it can be read."""
+    """The refusal of a file; empty if it can be read."""
     try:
         for command in read(text).commands:
             validate(command)
@@ -394,22 +397,22 @@ def outcome(text: str) -> str:
 
 @given(_FILES)
 def test_any_file_is_read_or_refused(file: dict[str, Any]) -> None:
-    """Whatever values stand in it: commands that are valid, or a refusal that can be printed."""
-    said = outcome("\n".join(f"{key} = {toml(value)}" for key, value in file.items()))
-    assert said == "" or said.startswith("BadFleetFile: ")
-    assert "not TOML" not in said
-    said.encode()
+    """Any values give valid commands, or a refusal that can be printed."""
+    refused = outcome("\n".join(f"{key} = {toml(value)}" for key, value in file.items()))
+    assert refused == "" or refused.startswith("BadFleetFile: ")
+    assert "not TOML" not in refused
+    refused.encode()
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Even when it is not TOML at all."""
-    said = outcome(text)
-    assert said == "" or said.startswith("BadFleetFile: ")
+    """Any text is read or refused, even if it is not TOML."""
+    refused = outcome(text)
+    assert refused == "" or refused.startswith("BadFleetFile: ")
 
 
-def test_who_drives_who_shares_and_how_long_is_kept() -> None:
-    """Settings of real machines and of several processes; without them, nothing is driven."""
+def test_driver_cluster_and_journal_settings() -> None:
+    """Driver, cluster and journal settings are read; the default driver is simulated."""
     file = read(
         "[driver]\nkind = 'command'\nprogram = ['/bin/x', '-y']\ntimeout_seconds = 9\n"
         "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n"

@@ -20,48 +20,48 @@ IMPACT = Impact(id="i", scope="s", machine="m", kind=ImpactKind.REBOOT, operatio
 
 
 async def _operation(controlled_fleet: ControlledFleet) -> Operation:
-    found = await controlled_fleet.fleet.reader.read(Operation, "restart vm")
-    assert found is not None
-    return found
+    operation = await controlled_fleet.fleet.reader.read(Operation, "restart vm")
+    assert operation is not None
+    return operation
 
 
-def test_an_impact_is_handed_over_once() -> None:
-    """The same impact again, while it is under way, does not reach the driver."""
+def test_an_impact_is_dispatched_once() -> None:
+    """An impact that is under way is not passed to the driver again."""
     driver, finished = ControlledDriver(), list[ReportImpact]()
     impacts = ImpactDispatcher(driver, finished.append)
     for _ in range(3):
-        impacts.hand_over(IMPACT)
-    assert driver.given == [IMPACT]
+        impacts.dispatch(IMPACT)
+    assert driver.impacts == [IMPACT]
     driver.finish()
-    impacts.hand_over(IMPACT)  # reported, but not settled yet
-    assert driver.given == [IMPACT]
+    impacts.dispatch(IMPACT)  # reported, but not settled yet
+    assert driver.impacts == [IMPACT]
     impacts.forget(IMPACT.id)
     impacts.forget(IMPACT.id)
-    impacts.hand_over(IMPACT)
-    assert driver.given == [IMPACT, IMPACT]
+    impacts.dispatch(IMPACT)
+    assert driver.impacts == [IMPACT, IMPACT]
 
 
 @pytest.mark.parametrize("error", ["", "no such host", "x" * 5_000])
 def test_a_report_becomes_a_command(error: str) -> None:
-    """What the driver says comes back under the impact's id, cut to a bounded length."""
+    """The driver's error is reported under the impact's id, truncated to the limit."""
     driver, finished = ControlledDriver(), list[ReportImpact]()
-    ImpactDispatcher(driver, finished.append).hand_over(IMPACT)
+    ImpactDispatcher(driver, finished.append).dispatch(IMPACT)
     driver.finish(error)
     assert finished == [ReportImpact(scope="s", machine="m", impact="i", error=error[:1000])]
 
 
 def test_a_driver_that_raises() -> None:
-    """Whatever a driver raises is an impact that failed, and says why."""
+    """An exception of a driver is a failed impact with its reason."""
     driver, finished = ControlledDriver(), list[ReportImpact]()
-    driver.error = OSError("hypervisor is not there")
-    ImpactDispatcher(driver, finished.append).hand_over(IMPACT)
+    driver.error = OSError("hypervisor not found")
+    ImpactDispatcher(driver, finished.append).dispatch(IMPACT)
     (report,) = finished
-    assert "hypervisor is not there" in report.error
+    assert "hypervisor not found" in report.error
 
 
 @run_async
 async def test_an_operation_whose_driver_raises() -> None:
-    """It ends Failed with the reason, the event is gone, and the fleet goes on."""
+    """The operation fails with the reason, the event is removed, and the fleet continues."""
     async with controlled_fleet() as harness:
         harness.driver.error = RuntimeError("out of order")
         await harness.rebooting()
@@ -74,8 +74,8 @@ async def test_an_operation_whose_driver_raises() -> None:
 
 
 @run_async
-async def test_a_driver_that_is_done_at_once() -> None:
-    """A report from within the call is as good as one later on."""
+async def test_a_driver_that_reports_immediately() -> None:
+    """A report from within the call has the same effect as a later one."""
     async with controlled_fleet() as harness:
         harness.driver.on_impact = lambda _: harness.driver.finish()
         await harness.rebooting()
@@ -85,7 +85,7 @@ async def test_a_driver_that_is_done_at_once() -> None:
 
 @run_async
 async def test_a_driver_that_reports_twice() -> None:
-    """The second report of an impact changes nothing, whatever it says."""
+    """The second report of an impact changes nothing."""
     async with controlled_fleet() as harness:
         await harness.rebooting()
         harness.driver.finish()
@@ -97,8 +97,8 @@ async def test_a_driver_that_reports_twice() -> None:
 
 @pytest.mark.parametrize("error", ["caf\udce9", "a\0b"])
 @run_async
-async def test_what_a_driver_says_can_be_stored(error: str) -> None:
-    """The words of a program may be in no known encoding; the failure is kept all the same."""
+async def test_any_driver_error_can_be_stored(error: str) -> None:
+    """A failure is stored even if the driver's text has an unknown encoding."""
     async with controlled_fleet() as harness:
         await harness.rebooting()
         harness.driver.finish(error)
@@ -109,40 +109,41 @@ async def test_what_a_driver_says_can_be_stored(error: str) -> None:
 
 
 @run_async
-async def test_unfinished_impacts_are_handed_over_after_a_restart() -> None:
-    """A new process gives the driver what the old one had begun, under the same ids."""
+async def test_unfinished_impacts_are_dispatched_after_a_restart() -> None:
+    """A new process passes the unfinished impacts to the driver, with the same ids."""
     store = ControlledStore()
     async with controlled_fleet(store) as harness:
         for name in ("vm", "vm2", "vm3"):
             await harness.rebooting(name)
-        begun = sorted(impact.id for impact in harness.driver.given)
+        started = sorted(impact.id for impact in harness.driver.impacts)
         harness.driver.finish()
         await harness.fleet.settled()
-        over = harness.driver.given[-1].id
+        finished = harness.driver.impacts[-1].id
     async with controlled_fleet(store) as harness:
-        assert [impact.id for impact in harness.driver.given] == [i for i in begun if i != over]
+        unfinished = [impact.id for impact in harness.driver.impacts]
+        assert unfinished == [impact for impact in started if impact != finished]
         harness.driver.finish()
         await harness.fleet.settled()
-        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.given[:1]
+        assert (await harness.fleet.store.unfinished_impacts("", 10)) == harness.driver.impacts[:1]
 
 
 @run_async
 async def test_started_is_durable_and_visible_before_the_impact() -> None:
     """When a driver is called, the event is Started in the store and in the document (IL5)."""
-    seen: list[bytes] = []
+    documents: list[bytes] = []
     async with controlled_fleet() as harness:
         published: list[PublishedScope] = []
 
         def look(_: Impact) -> None:
-            seen.append(published[0].body("2017-08-01"))
+            documents.append(published[0].body("2017-08-01"))
             assert any(
                 "ImpactBegun" in str(line.fact.type) for line in harness.store.commits[-1].lines
             )
 
         harness.driver.on_impact = look
         await harness.fleet.submit(standalone())
-        published.append(await harness.fleet.poll("vm"))  # what a machine that asks holds on to
+        published.append(await harness.fleet.poll("vm"))  # as a polling machine holds it
         await harness.fleet.submit(restart())
         (event,) = (await harness.scope("vm")).events
         await harness.fleet.submit(Approve(scope="vm", events=(event,)))
-    assert b'"Started"' in seen[0]
+    assert b'"Started"' in documents[0]

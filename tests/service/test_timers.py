@@ -14,8 +14,8 @@ def _timers() -> tuple[Timers, VirtualClock, list[float]]:
 
 
 @run_async
-async def test_wakes_when_the_moment_is_reached() -> None:
-    """Once, then, and says that something is due."""
+async def test_the_timer_wakes_at_its_time() -> None:
+    """The timer wakes once, at its time, and `due` is set."""
     timers, clock, woken = _timers()
     timers.arm(NOON + 10)
     await clock.advance(9)
@@ -26,8 +26,8 @@ async def test_wakes_when_the_moment_is_reached() -> None:
 
 
 @run_async
-async def test_what_is_due_already_wakes_at_once() -> None:
-    """A moment in the past, or now, does not wait."""
+async def test_a_past_due_time_wakes_at_once() -> None:
+    """A due time in the past or present wakes at once."""
     for moment in (NOON - 5, NOON):
         timers, _, woken = _timers()
         timers.arm(moment)
@@ -36,8 +36,8 @@ async def test_what_is_due_already_wakes_at_once() -> None:
 
 
 @run_async
-async def test_the_last_moment_named_counts() -> None:
-    """Earlier or later than before: there is one alarm, for the earliest due time there is now."""
+async def test_the_last_due_time_counts() -> None:
+    """There is a single alarm, for the due time that was set last."""
     timers, clock, woken = _timers()
     for moment in (NOON + 10, NOON + 5, NOON + 20, NOON + 20):
         timers.arm(moment)
@@ -48,7 +48,7 @@ async def test_the_last_moment_named_counts() -> None:
 @pytest.mark.parametrize("how", ["none", "disarmed"])
 @run_async
 async def test_nothing_is_due(how: str) -> None:
-    """With nothing ahead, or disarmed, nobody is woken."""
+    """Without a due time, or disarmed, the timer does not wake."""
     timers, clock, woken = _timers()
     timers.arm(NOON + 10)
     if how == "none":

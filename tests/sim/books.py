@@ -1,4 +1,4 @@
-"""What the observer writes down, and the contract's own figures."""
+"""The observer's records, and the contract's own numbers."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope
 
-# The contract's own figures (E1), on purpose not imported from the code under test.
+# The contract's own numbers (E1), deliberately not imported from the code under test.
 NOTICE_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30}
 LONGEST_IMPACT_SECONDS = 61  # of the simulated machines
 FIELDS = {
@@ -24,30 +24,30 @@ ONLY_NEWEST = {"SpotRebalanceRecommendation"}
 
 
 @dataclass(slots=True)
-class Known:
-    """What the ledger knows of an event."""
+class KnownEvent:
+    """An event as the observer knows it."""
 
     scope: str
     event: Event
     approved: bool = False
-    status: str = ""  # as the journal told it; "" before, "gone" after
+    status: str = ""  # from the journal; "" before the first line, "gone" after the last
 
 
 @dataclass(slots=True)
 class Books:
-    """Everything seen so far."""
+    """Everything observed so far."""
 
-    events: dict[str, Known] = field(default_factory=dict)  # all that ever were
-    open: dict[str, Known] = field(default_factory=dict)  # those that are not gone
-    on: set[str] = field(default_factory=set)  # scopes whose feature is on
-    operations: dict[str, str] = field(default_factory=dict)  # accepted, ended
-    impacts: dict[str, str] = field(default_factory=dict)  # begun, over
+    events: dict[str, KnownEvent] = field(default_factory=dict)  # all events
+    open: dict[str, KnownEvent] = field(default_factory=dict)  # events that have not ended
+    on: set[str] = field(default_factory=set)  # enabled scopes
+    operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
+    impacts: dict[str, str] = field(default_factory=dict)  # "begun" or "over"
     carried_out: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)  # approvals
-    accepted: set[str] = field(default_factory=set)  # operations that were acknowledged
-    names: set[str] = field(default_factory=set)  # instances that ever were
+    accepted: set[str] = field(default_factory=set)  # acknowledged operations
+    names: set[str] = field(default_factory=set)  # all instances that ever existed
     reads: dict[str, int] = field(default_factory=dict)
-    looked_at: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
+    last_read: dict[str, tuple[str, int, bytes]] = field(default_factory=dict)
     scopes: dict[str, Scope] = field(default_factory=dict)
     sets: dict[str, ScaleSet] = field(default_factory=dict)
     resources: dict[str, Resource] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class Books:
     machines_done: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     paused: set[str] = field(default_factory=set)
     begun_at: dict[str, float] = field(default_factory=dict)
-    up_since: float = 0.0  # of the present process
-    silent: Callable[[str], bool] = lambda _: False  # impacts the driver never reports
+    up_since: float = 0.0  # start of the current process
+    silent: Callable[[str], bool] = lambda _: False  # whether the driver never reports an impact
     commits: int = 0
     timers: int = 0
     at: float = 0.0

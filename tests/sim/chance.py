@@ -1,4 +1,4 @@
-"""Chance: which action comes next. All of it from one `Random`, given the seed."""
+"""Chooses the next action at random, from one `Random` with the seed."""
 
 from collections.abc import Callable
 from random import Random
@@ -49,7 +49,7 @@ from fairwarning.service import failpoints
 from tests.sim import resources
 from tests.sim.books import FIELDS
 from tests.sim.ledger import Ledger
-from tests.sim.script import Action, Advance, Die, FillDisk, Read, Send, StopAndStart
+from tests.sim.script import Action, Advance, FillDisk, Kill, Read, Send, StopAndStart
 
 VERSIONS = tuple(FIELDS)
 CRASH_POINTS = tuple(n for n in failpoints.NAMES if not n.startswith(("start", "stop")))
@@ -59,7 +59,7 @@ FOR_INSTANCES = (Restart, Redeploy, Delete, Delete, Deallocate, Start, Evict)
 
 
 class Chance:
-    """The next action, given what is known of the world."""
+    """Chooses the next action, given the observed state."""
 
     def __init__(self, seed: int, ledger: Ledger) -> None:
         self.random = Random(seed)
@@ -71,7 +71,7 @@ class Chance:
     # --- The fleet ---
 
     def fleet(self) -> list[Action]:
-        """A random fleet to begin with."""
+        """Create a random initial fleet."""
         commands: list[Command] = [resources.group(name) for name in resources.GROUPS]
         commands += [self._new_scope() for _ in range(self.random.choice((1, 2, 4)))]
         commands += [self._new_set() for _ in range(self.random.choice((0, 1, 1, 2)))]
@@ -130,27 +130,27 @@ class Chance:
     # --- The next action ---
 
     def action(self) -> Action:
-        """Mostly time, reads and approvals; sometimes an operation; now and then a disaster."""
-        dice = self.random.random()
-        if dice < 0.16:
+        """Choose an action: mostly time, reads and commands, rarely a crash or a full disk."""
+        draw = self.random.random()
+        if draw < 0.16:
             return Advance(self._seconds())
-        if dice < 0.77 and self.ledger.scopes:
+        if draw < 0.77 and self.ledger.scopes:
             newest = self.random.random() < 0.7
             return Read(self._scope(), "2020-07-01" if newest else self.random.choice(VERSIONS))
-        if dice < 0.97:
+        if draw < 0.97:
             return Send(tuple(self._command() for _ in range(self.random.choice((1, 1, 2, 4, 8)))))
-        if dice < 0.985:
+        if draw < 0.985:
             point = self.random.choice(("", *CRASH_POINTS))
-            return Die(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)))
-        if dice < 0.99:
+            return Kill(point, self.random.choice((0.0, 1.0, 30.0, 1000.0)))
+        if draw < 0.99:
             return StopAndStart()
         return FillDisk(self.random.randrange(1, 3))
 
     def _seconds(self) -> float:
-        dice = self.random.random()
-        if dice < 0.8:
+        draw = self.random.random()
+        if draw < 0.8:
             return self.random.choice((0.0, 0.1, 0.5, 1.0, 1.0, 3.0, 7.5, 20.0, 30.0, 60.0))
-        if dice < 0.993:
+        if draw < 0.993:
             return self.random.choice((60.0, 299.0, 300.0, 600.0, 901.0))
         return self.random.choice((4_000.0, 40_000.0, 100_000.0))
 
@@ -159,12 +159,12 @@ class Chance:
 
     def _command(self) -> Command:
         if self.sent and self.random.random() < 0.06:
-            return self.random.choice(self.sent[-40:])  # a repeat, or one that was under way long
-        command = self._fresh()
+            return self.random.choice(self.sent[-40:])  # a repeated or delayed command
+        command = self._new_command()
         self.sent.append(command)
         return command
 
-    def _fresh(self) -> Command:
+    def _new_command(self) -> Command:
         makers: list[tuple[float, Callable[[], Command | None]]] = [
             (0.40, self._approve),
             (0.68, self._operate),
@@ -176,9 +176,9 @@ class Chance:
         ]
         if not self.ledger.scopes:
             return self._new_scope()
-        dice = self.random.random()
+        draw = self.random.random()
         for share, maker in makers:
-            if dice < share:
+            if draw < share:
                 command = maker()
                 if command is not None:
                     return command
@@ -192,9 +192,9 @@ class Chance:
         )
         scope = self.ledger.open[events[0]].scope
         if self.random.random() < 0.05:
-            scope = self._scope()  # somebody else's events
+            scope = self._scope()  # events of another scope
         elif self.random.random() < 0.9:
-            events = [e for e in events if self.ledger.open[e].scope == scope]
+            events = [event for event in events if self.ledger.open[event].scope == scope]
         return Approve(scope=scope, events=tuple(events), actor="machine")
 
     def _cancel(self) -> Command | None:
@@ -205,8 +205,9 @@ class Chance:
 
     def _operate(self) -> Command:
         scope = self.ledger.scopes[self._scope()]
-        names = list(scope.machines) or ["nobody"]
-        some = tuple(self.random.sample(names, min(len(names), self.random.choice((1, 1, 2, 4)))))
+        names = list(scope.machines) or ["unknown"]
+        count = min(len(names), self.random.choice((1, 1, 2, 4)))
+        machines = tuple(self.random.sample(names, count))
         operation = self._name("op")
         kinds: tuple[type[Operate], ...] = (*PLAIN, Maintain, Maintain, Degrade, Evict, Recommend)
         if not scope.owner:
@@ -215,74 +216,75 @@ class Chance:
         if kind is Maintain:
             return Maintain(
                 scope=scope.id,
-                machines=some,
+                machines=machines,
                 operation=operation,
                 kind=self.random.choice(KINDS),
                 migration=self.random.random() < 0.3,
             )
-        return kind(scope=scope.id, machines=some, operation=operation)
+        return kind(scope=scope.id, machines=machines, operation=operation)
 
     def _for_set(self) -> Command | None:
         if not self.ledger.sets:
             return None
         name = self.random.choice(list(self.ledger.sets))
-        instances = [
-            m.instance
+        existing = [
+            machine.instance
             for scope in self.ledger.sets[name].groups
             if scope in self.ledger.scopes
-            for m in self.ledger.scopes[scope].machines.values()
+            for machine in self.ledger.scopes[scope].machines.values()
         ]
-        some = tuple(
-            self.random.sample(instances, min(len(instances), self.random.choice((1, 1, 2))))
-        )
-        dice = self.random.random()
-        if dice < 0.6 and some:
+        count = min(len(existing), self.random.choice((1, 1, 2)))
+        instances = tuple(self.random.sample(existing, count))
+        draw = self.random.random()
+        if draw < 0.6 and instances:
             return OperateInstances(
                 set=name,
                 operation=self._name("op"),
                 action=self.random.choice(FOR_INSTANCES),
-                instances=some,
+                instances=instances,
             )
-        if dice < 0.8:
+        if draw < 0.8:
             return Scale(
                 set=name, operation=self._name("op"), capacity=self.random.choice(self.sizes)
             )
-        if dice < 0.87:
+        if draw < 0.87:
             return UpdateSet(set=name, terminate_seconds=self.random.choice((0, 300, 600, 900)))
-        if dice < 0.94:
-            return UpgradeInstances(set=name, instances=some or None)
-        if dice < 0.98 and some:
-            return ProtectInstances(set=name, instances=some)
+        if draw < 0.94:
+            return UpgradeInstances(set=name, instances=instances or None)
+        if draw < 0.98 and instances:
+            return ProtectInstances(set=name, instances=instances)
         return DeleteSet(set=name, operation=self._name("op"))
 
     def _rollout(self) -> Command | None:
-        going = [name for name, r in self.ledger.rollouts.items() if r.ended_at is None]
-        if going and self.random.random() < 0.6:
-            name = self.random.choice(going)
+        running = [
+            name for name, rollout in self.ledger.rollouts.items() if rollout.ended_at is None
+        ]
+        if running and self.random.random() < 0.6:
+            name = self.random.choice(running)
             kind = self.random.choice((PauseRollout, ResumeRollout, ResumeRollout, AbortRollout))
             return kind(rollout=name)
-        if len(going) > 2:
+        if len(running) > 2:
             return None
-        scopes = [s for s, scope in self.ledger.scopes.items() if not scope.owner]
+        scopes = [name for name, scope in self.ledger.scopes.items() if not scope.owner]
         by_host = self.random.random() < 0.5
         if not by_host:
             scopes = list(self.ledger.scopes)
         if not scopes:
             return None
-        some = self.random.sample(scopes, min(len(scopes), self.random.choice((1, 2, 4))))
+        chosen = self.random.sample(scopes, min(len(scopes), self.random.choice((1, 2, 4))))
         return StartRollout(
             rollout=self._name("rollout"),
-            scopes=tuple(some),
+            scopes=tuple(chosen),
             kind=self.random.choice(KINDS),
             by_host=by_host,
             batch=self.random.choice((1, 2, 10)),
         )
 
     def _write(self) -> Command | None:
-        dice = self.random.random()
-        if dice < 0.1:
+        draw = self.random.random()
+        if draw < 0.1:
             return resources.remove_group(self.random, self.ledger, self._name("op"))
-        if dice < 0.3:
+        if draw < 0.3:
             return resources.group(self.random.choice(resources.GROUPS))
         return resources.rewrite(self.random, self.ledger)
 

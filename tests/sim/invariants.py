@@ -1,19 +1,22 @@
-"""One function for each invariant: raises `Violation` when it does not hold."""
+"""One function per invariant; it raises `Violation` if the invariant does not hold."""
 
 from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
-from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, Known
+from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, KnownEvent
 from tests.sim.violations import must
 
 
 def _visible(scope: Scope) -> list[tuple[object, ...]]:
-    return [(e.id, e.status, e.type, e.resources, e.not_before) for e in scope.events.values()]
+    return [
+        (event.id, event.status, event.type, event.resources, event.not_before)
+        for event in scope.events.values()
+    ]
 
 
 def id1_id2(before: Scope | None, after: Scope) -> None:
-    """Equal incarnation, equal content; and it never falls while the scope is enabled."""
+    """An equal incarnation means equal content, and it never falls while the scope is enabled."""
     if before is None or not before.incarnation or not after.incarnation:
         if after.incarnation:
-            must(after.incarnation >= 1, "ID2", "an enabled scope counts from 1")
+            must(after.incarnation >= 1, "ID2", "incarnations of an enabled scope start at 1")
         return
     if after.incarnation == before.incarnation:
         if before.events is not after.events:
@@ -26,12 +29,12 @@ def id1_id2(before: Scope | None, after: Scope) -> None:
         must(
             after.incarnation > before.incarnation,
             "ID2",
-            f"{after.id} fell from {before.incarnation} to {after.incarnation}",
+            f"the incarnation of {after.id} fell from {before.incarnation} to {after.incarnation}",
         )
 
 
 def id4(event: dict[str, object]) -> None:
-    """Only two states are shown, and NotBefore is empty exactly when Started."""
+    """A document has only two statuses, and NotBefore is empty exactly when Started."""
     must(event["EventStatus"] in {"Scheduled", "Started"}, "ID4", f"status {event['EventStatus']}")
     must(
         (event["NotBefore"] == "") == (event["EventStatus"] == "Started"),
@@ -41,13 +44,13 @@ def id4(event: dict[str, object]) -> None:
 
 
 def id7(books: Books, scope: str, event: dict[str, object]) -> None:
-    """A machine sees the events of its own scope."""
+    """A machine sees only events of its own scope."""
     known = books.events[str(event["EventId"])]
     must(known.scope == scope, "ID7", f"{scope} sees an event of {known.scope}")
 
 
 def id8(scope: Scope) -> None:
-    """A document is bounded."""
+    """A document has at most 256 events."""
     must(len(scope.events) <= 256, "ID8", f"{len(scope.events)} events in {scope.id}")
 
 
@@ -66,31 +69,31 @@ def il3(scope: Scope, event: Event) -> None:
 
 
 def il4(old: Event, new: Event) -> None:
-    """What was published of an event stays."""
+    """The published data of an event does not change."""
     must(new.not_before >= old.not_before, "IL4", f"NotBefore of {new.id} moved earlier")
     must(
         (new.resources, new.type, new.source) == (old.resources, old.type, old.source),
         "ID1",
-        f"event {new.id} is no longer about the same",
+        f"resources, type or source of event {new.id} changed",
     )
 
 
 def e4(scope: Scope, event: Event) -> None:
-    """An event is about one update domain."""
+    """An event covers a single update domain."""
     domains = {
         scope.machines[name].update_domain for name in event.resources if name in scope.machines
     }
     must(len(domains) <= 1, "E4", f"event {event.id} spans update domains {domains}")
-    must(domains, "ID7", f"event {event.id} is about no machine of {scope.id}")
+    must(domains, "ID7", f"event {event.id} names no machine of {scope.id}")
 
 
 def ic4(books: Books, before: Scope | None, after: Scope) -> None:
-    """Instance ids are never reused, placement groups never overfull."""
+    """Instance ids are never reused, and placement groups never exceed their limit."""
     if not after.owner or (before and before.machines is after.machines):
         return
     for name in after.machines:
         if before is None or name not in before.machines:
-            must(name not in books.names, "IC4", f"instance {name} came back")
+            must(name not in books.names, "IC4", f"instance id {name} was reused")
             books.names.add(name)
     must(len(after.machines) <= 100, "T7", f"{len(after.machines)} machines in {after.id}")
 
@@ -108,18 +111,18 @@ def il5_begun(books: Books, impact: Impact) -> None:
 
 
 def il5_carried_out(books: Books, impact: Impact) -> None:
-    """The driver acts. Called for real acts only, not for repeats it can tell."""
+    """The driver acts once, on a begun impact. Not called for repeats that it recognizes."""
     must(
         books.impacts.get(impact.id) == "begun",
         "IL5",
-        f"{impact.id} is carried out though it is {books.impacts.get(impact.id)}",
+        f"{impact.id} is carried out while it is {books.impacts.get(impact.id)}",
     )
     must(impact.id not in books.carried_out, "IL5", f"{impact.id} is carried out twice")
     books.carried_out.add(impact.id)
 
 
 def il6(scope: Scope, now: float) -> None:
-    """Nothing stays Scheduled past NotBefore, or Started past its limit."""
+    """No event stays Scheduled past NotBefore, or Started past its limit."""
     for event in scope.events.values():
         if event.status is EventStatus.SCHEDULED:
             must(
@@ -133,7 +136,7 @@ def il6(scope: Scope, now: float) -> None:
 
 
 def il9(books: Books, name: str) -> None:
-    """An acknowledged approval is not forgotten."""
+    """An acknowledged approval is not lost."""
     known = books.events[name]
     if known.status == "Scheduled":
         event = books.scopes[known.scope].events[name]
@@ -141,31 +144,38 @@ def il9(books: Books, name: str) -> None:
 
 
 def ic1(books: Books) -> None:
-    """Operations can be found, and end when nothing of them is left."""
-    alive = {i.operation for s in books.scopes.values() for i in s.impacts.values()}
-    alive |= {scale_set.deleting for scale_set in books.sets.values()}
-    alive |= {name for one in books.resources.values() for name in one.awaited if _goes(books, one)}
+    """Accepted operations exist, and end when they have no work left."""
+    active = {
+        impact.operation for scope in books.scopes.values() for impact in scope.impacts.values()
+    }
+    active |= {scale_set.deleting for scale_set in books.sets.values()}
+    active |= {
+        name
+        for resource in books.resources.values()
+        for name in resource.awaited
+        if _is_being_deleted(books, resource)
+    }
     for name, operation in books.open_operations.items():
         must(
-            name in alive,
+            name in active,
             "IC1",
             f"operation {name} ({operation.kind}) has nothing left to do and has not ended",
         )
     for name in books.accepted:
-        must(name in books.operations, "IC1", f"the accepted operation {name} is not to be found")
+        must(name in books.operations, "IC1", f"the accepted operation {name} does not exist")
     books.accepted.clear()
 
 
-def _goes(books: Books, one: Resource) -> bool:
-    """Whether what a resource stands for is on its way out."""
-    if one.set:
-        return bool(books.sets[one.set].deleting)
-    impact = books.scopes[one.scope].impacts.get(one.machine)
+def _is_being_deleted(books: Books, resource: Resource) -> bool:
+    """Whether the set or machine of a resource is being deleted."""
+    if resource.set:
+        return bool(books.sets[resource.set].deleting)
+    impact = books.scopes[resource.scope].impacts.get(resource.machine)
     return impact is not None and impact.kind == "delete"
 
 
-def t6(books: Books, started: Known) -> None:
-    """A delete waits for earlier ones and for those of the same time."""
+def t6(books: Books, started: KnownEvent) -> None:
+    """A delete waits for earlier deletes and for those with the same NotBefore."""
     owner = books.scopes[started.scope].owner if started.scope in books.scopes else ""
     for other in books.open.values() if owner else ():
         if (
@@ -175,14 +185,14 @@ def t6(books: Books, started: Known) -> None:
             and (scope := books.scopes.get(other.scope))
             and scope.owner == owner
         ):
-            held = (
+            must_wait = (
                 other.event.created_at < started.event.created_at
                 or other.event.not_before == started.event.not_before
             )
-            must(not held, "T6", f"{started.event.id} did not wait for {other.event.id}")
+            must(not must_wait, "T6", f"{started.event.id} did not wait for {other.event.id}")
 
 
-def e10(books: Books, started: Known) -> None:
+def e10(books: Books, started: KnownEvent) -> None:
     """A wave waits for all its scopes."""
     for other in books.open.values():
         if (
@@ -193,8 +203,8 @@ def e10(books: Books, started: Known) -> None:
             must(other.approved, "E10", f"{started.event.id} did not wait for {other.event.id}")
 
 
-def ic6(books: Books, started: Known) -> None:
-    """A rollout hits one domain of a scope at a time, and no machine twice."""
+def ic6(books: Books, started: KnownEvent) -> None:
+    """A rollout affects one domain of a scope at a time, and no machine twice."""
     event = started.event
     rollout = event.operation.rpartition("/")[0].rpartition("/")[0]
     if rollout not in books.rollouts:
@@ -203,19 +213,21 @@ def ic6(books: Books, started: Known) -> None:
     domain = scope.machines[event.resources[0]].update_domain
     for other in scope.events.values():
         if other.status is EventStatus.STARTED and other.operation.startswith(rollout + "/"):
-            there = {
-                scope.machines[n].update_domain for n in other.resources if n in scope.machines
+            domains = {
+                scope.machines[name].update_domain
+                for name in other.resources
+                if name in scope.machines
             }
-            must(there <= {domain}, "IC6", f"two domains of {scope.id} are hit at once")
+            must(domains <= {domain}, "IC6", f"two domains of {scope.id} are affected at once")
     for name in event.resources:
-        must(name not in books.machines_done[rollout], "IC6", f"{rollout} hits {name} again")
+        must(name not in books.machines_done[rollout], "IC6", f"{rollout} affects {name} again")
 
 
 def e9(books: Books, impact: str, now: float) -> None:
-    """An impact that a working driver was not given, or not given again after a crash."""
-    chance = now - max(books.begun_at[impact], books.up_since)
+    """The driver gets every impact, and gets it again after a crash."""
+    available = now - max(books.begun_at[impact], books.up_since)
     must(
-        books.silent(impact) or chance <= LONGEST_IMPACT_SECONDS,
+        books.silent(impact) or available <= LONGEST_IMPACT_SECONDS,
         "E9",
-        f"{impact} was never carried out, though there were {chance:.0f} s for it",
+        f"{impact} was never carried out, although there were {available:.0f} s for it",
     )

@@ -1,4 +1,4 @@
-"""The journal, line by line: it must tell a life that IL1 allows, in order, once (IC7)."""
+"""Checks the journal line by line: events follow IL1, in order and without repeats (IC7)."""
 
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.decision import FactType
@@ -11,14 +11,14 @@ from tests.sim.violations import Violation, must
 def _scheduled(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
-        # Announced and gone again within one commit: no reader ever saw it.
+        # Announced and removed within one commit: no reader ever saw it.
         return
     must(known.status == "", "IL1", f"{line.fact.event} is Scheduled after {known.status}")
     known.status = "Scheduled"
     must(
         known.scope in books.on or known.event.peers,
         "IL12",
-        f"{known.scope} is off and yet {known.event.type} is announced",
+        f"{known.scope} is disabled, but {known.event.type} is announced",
     )
 
 
@@ -34,7 +34,11 @@ def _started(books: Books, line: JournalLine) -> None:
     if known is None:
         raise Violation("IL1", f"{line.fact.event} started but was never seen")
     if line.fact.announcement:
-        must(known.status == "", "IL1", f"{line.fact.event} strikes after {known.status}")
+        must(
+            known.status == "",
+            "IL1",
+            f"{line.fact.event} starts without notice after {known.status}",
+        )
     else:
         must(known.status == "Scheduled", "IL1", f"{line.fact.event} starts from {known.status}")
         must(
@@ -50,7 +54,7 @@ def _started(books: Books, line: JournalLine) -> None:
     ic6(books, known)
 
 
-def _left(books: Books, line: JournalLine) -> None:
+def _event_ended(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
         return
@@ -62,13 +66,13 @@ def _left(books: Books, line: JournalLine) -> None:
     del books.open[line.fact.event]
 
 
-def _impact(line: JournalLine) -> str:
-    of = line.fact.event or guid(line.fact.operation, line.entity[1])
-    return f"{of}:{','.join(line.fact.machines)}"
+def _impact_id(line: JournalLine) -> str:
+    cause = line.fact.event or guid(line.fact.operation, line.entity[1])
+    return f"{cause}:{','.join(line.fact.machines)}"
 
 
-def _over(books: Books, line: JournalLine) -> None:
-    key = _impact(line)
+def _impact_ended(books: Books, line: JournalLine) -> None:
+    key = _impact_id(line)
     must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
     books.impacts[key] = "over"
     if "in time" in line.fact.detail:
@@ -79,8 +83,8 @@ def _over(books: Books, line: JournalLine) -> None:
             books.machines_done[rollout].update(line.fact.machines)
 
 
-def _begun(books: Books, line: JournalLine) -> None:
-    key = _impact(line)
+def _impact_begun(books: Books, line: JournalLine) -> None:
+    key = _impact_id(line)
     must(key not in books.impacts, "IL5", f"{key} begins again")
     books.begun_at[key] = line.at
     books.impacts[key] = "begun"
@@ -88,7 +92,8 @@ def _begun(books: Books, line: JournalLine) -> None:
         must(
             line.entity[1] not in books.on,
             "IL12",
-            f"{line.entity[1]} is on and {line.fact.detail} of {line.fact.machines} has no event",
+            f"{line.entity[1]} is enabled, but {line.fact.detail} of {line.fact.machines} has no "
+            "event",
         )
 
 
@@ -101,13 +106,13 @@ def _disabled(books: Books, line: JournalLine) -> None:
     books.reads.pop(line.entity[1], None)  # M11: the incarnation restarts
 
 
-def _accepted(books: Books, line: JournalLine) -> None:
+def _operation_accepted(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(name not in books.operations, "IC2", f"operation {name} is accepted twice")
     books.operations[name] = "accepted"
 
 
-def _ended(books: Books, line: JournalLine) -> None:
+def _operation_ended(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
     books.operations[name] = "ended"
@@ -120,11 +125,11 @@ def _step(books: Books, line: JournalLine) -> None:
     if line.fact.type is FactType.STEP_ENDED:
         steps.discard(line.entity[1])
         return
-    must(line.entity[1] not in steps, "IC6", f"{line.entity[1]} takes two steps at once")
+    must(line.entity[1] not in steps, "IC6", f"{line.entity[1]} has two steps at once")
     steps.add(line.entity[1])
     if state:
         must(len(steps) <= state.batch, "IC6", f"{len(steps)} steps at once, batch {state.batch}")
-    must(rollout not in books.paused, "IC6", f"{rollout} is paused and begins a step")
+    must(rollout not in books.paused, "IC6", f"{rollout} begins a step while paused")
 
 
 def _paused(books: Books, line: JournalLine) -> None:
@@ -139,7 +144,7 @@ def _removed(books: Books, line: JournalLine) -> None:
     scope = books.scopes.get(line.entity[1])
     if scope:
         for machine in line.fact.machines:
-            must(machine not in scope.machines, "IL11", f"{machine} is still there")
+            must(machine not in scope.machines, "IL11", f"{machine} still exists")
 
 
 LINES = {
@@ -149,14 +154,14 @@ LINES = {
     FactType.SCHEDULED: _scheduled,
     FactType.APPROVED: _approved,
     FactType.STARTED: _started,
-    FactType.CANCELLED: _left,
-    FactType.LAPSED: _left,
-    FactType.ENDED: _left,
-    FactType.IMPACT_BEGUN: _begun,
-    FactType.IMPACT_CARRIED_OUT: _over,
-    FactType.IMPACT_FAILED: _over,
-    FactType.OPERATION_ACCEPTED: _accepted,
-    FactType.OPERATION_ENDED: _ended,
+    FactType.CANCELLED: _event_ended,
+    FactType.LAPSED: _event_ended,
+    FactType.ENDED: _event_ended,
+    FactType.IMPACT_BEGUN: _impact_begun,
+    FactType.IMPACT_CARRIED_OUT: _impact_ended,
+    FactType.IMPACT_FAILED: _impact_ended,
+    FactType.OPERATION_ACCEPTED: _operation_accepted,
+    FactType.OPERATION_ENDED: _operation_ended,
     FactType.STEP_BEGUN: _step,
     FactType.STEP_ENDED: _step,
     FactType.MACHINE_REMOVED: _removed,

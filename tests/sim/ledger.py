@@ -1,7 +1,7 @@
-"""The observer: it sees every commit, document and impact, and holds each against the invariants.
+"""The observer: it checks every commit, document and impact against the invariants.
 
-It keeps books of its own from the journal and the contract's numbers; it never asks the engine
-what is right.
+It keeps its own records from the journal and the contract's numbers; it never asks the engine for
+the expected result.
 """
 
 import json
@@ -18,7 +18,7 @@ from fairwarning.core.model import (
     Scope,
 )
 from fairwarning.store.store import Batch
-from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, Known
+from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, KnownEvent
 from tests.sim.invariants import e4, ic1, ic4, id1_id2, id4, id7, id8, il3, il4, il5_begun, il6, il9
 from tests.sim.journal import LINES
 from tests.sim.resources import c1, concerns_c1
@@ -26,27 +26,27 @@ from tests.sim.violations import Violation, must
 
 
 class Ledger(Books):
-    """The books, and what is written into them when."""
+    """Updates the records after each observation, and checks the invariants."""
 
     # --- A commit -------------------------------------------------------------------------------
 
     def committed(self, batch: Batch) -> None:
-        """Something became durable."""
+        """Record a commit."""
         self.commits += 1
         self.timers += any(line.actor == "clock" for line in batch.lines)
-        fresh: dict[str, Known] = {}
+        new_events: dict[str, KnownEvent] = {}
         for (kind, name), (before, after) in batch.changes.items():
             if kind is Scope:
                 assert before is None or isinstance(before, Scope)
                 assert after is None or isinstance(after, Scope)
-                self._scope(name, before, after, fresh)
+                self._scope(name, before, after, new_events)
             else:
                 self._entity(kind, name, after)
         if any(concerns_c1(*change) for change in batch.changes.items()):
             c1(self)
-        self.events.update(fresh)
-        self.open.update(fresh)
-        self._same_time(batch.lines)
+        self.events.update(new_events)
+        self.open.update(new_events)
+        self._check_order(batch.lines)
         for line in batch.lines:
             self._line(line)
         for impact in batch.impacts:
@@ -70,7 +70,11 @@ class Ledger(Books):
             self.resources.pop(name, None)
 
     def _scope(
-        self, name: str, before: Scope | None, after: Scope | None, fresh: dict[str, Known]
+        self,
+        name: str,
+        before: Scope | None,
+        after: Scope | None,
+        new_events: dict[str, KnownEvent],
     ) -> None:
         known = self.scopes.get(name)
         must(
@@ -90,16 +94,16 @@ class Ledger(Books):
             if old is event:
                 continue
             if old is None:
-                seen = self.events.get(event.id)
-                must(seen is None, "ID3", f"event {event.id} came back, or is in two scopes")
-                fresh[event.id] = Known(name, event)
+                earlier = self.events.get(event.id)
+                must(earlier is None, "ID3", f"event {event.id} exists twice")
+                new_events[event.id] = KnownEvent(name, event)
                 il3(after, event)
                 e4(after, event)
             else:
                 il4(old, event)
         ic4(self, before, after)
 
-    def _same_time(self, lines: Sequence[JournalLine]) -> None:
+    def _check_order(self, lines: Sequence[JournalLine]) -> None:
         for line in lines:
             if line.at < self.at or not line.actor:
                 raise Violation(
@@ -113,14 +117,14 @@ class Ledger(Books):
         if handler:
             handler(self, line)
 
-    # --- What the outside sees ------------------------------------------------------------------
+    # --- What clients see -----------------------------------------------------------------------
 
     def read(self, scope: str, version: str, body: bytes) -> None:
-        """A machine read its document."""
+        """Record a document that a machine has read."""
         stored = self.scopes[scope]
-        if self.looked_at.get(scope) == (version, stored.version, body):
-            return  # the very same as last time
-        self.looked_at[scope] = (version, stored.version, body)
+        if self.last_read.get(scope) == (version, stored.version, body):
+            return  # the same as last time
+        self.last_read[scope] = (version, stored.version, body)
         document = json.loads(body)
         incarnation = document["DocumentIncarnation"]
         must(
@@ -135,11 +139,11 @@ class Ledger(Books):
             f"{scope} shows {incarnation}, stored is {stored.incarnation}",
         )
         hidden = HIDDEN.get(version, ONLY_NEWEST)
-        expected = [e.id for e in stored.events.values() if e.type not in hidden]
+        expected = [event.id for event in stored.events.values() if event.type not in hidden]
         must(
-            [e["EventId"] for e in document["Events"]] == expected,
+            [event["EventId"] for event in document["Events"]] == expected,
             "ID5",
-            f"{scope} at {version} shows other events than it should",
+            f"{scope} at {version} shows the wrong events",
         )
         for event in document["Events"]:
             must(len(event) == FIELDS[version], "ID5", f"{version} shows {sorted(event)}")
@@ -147,20 +151,22 @@ class Ledger(Books):
             id7(self, scope, event)
 
     def approved(self, scope: str, events: tuple[str, ...]) -> None:
-        """An approval was acknowledged."""
+        """Record an acknowledged approval."""
         for name in events:
             known = self.events.get(name.upper())
             must(
-                known and known.scope == scope, "IL10", f"{scope} approved {name}, which is not its"
+                known and known.scope == scope, "IL10", f"{scope} approved {name} of another scope"
             )
             self.acknowledged.add(name.upper())
 
     def settled(self, now: float) -> None:
-        """All that was due has been worked off."""
+        """Check the invariants that hold once all due work is done."""
         for scope in self.scopes.values():
             if scope.impacts or scope.events:
                 il6(scope, now)
         ic1(self)
         for name in self.acknowledged:
             il9(self, name)
-        self.acknowledged = {n for n in self.acknowledged if self.events[n].status == "Scheduled"}
+        self.acknowledged = {
+            name for name in self.acknowledged if self.events[name].status == "Scheduled"
+        }

@@ -1,7 +1,7 @@
 """Planted bugs: small patches to the production source, each of which the simulator must find.
 
-A plant is applied while the module is imported, so it must be planted before anything else of ours
-is; a patch that no longer fits the source is an error.
+A patch is applied while its module is imported, so a bug must be planted before any import of
+`fairwarning`; a patch that no longer matches the source is an error.
 """
 
 import sys
@@ -23,18 +23,18 @@ class Patch:
 
 
 class Plant:
-    """A bug: the invariants it breaks (any may show first), and the patches that make it."""
+    """A bug: the invariants it breaks (any may fail first), and its patches."""
 
     def __init__(self, breaks: str, *patches: Patch) -> None:
         self.breaks = breaks.split()
         self.patches = patches
 
 
-_GIVE_THE_FLEET = Patch(
-    "service.fleet",
-    "        self._shared = store.shared\n",
-    "        self._shared = store.shared\n        self._committer.fleet = self\n",
+SOURCE = Path(__file__).parents[2] / "src" / "fairwarning"
+BEFORE_COMMIT = Patch(
+    "service.committer", "await self._commit(work)", "self.planted(work); await self._commit(work)"
 )
+DECIDE = "work = await self._committer.decide(waiting)"
 
 PLANTS: dict[str, Plant] = {
     "start early": Plant(
@@ -52,7 +52,7 @@ PLANTS: dict[str, Plant] = {
             "        len(ids) > 1 or draft.approve(draft.events[name], command.actor)",
         ),
     ),
-    "keep what was written of a machine that is gone": Plant(
+    "keep the resource of a deleted machine": Plant(
         "C1",
         Patch("core.lifecycle", "            if machine.resource:\n", "            if False:\n"),
     ),
@@ -64,7 +64,7 @@ PLANTS: dict[str, Plant] = {
             "guid(draft.scope.id, key)",
         ),
     ),
-    "skip a restart of timers": Plant(
+    "do not set timers at a restart": Plant(
         "IL6",
         Patch(
             "service.fleet",
@@ -81,7 +81,7 @@ PLANTS: dict[str, Plant] = {
             "self._published.setdefault(scope[:6], PublishedScope(self._empty))",
         ),
     ),
-    "acknowledge what is not durable": Plant(
+    "acknowledge a failed commit": Plant(
         "IC1 IL9",
         Patch(
             "service.committer",
@@ -89,27 +89,17 @@ PLANTS: dict[str, Plant] = {
             "",
         ),
     ),
-    "show what is not durable": Plant(
+    "publish before the commit": Plant(
         "ID2 IL9",
-        Patch(
-            "service.committer",
-            "                await self._commit(work)\n",
-            "                self.fleet._make_visible(work)\n"
-            "                await self._commit(work)\n",
-        ),
-        _GIVE_THE_FLEET,
+        BEFORE_COMMIT,
+        Patch("service.fleet", DECIDE, f"self._committer.planted = self._make_visible; {DECIDE}"),
     ),
-    "strike before it is durable": Plant(
+    "dispatch impacts before the commit": Plant(
         "IL5 E9",
-        Patch(
-            "service.committer",
-            "                await self._commit(work)\n",
-            "                self.fleet._carry_out(work)\n"
-            "                await self._commit(work)\n",
-        ),
-        _GIVE_THE_FLEET,
+        BEFORE_COMMIT,
+        Patch("service.fleet", DECIDE, f"self._committer.planted = self._carry_out; {DECIDE}"),
     ),
-    "stand still": Plant(
+    "keep the incarnation after a change": Plant(
         "ID1",
         Patch(
             "core.lifecycle",
@@ -157,7 +147,7 @@ PLANTS: dict[str, Plant] = {
         "E9",
         Patch(
             "service.fleet",
-            "                self._impacts.hand_over(impact)\n            last",
+            "                self._impacts.dispatch(impact)\n            last",
             "                pass\n            last",
         ),
     ),
@@ -169,7 +159,7 @@ PLANTS: dict[str, Plant] = {
             "domains.setdefault(0, [])",
         ),
     ),
-    "take a repeat for new": Plant(
+    "accept a repeated operation again": Plant(
         "IC2 IS4 ID3",
         Patch(
             "core.cascade",
@@ -180,7 +170,7 @@ PLANTS: dict[str, Plant] = {
 }
 
 
-class _Planted(SourceFileLoader):
+class _PatchingLoader(SourceFileLoader):
     """Loads a module with patches applied."""
 
     patches: Sequence[Patch] = ()
@@ -189,14 +179,14 @@ class _Planted(SourceFileLoader):
         source = Path(self.get_filename(fullname)).read_text()
         for patch in self.patches:
             if source.count(patch.old) < 1:
-                raise SystemExit(f"the plant does not fit {fullname} any more: {patch.old!r}")
+                raise SystemExit(f"the patch no longer matches {fullname}: {patch.old!r}")
             source = source.replace(patch.old, patch.new)
         code: CodeType = compile(source, self.path, "exec", dont_inherit=True)
         return code
 
 
-class _Gardener(MetaPathFinder):
-    """Finds the modules that have a bug to be planted."""
+class _PatchingFinder(MetaPathFinder):
+    """Finds the modules to patch."""
 
     def __init__(self, patches: Sequence[Patch]) -> None:
         self.patches = patches
@@ -204,18 +194,21 @@ class _Gardener(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        mine = [p for p in self.patches if fullname == f"fairwarning.{p.module}"]
-        spec = PathFinder.find_spec(fullname, path, target) if mine else None
+        patches = [patch for patch in self.patches if fullname == f"fairwarning.{patch.module}"]
+        spec = PathFinder.find_spec(fullname, path, target) if patches else None
         if spec is None or spec.origin is None:
             return None
-        loader = _Planted(fullname, spec.origin)
-        loader.patches = mine
+        loader = _PatchingLoader(fullname, spec.origin)
+        loader.patches = patches
         spec.loader = loader
         return spec
 
 
 def plant(name: str) -> None:
-    """From now on, modules are imported with this bug."""
+    """Plant a bug in all modules that are imported later."""
     if any(module.startswith("fairwarning.") for module in sys.modules):
-        raise SystemExit("plant before importing anything that is to have the bug")
-    sys.meta_path.insert(0, _Gardener(PLANTS[name].patches))
+        raise SystemExit("plant the bug before importing fairwarning")
+    for patch in PLANTS[name].patches:
+        if not (SOURCE / f"{patch.module.replace('.', '/')}.py").exists():
+            raise SystemExit(f"the module to patch does not exist: fairwarning.{patch.module}")
+    sys.meta_path.insert(0, _PatchingFinder(PLANTS[name].patches))

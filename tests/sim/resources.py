@@ -1,4 +1,4 @@
-"""What is written about scopes and sets: made with them, gone with them, never without them."""
+"""Resources of scopes and sets: created and deleted with them."""
 
 from random import Random
 
@@ -27,75 +27,77 @@ GROUPS = ("g1", "g2")
 
 
 def group(name: str) -> Command:
-    """A group; a second time it is refused, or written anew after it was removed."""
+    """Create a group; refused if it exists."""
     return resources.create_group(name, "here")
 
 
 def create(random: Random, command: CreateScope | CreateSet) -> Command:
-    """The command, mostly with the resources of what it makes."""
+    """Return the command, usually combined with the creation of its resources."""
     if random.random() < 0.3:
         return command
     return resources.create(command, random.choice(GROUPS))
 
 
 def rewrite(random: Random, books: Books) -> Command | None:
-    """Write one of them again, sometimes as somebody who read it a while ago."""
+    """Write a resource again, sometimes with an outdated version."""
     if not books.resources:
         return None
-    one = random.choice(list(books.resources.values()))
-    at = one.version if random.random() < 0.8 else one.version - 1
+    resource = random.choice(list(books.resources.values()))
+    at = resource.version if random.random() < 0.8 else resource.version - 1
     return Write(
-        resource=one.id,
-        group=one.group,
-        name=one.name,
+        resource=resource.id,
+        group=resource.group,
+        name=resource.name,
         body=f'{{"at": {at}}}',
         at=max(at, 0),
-        scope=one.scope,
-        machine=one.machine,
-        set=one.set,
+        scope=resource.scope,
+        machine=resource.machine,
+        set=resource.set,
     )
 
 
 def remove_group(random: Random, books: Books, operation: str) -> Command:
-    """A group with all that is in it, as the control plane asks for it."""
+    """Delete a group with all its resources, as the control plane does."""
     name = random.choice(GROUPS)
-    inside = [one for one in books.resources.values() if one.group == name]
-    scopes = dict.fromkeys(one.scope for one in inside if one.scope)
+    members = [resource for resource in books.resources.values() if resource.group == name]
+    scopes = dict.fromkeys(resource.scope for resource in members if resource.scope)
     follow: list[Command] = [
-        Delete(scope=scope, machines=names, operation=operation)
-        for scope in scopes
-        if (found := books.scopes.get(scope)) and (names := _staying(found)) and not found.owner
+        Delete(scope=name, machines=machines, operation=operation)
+        for name in scopes
+        if (scope := books.scopes.get(name)) and (machines := _remaining(scope)) and not scope.owner
     ]
-    sets = [one for one in inside if one.set and not books.sets[one.set].deleting]
-    follow += [DeleteSet(set=one.set, operation=operation) for one in sets]
-    leaving = [one.id for one in inside if _leaves(books, one)]
-    others = tuple(one.id for one in inside if not one.machine and not one.set)
+    sets = [resource.set for resource in members if resource.set]
+    follow += [
+        DeleteSet(set=name, operation=operation) for name in sets if not books.sets[name].deleting
+    ]
+    awaits = [resource.id for resource in members if _is_being_deleted(books, resource)]
+    others = tuple(resource.id for resource in members if not resource.machine and not resource.set)
     return Remove(
         resource=resources.group_id(name),
         operation=operation,
         follow=tuple(follow),
         others=others,
-        awaits=tuple(leaving),
+        awaits=tuple(awaits),
     )
 
 
-def _staying(scope: Scope) -> tuple[str, ...]:
-    return tuple(name for name in scope.machines if not _goes(scope, name))
+def _remaining(scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name in scope.machines if not _has_delete(scope, name))
 
 
-def _goes(scope: Scope, name: str) -> bool:
+def _has_delete(scope: Scope, name: str) -> bool:
     impact = scope.impacts.get(name)
     return impact is not None and impact.kind is ImpactKind.DELETE
 
 
-def _leaves(books: Books, one: Resource) -> bool:
-    if one.set:
-        return bool(books.sets[one.set].deleting)
-    return bool(one.machine) and _goes(books.scopes[one.scope], one.machine)
+def _is_being_deleted(books: Books, resource: Resource) -> bool:
+    if resource.set:
+        return bool(books.sets[resource.set].deleting)
+    return bool(resource.machine) and _has_delete(books.scopes[resource.scope], resource.machine)
 
 
 def concerns_c1(ref: Ref, change: tuple[Entity | None, Entity | None]) -> bool:
-    """Whether a change can break it: to look at all of it takes its time."""
+    """Whether a change can break C1; checking all resources is slow."""
     before, after = change
     if isinstance(before, Scope) and isinstance(after, Scope):
         return before.machines is not after.machines
@@ -103,21 +105,23 @@ def concerns_c1(ref: Ref, change: tuple[Entity | None, Entity | None]) -> bool:
 
 
 def c1(books: Books) -> None:
-    """A resource and what it stands for know of each other, or neither is there."""
-    for one in books.resources.values():
-        _check(books, one)
+    """A resource and its scope, machine or set refer to each other, or neither exists."""
+    for resource in books.resources.values():
+        _check(books, resource)
     for scope in books.scopes.values():
         for machine in scope.machines.values():
             known = not machine.resource or machine.resource in books.resources
-            must(known, "C1", f"{machine.name} has {machine.resource}, which is not there")
+            must(known, "C1", f"{machine.name} has {machine.resource}, which does not exist")
 
 
-def _check(books: Books, one: Resource) -> None:
-    if one.machine:
-        scope = books.scopes.get(one.scope)
-        machine = scope.machines.get(one.machine) if scope else None
-        must(machine and machine.resource == one.id, "C1", f"{one.id} stands for no machine")
-    elif one.scope:
-        must(one.scope in books.scopes, "C1", f"{one.id} stands for no scope")
-    elif one.set:
-        must(one.set in books.sets, "C1", f"{one.id} stands for no set")
+def _check(books: Books, resource: Resource) -> None:
+    if resource.machine:
+        scope = books.scopes.get(resource.scope)
+        machine = scope.machines.get(resource.machine) if scope else None
+        linked = machine and machine.resource == resource.id
+        must(linked, "C1", f"the machine of {resource.id} does not exist")
+    elif resource.scope:
+        exists = resource.scope in books.scopes
+        must(exists, "C1", f"the scope of {resource.id} does not exist")
+    elif resource.set:
+        must(resource.set in books.sets, "C1", f"the set of {resource.id} does not exist")

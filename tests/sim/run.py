@@ -1,4 +1,4 @@
-"""Runs simulations; of a violation says how to repeat it, by a script as short as can be."""
+"""Runs simulations, and shrinks the script of a violation as far as possible."""
 
 import asyncio
 import gc
@@ -15,12 +15,12 @@ from tests.sim.script import Action, Advance, Read
 from tests.sim.violations import Crash, Violation, must
 from tests.sim.world import World
 
-SETTLING_SECONDS = 8 * 24 * 3600  # past the longest notice there is
+SETTLING_SECONDS = 8 * 24 * 3600  # longer than the longest notice
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A violation and how it came about."""
+    """A violation, and the script that causes it."""
 
     seed: int
     step: int
@@ -37,7 +37,7 @@ class Failure:
 async def simulate(
     seed: int, steps: int, *, settle: bool = False, sqlite: bool = False
 ) -> Failure | None:
-    """One seed; the failure, if an invariant did not hold."""
+    """Simulate one seed; return the failure if an invariant is violated."""
     if not sqlite:
         return await _simulate(seed, steps, "", settle=settle)
     with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failur
             script.append(action)
             await world.act(action)
         if settle:
-            await calm_down(world)
+            await check_liveness(world)
     except Violation as violation:
         return Failure(seed, step, violation, tuple(script))
     finally:
@@ -69,11 +69,11 @@ async def _simulate(seed: int, steps: int, path: str, *, settle: bool) -> Failur
     return None
 
 
-async def calm_down(world: World) -> None:
-    """Liveness: faults have stopped, so everything must come to its end (IL6, IC1, IC4, IC6)."""
+async def check_liveness(world: World) -> None:
+    """Check liveness: without faults, all work must end (IL6, IC1, IC4, IC6)."""
     failpoints.arm(None)
     world.disk.refuse = 0
-    world.calm = True
+    world.faults_stopped = True
     for _ in range(4):
         for scope in list(world.ledger.scopes):
             await world.act(Read(scope, "2020-07-01"))
@@ -83,15 +83,15 @@ async def calm_down(world: World) -> None:
         must(not state.impacts, "IL6", f"{state.id} still has {list(state.impacts)}")
     must(not world.ledger.open_operations, "IC1", f"open: {list(world.ledger.open_operations)}")
     for rollout in world.ledger.rollouts.values():
-        behind = rollout.done + rollout.failed + rollout.skipped
+        ended = rollout.done + rollout.failed + rollout.skipped
         if rollout.status == "Done":
-            must(behind == rollout.machines, "IC6", f"{rollout.id} is done but counted {behind}")
+            must(ended == rollout.machines, "IC6", f"{rollout.id} is done but counted {ended}")
         elif rollout.status == "Running":
-            must(behind < rollout.machines and rollout.running, "IC6", f"{rollout.id} is stuck")
+            must(ended < rollout.machines and rollout.running, "IC6", f"{rollout.id} is stuck")
 
 
 async def replay(seed: int, script: Sequence[Action]) -> Violation | None:
-    """Play a script; the violation it leads to, if any."""
+    """Run a script; return the violation that it causes, if any."""
     world = World(seed)
     try:
         await world.start()
@@ -100,25 +100,25 @@ async def replay(seed: int, script: Sequence[Action]) -> Violation | None:
     except Violation as violation:
         return violation
     except (Crash, LookupError):
-        return None  # nonsense that shrinking made
+        return None  # shrinking made the script invalid
     finally:
         failpoints.arm(None)
     return None
 
 
 async def shrink(failure: Failure) -> tuple[Action, ...]:
-    """Leave actions out for as long as the same invariant fails."""
+    """Remove actions for as long as the same invariant fails."""
     script = list(failure.script)
     size = max(len(script) // 2, 1)
     while True:
-        at = 0
-        while at < len(script):
-            shorter = script[:at] + script[at + size :]
-            found = await replay(failure.seed, shorter)
-            if found and found.invariant == failure.violation.invariant:
+        position = 0
+        while position < len(script):
+            shorter = script[:position] + script[position + size :]
+            violation = await replay(failure.seed, shorter)
+            if violation and violation.invariant == failure.violation.invariant:
                 script = shorter
             else:
-                at += size
+                position += size
         if size == 1:
             return tuple(script)
         size = max(size // 2, 1)
@@ -127,8 +127,8 @@ async def shrink(failure: Failure) -> tuple[Action, ...]:
 async def simulate_many(
     seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False
 ) -> Failure | None:
-    """Seed after seed; the first failure."""
-    gc.disable()  # next to nothing here is in cycles; between seeds is soon enough
+    """Simulate the seeds; return the first failure."""
+    gc.disable()  # there are few reference cycles; collecting between seeds is enough
     try:
         for seed in seeds:
             if seed % 25 == 0:
@@ -142,7 +142,7 @@ async def simulate_many(
 
 
 def run(seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False) -> Failure | None:
-    """The same, for those outside of a loop; what the service logs meanwhile is of no interest."""
+    """Simulate the seeds in a new event loop, without the service's log."""
     log = logging.getLogger("fairwarning")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -153,7 +153,7 @@ def run(seeds: range, steps: int, *, settle: bool = False, sqlite: bool = False)
 
 
 def _commit() -> str:
-    """The revision of the checkout; unknown without git or outside of a clone."""
+    """The revision of the checkout; "unknown" without git or outside of a clone."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, check=False).stdout

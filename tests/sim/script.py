@@ -1,4 +1,4 @@
-"""The actions a simulation is made of. Concrete, so that a run can be repeated and shrunk."""
+"""The actions of a simulation. They are plain values, so that a run can be repeated and shrunk."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from fairwarning.core.commands import Command
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Commands that arrive at the same time (one batch)."""
+    """Submit commands at the same time, as one batch."""
 
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A machine polls."""
+    """Poll as a machine."""
 
     scope: str
     version: str
@@ -22,14 +22,14 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Time passes."""
+    """Advance the time."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Die:
-    """The process is killed, now or when it next comes to a failpoint; and started again later."""
+class Kill:
+    """Kill the process, now or when it next reaches a failpoint, and start it again later."""
 
     failpoint: str  # empty: now
     down_seconds: float
@@ -37,14 +37,14 @@ class Die:
 
 @dataclass(frozen=True, slots=True)
 class StopAndStart:
-    """The service is stopped cleanly and started again."""
+    """Stop the service cleanly and start it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FillDisk:
-    """The store refuses the next commits."""
+    """Make the store refuse the next commits."""
 
     commits: int
 
 
-Action = Send | Read | Advance | Die | StopAndStart | FillDisk
+Action = Send | Read | Advance | Kill | StopAndStart | FillDisk

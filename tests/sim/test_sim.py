@@ -1,4 +1,4 @@
-"""The simulator over the production engine: P1, P2, P4 and P25 of the test plan."""
+"""Simulations of the production engine: P1, P2, P4 and P25 of the test plan."""
 
 import asyncio
 import subprocess
@@ -25,22 +25,22 @@ def _report(failure: Failure | None) -> None:
 
 @pytest.mark.spec("E2", "E4", "E5", "E9", "E10", "M10", "M11", "M15", "M16", "T6", "T7")
 @pytest.mark.parametrize("shard", split(range(SHARDS), 1))
-def test_no_invariant_is_broken(shard: int) -> None:
-    """2,000 seeds of 2,000 steps, with crashes, repeats and full disks: every invariant holds."""
+def test_no_invariant_is_violated(shard: int) -> None:
+    """Every invariant holds over 2,000 seeds of 2,000 steps with crashes and full disks."""
     _report(run(range(shard * SEEDS, (shard + 1) * SEEDS), STEPS))
 
 
 @pytest.mark.spec("E2", "E7")
 @pytest.mark.parametrize("shard", split(range(4), 1))
-def test_everything_comes_to_its_end(shard: int) -> None:
-    """Once faults stop, every event, operation and rollout ends, and the counts add up."""
+def test_all_work_ends(shard: int) -> None:
+    """After faults stop, every event, operation and rollout ends, and the counts add up."""
     _report(run(range(10_000 + shard * 50, 10_050 + shard * 50), 300, settle=True))
 
 
 @pytest.mark.spec("E9")
 @pytest.mark.parametrize("shard", split(range(2), 1))
-def test_the_same_on_a_real_file(shard: int) -> None:
-    """On SQLite, with restarts from the file: the same invariants hold."""
+def test_no_invariant_is_violated_on_sqlite(shard: int) -> None:
+    """The same invariants hold on SQLite, with restarts from the file."""
     _report(run(range(20_000 + shard * 12, 20_012 + shard * 12), 400, sqlite=True))
 
 
@@ -55,7 +55,7 @@ def test_a_plant_fits_the_source(name: str) -> None:
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_planted_bug_is_found(name: str) -> None:
     """The simulator finds each planted bug within 10,000 seeds, and names the right invariant."""
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "tests.sim", "--plant", name, "--seeds", "10000", "--no-shrink"],
         cwd=ROOT,
         capture_output=True,
@@ -63,13 +63,13 @@ def test_a_planted_bug_is_found(name: str) -> None:
         timeout=300,
         check=False,
     )
-    assert said.returncode == 1, said.stdout + said.stderr
-    assert said.stdout.partition(":")[0] in PLANTS[name].breaks, said.stdout
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.partition(":")[0] in PLANTS[name].breaks, done.stdout
 
 
-def test_a_failure_is_told_and_shrunk() -> None:
-    """A failure comes with seed, step and commit, and a script with nothing left to leave out."""
-    said = subprocess.run(
+def test_a_failure_is_reported_and_shrunk() -> None:
+    """A failure has its seed, step and commit, and a minimal script."""
+    done = subprocess.run(
         [sys.executable, "-m", "tests.sim", "--plant", "round notice down", "--seeds", "1"],
         cwd=ROOT,
         capture_output=True,
@@ -77,13 +77,13 @@ def test_a_failure_is_told_and_shrunk() -> None:
         timeout=300,
         check=False,
     )
-    first, second, third, *script = said.stdout.splitlines()
+    first, second, third, *script = done.stdout.splitlines()
     assert first.startswith("IL3: ")
     assert "seed 0, step " in second
     assert third.strip() == "repeat: .venv/bin/python -m tests.sim --first 0 --seeds 1"
     assert 1 <= len(script) <= 4, "a fleet, a poll and an operation are enough"
 
 
-def test_an_empty_script_breaks_nothing() -> None:
-    """Replaying nothing violates nothing: what shrinking relies on."""
+def test_an_empty_script_violates_nothing() -> None:
+    """Replaying an empty script violates nothing; shrinking relies on that."""
     assert asyncio.run(replay(0, ())) is None

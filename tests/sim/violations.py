@@ -1,19 +1,19 @@
-"""What the simulator looks for, and how it tells."""
+"""The exceptions of the simulator."""
 
 
 class Violation(BaseException):
-    """An invariant does not hold; not an `Exception`, so that no handler hides it."""
+    """An invariant does not hold. Not an `Exception`, so that no handler catches it."""
 
-    def __init__(self, invariant: str, story: str) -> None:
-        super().__init__(f"{invariant}: {story}")
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
         self.invariant = invariant
 
 
 class Crash(BaseException):
-    """The process is gone, as by kill -9; not an `Exception`, so that no handler survives it."""
+    """The process is killed. Not an `Exception`, so that no handler catches it."""
 
 
-def must(holds: object, invariant: str, story: str) -> None:
-    """Raise unless it holds."""
+def must(holds: object, invariant: str, text: str) -> None:
+    """Raise a violation unless the condition holds."""
     if not holds:
-        raise Violation(invariant, story)
+        raise Violation(invariant, text)

@@ -1,6 +1,6 @@
-"""The world around the fleet: machines, a disk, a clock, and a process that may die at any time.
+"""The environment of the fleet: machines, a disk, a clock, and a process that may be killed.
 
-The production engine, fleet and store run unchanged; the world only acts from outside.
+The production engine, fleet and store run unchanged; the simulation only acts from outside.
 """
 
 from collections.abc import Callable
@@ -26,22 +26,22 @@ from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
 from tests.sim.invariants import il5_carried_out
 from tests.sim.ledger import Ledger
-from tests.sim.script import Action, Advance, Die, FillDisk, Read, Send, StopAndStart
+from tests.sim.script import Action, Advance, FillDisk, Kill, Read, Send, StopAndStart
 from tests.sim.violations import Crash, Violation, must
 
-START = 1_767_960_000.25  # not a whole second, so that rounding shows
+START = 1_767_960_000.25  # not a whole second, to detect rounding errors
 
 
 class Disk:
-    """What the store tells and is told from outside."""
+    """Makes commits fail, and passes the others to the observer."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.refuse = 0
-        self.trouble = False  # what was refused may not have been tried again yet
+        self.trouble = False  # refused commits may not have been retried yet
 
     def before(self) -> None:
-        """A commit is about to be made."""
+        """Refuse the commit if the disk is full."""
         if self.refuse:
             self.refuse -= 1
             self.trouble = True
@@ -49,40 +49,40 @@ class Disk:
 
 
 class WatchedMemoryStore(MemoryStore):
-    """The memory store, watched."""
+    """The memory store, with an observer."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__()
         self.disk = disk
 
     async def commit(self, batch: Batch) -> float | None:
-        """Commit, then let the ledger look."""
+        """Commit, then notify the observer."""
         self.disk.before()
-        soonest = await super().commit(batch)
+        next_due = await super().commit(batch)
         self.disk.ledger.committed(batch)
-        return soonest
+        return next_due
 
 
 class WatchedSQLiteStore(SQLiteStore):
-    """The SQLite store, watched."""
+    """The SQLite store, with an observer."""
 
     def __init__(self, path: str, disk: Disk) -> None:
         super().__init__(path)
         self.disk = disk
 
     async def commit(self, batch: Batch) -> float | None:
-        """Commit, then let the ledger look."""
+        """Commit, then notify the observer."""
         self.disk.before()
-        soonest = await super().commit(batch)
+        next_due = await super().commit(batch)
         self.disk.ledger.committed(batch)
-        return soonest
+        return next_due
 
 
 class Machines:
-    """The real machines: what was done to them survives any crash of the service.
+    """The machines: their impacts survive any crash of the service.
 
-    How long an impact takes and whether it works depends on its id alone, so a shrunken script
-    plays out the same way.
+    The duration and outcome of an impact depend only on its id, so a shrunk script behaves the
+    same.
     """
 
     def __init__(self, world: "World") -> None:
@@ -90,31 +90,31 @@ class Machines:
         self.done: dict[str, str] = {}
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Act once; a repeat is told from the id."""
-        luck = self.luck(impact.id)
-        if self.world.calm or not self.silent(impact.id):
-            seconds = (luck >> 8) % 240 / 4
-            self.world.after(seconds, lambda: self._act(impact, luck, report))
+        """Carry out an impact once; recognize repeats by the id."""
+        hash_of = self.hash_of(impact.id)
+        if self.world.faults_stopped or not self.silent(impact.id):
+            seconds = (hash_of >> 8) % 240 / 4
+            self.world.after(seconds, lambda: self._act(impact, hash_of, report))
 
-    def luck(self, impact: str) -> int:
-        """What chance has in store for an impact."""
+    def hash_of(self, impact: str) -> int:
+        """A hash that determines the duration and outcome of an impact."""
         return crc32(f"{self.world.seed}/{impact}".encode())
 
     def silent(self, impact: str) -> bool:
-        """Three in a hundred are never heard of again."""
-        return self.luck(impact) % 100 < 3
+        """Whether an impact is never reported: three in a hundred."""
+        return self.hash_of(impact) % 100 < 3
 
-    def _act(self, impact: Impact, luck: int, report: Report) -> None:
+    def _act(self, impact: Impact, hash_of: int, report: Report) -> None:
         if impact.id not in self.done:
             scope = self.world.ledger.scopes.get(impact.scope)
-            standing = scope.impacts.get(impact.machine) if scope else None
-            if standing is None or standing.id != impact.id:
-                return  # given up by the service meanwhile; a driver would see that it is too late
+            current = scope.impacts.get(impact.machine) if scope else None
+            if current is None or current.id != impact.id:
+                return  # the service has given it up; a real driver would notice that
             il5_carried_out(self.world.ledger, impact)
-            self.done[impact.id] = "it would not boot" if luck % 10 == 0 else ""
+            self.done[impact.id] = "the machine did not boot" if hash_of % 10 == 0 else ""
         report(impact, self.done[impact.id])
-        if luck % 7 == 0:
-            report(impact, self.done[impact.id])  # and once more, as networks do
+        if hash_of % 7 == 0:
+            report(impact, self.done[impact.id])  # a duplicate, as networks deliver
 
 
 class World:
@@ -122,7 +122,7 @@ class World:
 
     def __init__(self, seed: int, path: str = "") -> None:
         self.seed = seed
-        self.calm = False
+        self.faults_stopped = False
         self.ledger = Ledger()
         self.disk = Disk(self.ledger)
         self.machines = Machines(self)
@@ -134,53 +134,53 @@ class World:
         self.clock = VirtualClock(START)
         self.readers: dict[str, PublishedScope] = {}
         self.fleet = Fleet(self.store, self.clock, self.machines)
-        self.life = 0
+        self.restarts = 0
         self.stimuli = 0
 
     @property
     def steps(self) -> int:
-        """Things that happened to the fleet: commands, reads, reports, timers, moves of time."""
+        """The number of stimuli: commands, reads, reports, timers and advances of time."""
         return self.stimuli + self.ledger.timers
 
-    # --- Birth and death ---
+    # --- Start and restart ---
 
     async def start(self) -> None:
-        """A new process on the same disk, at the world's time."""
-        self.life += 1
+        """Start a new process on the same disk, at the current time."""
+        self.restarts += 1
         self.ledger.up_since = self.now
         self.clock = VirtualClock(self.now)
-        # A small cache now and then, so that entities are loaded again.
-        cached = 4096 if self.life % 4 else 3
+        # Sometimes use a small cache, so that entities are loaded again.
+        cached = 4096 if self.restarts % 4 else 3
         self.readers.clear()
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
-        self.fleet.retry_later = lambda again: self.after(1.0, again)
+        self.fleet.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
         self.clock.settled = self.fleet.process_queue
         await self.fleet.process_queue()
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call back by the present process's clock, unless that process dies before."""
+        """Call back by the current process's clock, unless that process is killed before."""
 
-        def happen() -> None:
+        def counted() -> None:
             self.stimuli += 1
             call()
 
-        self.clock.call_at(self.clock.now() + seconds, happen)
+        self.clock.call_at(self.clock.now() + seconds, counted)
 
-    async def _rebirth(self, down_seconds: float) -> None:
+    async def _restart(self, down_seconds: float) -> None:
         failpoints.arm(None)
         self.now = max(self.now, self.clock.now()) + down_seconds
         await self.store.close()
         await self.start()
 
-    # --- Acting ---
+    # --- Actions ---
 
     async def act(self, action: Action) -> None:
-        """Do one thing, and hold what follows against the invariants."""
+        """Perform an action, and check the invariants."""
         try:
             await self._act(action)
         except Crash as crash:
-            await self._rebirth(crash.args[0])
+            await self._restart(crash.args[0])
         self.now = max(self.now, self.clock.now())
         if self.fleet.broken:
             raise Violation("IS4", f"the engine stopped writing: {self.fleet.broken!r}")
@@ -198,17 +198,17 @@ class World:
                     self.disk.trouble = False
                 if not self.disk.trouble:
                     self.ledger.settled(self.clock.now())
-            case Die():
-                self._die(action)
+            case Kill():
+                self._kill(action)
             case StopAndStart():
                 for poll in self.fleet.polls.unwritten():
                     self.fleet.post(poll)
                 await self.fleet.process_queue()
-                await self._rebirth(1.0)
+                await self._restart(1.0)
             case FillDisk():
                 self.disk.refuse = action.commits
 
-    def _die(self, action: Die) -> None:
+    def _kill(self, action: Kill) -> None:
         if not action.failpoint:
             raise Crash(action.down_seconds)
 
@@ -219,24 +219,24 @@ class World:
         failpoints.arm(hook)
 
     async def _send(self, commands: tuple[Command, ...]) -> None:
-        waiting = [PendingCommand(command, None) for command in commands]
-        alone = waiting[0] if len(waiting) == 1 else None
+        batch = [PendingCommand(command, None) for command in commands]
+        single = batch[0] if len(batch) == 1 else None
         commits = self.ledger.commits
-        await self.fleet.process_batch(waiting)
-        if alone and isinstance(alone.error, Refused):
+        await self.fleet.process_batch(batch)
+        if single and isinstance(single.error, Refused):
             must(
                 self.ledger.commits == commits,
                 "IL8",
-                f"{alone.command} was refused and yet something changed",
+                f"{single.command} was refused, but something was committed",
             )
-        for one in waiting:
-            self._answered(one.command, one.operation, one.error)
+        for pending in batch:
+            self._record_answer(pending.command, pending.operation, pending.error)
         await self.fleet.process_queue()
 
-    def _answered(
+    def _record_answer(
         self, command: Command, operation: Operation | None, error: FairwarningError | None
     ) -> None:
-        """What the caller now relies on."""
+        """Record what the caller may now rely on."""
         if isinstance(error, InvariantViolated):
             raise Violation("IS4", str(error))
         if error is not None:
@@ -250,12 +250,12 @@ class World:
     async def _read(self, scope: str, version: str) -> None:
         try:
             published = await self.fleet.documents.fetch(scope)
-            self.readers[scope] = published  # as a machine that is connected holds on to it
+            self.readers[scope] = published  # as a connected machine holds it
         except NotFound:
             must(scope not in self.ledger.scopes, "IL11", f"{scope} exists but cannot be read")
             return
         if published.scope and published.scope.enabled:
-            self.fleet.polls.seen(published.scope, self.clock.now())
+            self.fleet.polls.record(published.scope, self.clock.now())
         else:
             await self.fleet.process_batch(
                 [PendingCommand(Poll(scope=scope, actor="machine"), None)]

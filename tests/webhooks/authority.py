@@ -1,4 +1,4 @@
-"""An authority of a test's own, and a certificate by it."""
+"""A certificate authority for tests, and a server certificate that it signs."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -14,9 +14,9 @@ _DAY = timedelta(days=1)
 
 
 def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLContext]:
-    """The authority's certificate file, and what a server at this host needs.
+    """Return the authority's certificate file, and the TLS context of a server at this host.
 
-    A negative number of days: the server's certificate ran out so long ago.
+    With a negative number of days, the server's certificate has expired.
     """
     key, server_key = (
         ec.generate_private_key(ec.SECP256R1()),
@@ -31,12 +31,12 @@ def authority(folder: Path, host: str, days: int = 1) -> tuple[Path, ssl.SSLCont
     )
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A receiver")])
     try:
-        known: x509.GeneralName = x509.IPAddress(ip_address(host))
+        alternative: x509.GeneralName = x509.IPAddress(ip_address(host))
     except ValueError:
-        known = x509.DNSName(host)
+        alternative = x509.DNSName(host)
     leaf = (
         _builder(subject, name, server_key.public_key(), now - 8 * _DAY, now + days * _DAY)
-        .add_extension(x509.SubjectAlternativeName([known]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([alternative]), critical=False)
         .sign(key, hashes.SHA256())
     )
     file, chain = folder / "authority.pem", folder / "server.pem"
@@ -58,8 +58,8 @@ def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
-    begins: datetime,
-    ends: datetime,
+    not_before: datetime,
+    not_after: datetime,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -67,6 +67,6 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(begins)
-        .not_valid_after(ends)
+        .not_valid_before(not_before)
+        .not_valid_after(not_after)
     )

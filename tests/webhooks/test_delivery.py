@@ -1,4 +1,4 @@
-"""Messages arrive: all of them, in order, at least once, whatever the receiver does meanwhile."""
+"""Deliveries: all messages arrive, in order and at least once, whatever the receiver does."""
 
 import asyncio
 import json
@@ -26,7 +26,13 @@ from tests.fixtures.receiver import (
     verified,
 )
 from tests.fixtures.waiting import LIMIT_SECONDS, OUTER_LIMIT_SECONDS, run_async, wait_until_async
-from tests.webhooks.webhook_fleet import CountedPauses, Make, each_store, webhook_fleet
+from tests.webhooks.webhook_fleet import (
+    CountedPauses,
+    Make,
+    close_connection,
+    each_store,
+    webhook_fleet,
+)
 
 
 @each_store
@@ -39,16 +45,16 @@ async def test_each_change_of_an_event_arrives_in_order(tmp_path: Path, make: Ma
             await fleet.create(receiver)
             event = await fleet.reboot()
             await wait_until_async(lambda: len(receiver.posts) == 4)
-            assert receiver.ids == await fleet.told()
-    types = [one.json["type"].rpartition(".")[2] for one in receiver.posts]
+            assert receiver.ids == await fleet.reported_lines()
+    types = [post.json["type"].rpartition(".")[2] for post in receiver.posts]
     assert types == ["scheduled", "approved", "started", "ended"]
-    assert {one.json["data"]["EventId"] for one in receiver.posts} == {event}
+    assert {post.json["data"]["EventId"] for post in receiver.posts} == {event}
     assert all(map(verified, receiver.posts))
 
 
 @run_async
-async def test_a_cancelled_event_is_told() -> None:
-    """A cancellation is a change like any other, with what is known of the event."""
+async def test_a_cancelled_event_is_sent() -> None:
+    """A cancellation is sent, with the data of the event."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
@@ -65,8 +71,8 @@ async def test_a_cancelled_event_is_told() -> None:
 
 
 @run_async
-async def test_a_new_subscription_begins_at_the_present() -> None:
-    """What happened before it was made is not sent; made again, it begins anew."""
+async def test_a_new_subscription_starts_with_new_events() -> None:
+    """Earlier events are not sent; a subscription that is created again starts anew."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
@@ -78,13 +84,13 @@ async def test_a_new_subscription_begins_at_the_present() -> None:
             end = len(await fleet.fleet.store.journal())
             await fleet.reboot()
             await wait_until_async(lambda: len(receiver.posts) == 4)
-            assert receiver.ids == await fleet.told(after=end)
+            assert receiver.ids == await fleet.reported_lines(after=end)
 
 
 @each_store
 @run_async
-async def test_a_restart_goes_on_where_it_was(tmp_path: Path, make: Make) -> None:
-    """What happens while nobody sends is sent afterwards, and nothing twice after a clean stop."""
+async def test_a_restart_resumes_at_the_cursor(tmp_path: Path, make: Make) -> None:
+    """Events during a stop are sent afterwards, and a clean stop repeats nothing."""
     store = make(tmp_path)
     with Receiver() as receiver:
         async with webhook_fleet(store) as fleet:
@@ -97,13 +103,13 @@ async def test_a_restart_goes_on_where_it_was(tmp_path: Path, make: Make) -> Non
             await fleet.reboot()
         async with webhook_fleet(store) as fleet:
             await wait_until_async(lambda: len(receiver.ids) == 8)
-            assert sorted(set(receiver.ids)) == receiver.ids == await fleet.told()
+            assert sorted(set(receiver.ids)) == receiver.ids == await fleet.reported_lines()
 
 
 @each_store
 @run_async
-async def test_an_answer_that_was_not_noted_is_asked_for_again(tmp_path: Path, make: Make) -> None:
-    """Ended between the answer and the note: the message is sent again, and no other."""
+async def test_a_message_without_a_saved_cursor_is_repeated(tmp_path: Path, make: Make) -> None:
+    """A stop between sending and saving the cursor repeats this message only."""
     store = make(tmp_path)
     with Receiver() as receiver:
         receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
@@ -115,36 +121,41 @@ async def test_an_answer_that_was_not_noted_is_asked_for_again(tmp_path: Path, m
         receiver.answer = agree
         async with webhook_fleet(store) as fleet:
             await wait_until_async(lambda: len(receiver.ids) == 5)
-            told = await fleet.told()
-    assert receiver.ids == [told[0], *told]
+            reported = await fleet.reported_lines()
+    assert receiver.ids == [reported[0], *reported]
 
 
 @run_async
-async def test_failures_are_tried_again_with_longer_pauses() -> None:
-    """500s and closed connections: each pause up to twice as long, never all the same, in order."""
+async def test_failures_are_retried_with_back_off() -> None:
+    """After 500s and closed connections, back-off doubles with jitter, and the order stays."""
     pauses = CountedPauses()
-    broken = ReceiverResponse(raw=lambda handler: handler.connection.close())
-    replies = [ReceiverResponse(500), broken, *[ReceiverResponse(503)] * 10, ReceiverResponse(200)]
-    with Receiver(in_turn(*replies)) as receiver:
-        async with webhook_fleet(outside=pauses.outside()) as fleet:
+    broken = ReceiverResponse(raw=close_connection)
+    responses = [
+        ReceiverResponse(500),
+        broken,
+        *[ReceiverResponse(503)] * 10,
+        ReceiverResponse(200),
+    ]
+    with Receiver(in_turn(*responses)) as receiver:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.reboot()
             await fleet.caught_up()
             assert len(receiver.posts) == 16
-            assert sorted(set(receiver.ids)) == await fleet.told()
+            assert sorted(set(receiver.ids)) == await fleet.reported_lines()
             assert receiver.ids == sorted(receiver.ids)
             status = await fleet.status()
     assert (status.failed, status.last_error, status.state) == (12, "", "following")
     assert len(pauses.taken) == 12
-    for n, taken in enumerate(pauses.taken):
-        longest = min(2.0**n, limits.LONGEST_PAUSE_SECONDS)
-        assert max(longest / 2, 1.0) <= taken <= longest
-    assert len({taken / 300 for taken in pauses.taken[-3:]}) == 3
+    for n, pause in enumerate(pauses.taken):
+        longest = min(2.0**n, limits.LONGEST_BACKOFF_SECONDS)
+        assert max(longest / 2, 1.0) <= pause <= longest
+    assert len({pause / 300 for pause in pauses.taken[-3:]}) == 3
 
 
 @pytest.mark.parametrize(
-    ("asked", "least", "most"),
+    ("retry_after", "least", "most"),
     [
         ("120", 120, 120),
         ("999999999999", 3600, 3600),
@@ -156,48 +167,48 @@ async def test_failures_are_tried_again_with_longer_pauses() -> None:
         ("²", 1, 1),
     ],
 )
-def test_retry_after_is_honoured_within_bounds(asked: str, least: float, most: float) -> None:
-    """Seconds or a date, at most an hour; nonsense is as if nothing was said."""
+def test_retry_after_is_honoured_within_bounds(retry_after: str, least: float, most: float) -> None:
+    """Retry-After has seconds or a date; an hour is the limit, and invalid values are ignored."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         pauses = CountedPauses()
-        headers = {"Retry-After": asked}
+        headers = {"Retry-After": retry_after}
         with Receiver(in_turn(ReceiverResponse(503, headers), ReceiverResponse(200))) as receiver:
-            outside = pauses.outside(wall=lambda: 1_767_960_000.0)
-            async with webhook_fleet(outside=outside) as fleet:
+            environment = pauses.environment(wall_time=lambda: 1_767_960_000.0)
+            async with webhook_fleet(environment=environment) as fleet:
                 await fleet.machine()
                 await fleet.create(receiver)
                 await fleet.restart()
                 await wait_until_async(lambda: len(receiver.posts) == 2)
         assert least <= pauses.taken[0] <= most
 
-    story()
+    check()
 
 
 @run_async
-async def test_a_refusal_is_tried_again_more_slowly() -> None:
-    """After a 4xx somebody has to mend something: from a minute on; but not after 429."""
+async def test_a_rejection_is_retried_more_slowly() -> None:
+    """After most 4xx answers the back-off starts at a minute, but not after 408 or 429."""
     pauses = CountedPauses()
-    replies = [
+    responses = [
         ReceiverResponse(429),
         ReceiverResponse(408),
         ReceiverResponse(403),
         ReceiverResponse(404),
         ReceiverResponse(200),
     ]
-    with Receiver(in_turn(*replies)) as receiver:
-        async with webhook_fleet(outside=pauses.outside()) as fleet:
+    with Receiver(in_turn(*responses)) as receiver:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.restart()
             await wait_until_async(lambda: len(receiver.posts) == 5)
-    assert [taken > 30 for taken in pauses.taken] == [False, False, True, True]
+    assert [pause > 30 for pause in pauses.taken] == [False, False, True, True]
 
 
 @run_async
-async def test_a_receiver_that_is_gone_stops_it_until_it_answers_a_test() -> None:
-    """410: nothing more is sent and nothing is removed; a test that goes well lets it go on."""
+async def test_410_stops_a_subscription_until_a_test_succeeds() -> None:
+    """After 410 nothing is sent and nothing is removed; a successful test resumes it."""
     with Receiver(in_turn(ReceiverResponse(410))) as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
@@ -206,25 +217,25 @@ async def test_a_receiver_that_is_gone_stops_it_until_it_answers_a_test() -> Non
             await wait_until_async(lambda: fleet.state() == SubscriptionState.STOPPED)
             await fleet.reboot()
             assert len(receiver.posts) == 1
-            assert (await fleet.status()).last_error == "it answered 410"
+            assert (await fleet.status()).last_error == "the receiver answered 410"
             receiver.answer = agree
             await fleet.webhooks.test("ops")
             await wait_until_async(lambda: len(receiver.ids) == 9)
-            assert receiver.ids[1:] == await fleet.told()
+            assert receiver.ids[1:] == await fleet.reported_lines()
 
 
 @run_async
 async def test_a_message_is_given_up_after_a_day() -> None:
-    """It is counted and shown, the journal keeps it, and the next ones go out."""
+    """The message is counted and shown, stays in the journal, and the next ones are sent."""
     pauses = CountedPauses()
-    refuse: dict[str, int] = {}
+    refused: dict[str, int] = {}
 
-    def answer(got: ReceivedRequest) -> ReceiverResponse:
-        first = refuse.setdefault("id", int(got.json["id"]))
-        return ReceiverResponse(500 if int(got.json["id"]) == first else 200)
+    def answer(request: ReceivedRequest) -> ReceiverResponse:
+        first = refused.setdefault("id", int(request.json["id"]))
+        return ReceiverResponse(500 if int(request.json["id"]) == first else 200)
 
     with Receiver(answer) as receiver:
-        async with webhook_fleet(outside=pauses.outside()) as fleet:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.reboot()
@@ -232,14 +243,14 @@ async def test_a_message_is_given_up_after_a_day() -> None:
             status = await fleet.status()
     assert (status.given_up, status.delivered) == (1, 3)
     (dead,) = status.dead
-    assert (dead.number, dead.error) == (refuse["id"], "it answered 500")
+    assert (dead.number, dead.error) == (refused["id"], "the receiver answered 500")
     assert dead.type == "com.fairwarning.event.scheduled"
     assert 24 * 3600 <= sum(pauses.taken) <= 24 * 3600 + 300
 
 
 @run_async
 async def test_only_the_latest_dead_letters_are_shown() -> None:
-    """However many are given up, the status stays small."""
+    """The status has the latest dropped messages only."""
     with Receiver(lambda _: ReceiverResponse(500)) as receiver:
         async with webhook_fleet(give_up_seconds=0) as fleet:
             await fleet.create(receiver)
@@ -247,13 +258,13 @@ async def test_only_the_latest_dead_letters_are_shown() -> None:
             await wait_until_async(lambda: len(receiver.posts) == 50)
             await fleet.caught_up()
             status = await fleet.status()
-    numbers = [one.number for one in status.dead]
-    assert numbers == [one.number for one in entries[-limits.DEAD_LETTERS :]]
+    numbers = [letter.number for letter in status.dead]
+    assert numbers == [entry.number for entry in entries[-limits.DEAD_LETTERS :]]
 
 
 @run_async
-async def test_two_subscriptions_do_not_hold_each_other_up() -> None:
-    """One receiver hangs, the other gets everything."""
+async def test_a_slow_receiver_does_not_delay_another() -> None:
+    """If one receiver hangs, the other still gets all messages."""
     with Receiver() as slow, Receiver() as quick:
         slow.answer = lambda _: ReceiverResponse(raw=slow.hang)
         async with webhook_fleet() as fleet:
@@ -267,7 +278,7 @@ async def test_two_subscriptions_do_not_hold_each_other_up() -> None:
 
 @run_async
 async def test_a_subscription_can_be_removed_while_it_sends() -> None:
-    """At once, however the receiver hangs; afterwards nothing more is sent."""
+    """Removal is immediate even if the receiver hangs; nothing is sent afterwards."""
     with Receiver() as receiver:
         receiver.answer = lambda _: ReceiverResponse(raw=receiver.hang)
         async with webhook_fleet() as fleet:
@@ -285,8 +296,8 @@ async def test_a_subscription_can_be_removed_while_it_sends() -> None:
 
 
 @run_async
-async def test_a_store_that_fails_is_asked_again() -> None:
-    """A cursor that could not be written is written later; the message is not sent twice."""
+async def test_a_failed_cursor_write_is_retried() -> None:
+    """A cursor that could not be saved is saved later; the message is not sent twice."""
     store = ControlledStore()
     pauses = CountedPauses()
     with Receiver() as receiver:
@@ -296,33 +307,33 @@ async def test_a_store_that_fails_is_asked_again() -> None:
             return ReceiverResponse()
 
         receiver.answer = answer
-        async with webhook_fleet(store, pauses.outside()) as fleet:
+        async with webhook_fleet(store, pauses.environment()) as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.restart()
             await wait_until_async(lambda: len(pauses.taken) > 3)
-            assert (await fleet.status()).last_error == "commit does not work just now"
+            assert (await fleet.status()).last_error == "commit is unavailable"
             receiver.answer = agree
             store.down.clear()
-            kept = (await fleet.told())[-1]
-            await wait_until_async(lambda: store._notes.get("webhook:ops") == str(kept))
+            last = (await fleet.reported_lines())[-1]
+            await wait_until_async(lambda: store._notes.get("webhook:ops") == str(last))
             assert len(receiver.posts) == 1
 
 
 @run_async
-async def test_a_bug_of_ours_does_not_end_a_subscription() -> None:
-    """It is logged, and the message is tried again."""
+async def test_an_internal_error_does_not_end_a_subscription() -> None:
+    """An internal error is logged, and the message is retried."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
             await fleet.create(receiver)
-            right = fleet.webhooks._changes.message
+            original = fleet.webhooks._builder.message
 
-            async def wrong(_: JournalEntry) -> WebhookMessage:
-                fleet.webhooks._changes.message = right  # type: ignore[method-assign]
+            async def fail_once(_: JournalEntry) -> WebhookMessage:
+                fleet.webhooks._builder.message = original  # type: ignore[method-assign]
                 raise RuntimeError("planted")
 
-            fleet.webhooks._changes.message = wrong  # type: ignore[assignment,method-assign]
+            fleet.webhooks._builder.message = fail_once  # type: ignore[assignment,method-assign]
             await fleet.restart()
             await fleet.caught_up()
             assert (await fleet.status()).last_error == ""
@@ -331,7 +342,7 @@ async def test_a_bug_of_ours_does_not_end_a_subscription() -> None:
 
 @run_async
 async def test_cursors_are_written_together() -> None:
-    """Sixteen answers at once cost two transactions; where one fails, each tries for itself."""
+    """Sixteen responses at once need two transactions; after a failure each cursor is retried."""
     store, answering = ControlledStore(), threading.Event()
 
     def answer(_: ReceivedRequest) -> ReceiverResponse:
@@ -348,51 +359,51 @@ async def test_cursors_are_written_together() -> None:
             store.commits.clear()
             answering.set()
             cursors = fleet.webhooks._cursors
-            await wait_until_async(lambda: len(cursors._waiting) == limits.SUBSCRIPTIONS - 1)
+            await wait_until_async(lambda: len(cursors._pending) == limits.SUBSCRIPTIONS - 1)
             store.down.add("commit")
             store.release()
-            await wait_until_async(lambda: len(cursors._waiting) == limits.SUBSCRIPTIONS)
+            await wait_until_async(lambda: len(cursors._pending) == limits.SUBSCRIPTIONS)
             store.down.clear()
-            await wait_until_async(lambda: not cursors._waiting)
+            await wait_until_async(lambda: not cursors._pending)
             assert len(store.commits) <= 2
-            kept = [store._notes[f"webhook:w{n}"] for n in range(limits.SUBSCRIPTIONS)]
-    assert set(kept) == {str(entry.number)}
+            saved = [store._notes[f"webhook:w{n}"] for n in range(limits.SUBSCRIPTIONS)]
+    assert set(saved) == {str(entry.number)}
     assert len(receiver.posts) == limits.SUBSCRIPTIONS
 
 
 @pytest.mark.parametrize("messages", split([2 * limits.PAGE_LINES, 10_000], 1))
-def test_ten_thousand_messages_are_drained_in_bounded_memory(messages: int) -> None:
-    """A long backlog arrives whole and in order; only a page of it is ever held."""
-    got: list[int] = []
+def test_a_backlog_is_delivered_in_bounded_memory(messages: int) -> None:
+    """A long backlog arrives completely and in order; only one page is held in memory."""
+    received: list[int] = []
 
     async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.partition(b"content-length:")[2].split(b"\r\n")[0])
-        got.append(int(json.loads(await reader.readexactly(length))["id"]))
+        received.append(int(json.loads(await reader.readexactly(length))["id"]))
         writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         writer.close()
 
-    async def story() -> None:
+    async def check() -> None:
         server = await asyncio.start_server(receive, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server, webhook_fleet() as fleet:
             await fleet.webhooks.create("ops", f"http://127.0.0.1:{port}/", handshake=False)
             entries = await fleet.invent(messages)
             delivery = fleet.webhooks._deliveries["webhook::ops"]
-            most = 0
+            highest = 0
             while delivery.cursor < entries[-1].number:
-                most = max(most, delivery.waiting)
-                assert len(fleet.webhooks._changes._announcements) <= limits.REMEMBERED_EVENTS
+                highest = max(highest, delivery.waiting)
+                assert len(fleet.webhooks._builder._announcements) <= limits.REMEMBERED_EVENTS
                 await asyncio.sleep(0.01)
-            assert 0 < most <= limits.PAGE_LINES
-            assert got == [one.number for one in entries]
+            assert 0 < highest <= limits.PAGE_LINES
+            assert received == [entry.number for entry in entries]
 
-    asyncio.run(asyncio.wait_for(story(), OUTER_LIMIT_SECONDS))
+    asyncio.run(asyncio.wait_for(check(), OUTER_LIMIT_SECONDS))
 
 
 @run_async
-async def test_a_cursor_does_not_fall_far_behind_lines_that_are_not_sent() -> None:
-    """Lines that are no messages move the cursor as well, so that a restart reads few again."""
+async def test_the_cursor_advances_over_lines_without_messages() -> None:
+    """The cursor also advances over lines without messages, so that a restart skips them."""
     store = MemoryStore()
     with Receiver() as receiver:
         async with webhook_fleet(store) as fleet:
@@ -406,26 +417,26 @@ async def test_a_cursor_does_not_fall_far_behind_lines_that_are_not_sent() -> No
 
 
 @pytest.mark.parametrize("form", ["cloudevents", "eventgrid"])
-def test_a_test_message_arrives_or_says_why_not(form: str) -> None:
-    """A ping in the subscription's form; the answer's trouble in words."""
+def test_a_test_message_arrives_or_its_failure_is_described(form: str) -> None:
+    """A test message has the subscription's format; a failure is described."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         with Receiver() as receiver:
             async with webhook_fleet() as fleet:
                 await fleet.create(receiver, form=form)
                 assert await fleet.webhooks.test("OPS") == 200
                 (ping,) = receiver.posts
-                told = ping.json[0] if form == "eventgrid" else ping.json
-                assert "com.fairwarning.ping" in told.values()
-                assert told["data"] == {"Webhook": "ops"}
+                message = ping.json[0] if form == "eventgrid" else ping.json
+                assert "com.fairwarning.ping" in message.values()
+                assert message["data"] == {"Webhook": "ops"}
                 assert verified(ping)
                 receiver.answer = lambda _: ReceiverResponse(302, {"Location": receiver.url})
                 assert await fleet.webhooks.test("ops") == 302
-                receiver.answer = lambda _: ReceiverResponse(raw=lambda one: one.connection.close())
+                receiver.answer = lambda _: ReceiverResponse(raw=close_connection)
                 with pytest.raises(Refused, match="'ops' did not answer"):
                     await fleet.webhooks.test("ops")
                 with pytest.raises(NotFound):
                     await fleet.webhooks.test("other")
 
-    story()
+    check()

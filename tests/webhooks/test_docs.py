@@ -1,4 +1,4 @@
-"""What docs/webhooks.md shows is what happens."""
+"""The examples of docs/webhooks.md work as shown."""
 
 import asyncio
 import json
@@ -23,19 +23,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "webhooks.md"
 
 
 def blocks(language: str) -> list[str]:
-    """Those of the page in this language."""
+    """The page's code blocks in this language."""
     text = PAGE.read_text("utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @contextmanager
 def receiver(folder: Path, secret: str) -> Iterator[tuple[int, "Queue[str]"]]:
-    """The page's receiver as a process: its port and the lines it prints."""
+    """Run the page's receiver as a process; yield its port and the lines it prints."""
     (code,) = blocks("python")
     program = folder / "receiver.py"
     program.write_text(code)
     port = free_port()
-    said: Queue[str] = Queue()
+    lines_printed: Queue[str] = Queue()
     with subprocess.Popen(
         [sys.executable, str(program), str(port)],
         env={**os.environ, "WEBHOOK_SECRET": secret},
@@ -44,31 +44,33 @@ def receiver(folder: Path, secret: str) -> Iterator[tuple[int, "Queue[str]"]]:
         text=True,
     ) as process:
         assert process.stdout
-        reader = Thread(target=_pass_on, args=(process.stdout, said))
+        reader = Thread(target=_copy_lines, args=(process.stdout, lines_printed))
         reader.start()
         try:
-            yield port, said
+            yield port, lines_printed
         finally:
             process.kill()
             reader.join()
 
 
-def _pass_on(lines: IO[str], said: "Queue[str]") -> None:
+def _copy_lines(lines: IO[str], lines_printed: "Queue[str]") -> None:
     for line in lines:
-        said.put(line)
+        lines_printed.put(line)
 
 
 @run_async
-async def test_the_receiver_takes_what_is_genuine(tmp_path: Path) -> None:
-    """It agrees to the handshake, checks signatures and prints each message once."""
-    with receiver(tmp_path, SECRET) as (port, said):
+async def test_the_receiver_accepts_signed_messages(tmp_path: Path) -> None:
+    """The receiver agrees to the handshake, checks signatures and prints each message once."""
+    with receiver(tmp_path, SECRET) as (port, lines_printed):
         await wait_until_async(lambda: is_listening(port))
         async with webhook_fleet() as fleet:
             await fleet.machine()
             await fleet.webhooks.create("pager", local_url(port), secret=SECRET)
             assert await fleet.webhooks.test("pager") == 204
             event = await fleet.restart()
-            lines = [await asyncio.to_thread(said.get, timeout=LIMIT_SECONDS) for _ in range(2)]
+            lines = [
+                await asyncio.to_thread(lines_printed.get, timeout=LIMIT_SECONDS) for _ in range(2)
+            ]
     assert lines == [
         "com.fairwarning.ping pager\n",
         f"com.fairwarning.event.scheduled vm/{event}\n",
@@ -76,19 +78,19 @@ async def test_the_receiver_takes_what_is_genuine(tmp_path: Path) -> None:
 
 
 @run_async
-async def test_the_receiver_refuses_what_is_not(tmp_path: Path) -> None:
-    """Another secret: 401, and nothing is printed."""
-    with receiver(tmp_path, "another-secret-of-theirs") as (port, said):
+async def test_the_receiver_refuses_a_wrong_signature(tmp_path: Path) -> None:
+    """With another secret, the receiver answers 401 and prints nothing."""
+    with receiver(tmp_path, "another-secret-of-theirs") as (port, lines_printed):
         await wait_until_async(lambda: is_listening(port))
         async with webhook_fleet() as fleet:
             await fleet.webhooks.create("pager", local_url(port), secret=SECRET)
             assert await fleet.webhooks.test("pager") == 401
-    assert said.empty()
+    assert lines_printed.empty()
 
 
 @run_async
 async def test_messages_look_as_shown() -> None:
-    """The same members in the same order, in both forms."""
+    """Messages have the documented members, in the same order, in both formats."""
     shown, shown_array = map(json.loads, blocks("json"))
     with Receiver() as first, Receiver() as second:
         async with webhook_fleet() as fleet:
@@ -102,8 +104,8 @@ async def test_messages_look_as_shown() -> None:
     assert list(second.posts[0].json[0]) == list(shown_array[0])
 
 
-def test_the_entries_shown_can_be_allowed() -> None:
-    """Each of them, as it stands in the table."""
+def test_the_documented_entries_are_valid() -> None:
+    """Every entry of the page's table is valid."""
     rows = re.findall(
         r"^\| (`[^|]+) \|", PAGE.read_text("utf-8").partition("| allows |")[2], re.MULTILINE
     )

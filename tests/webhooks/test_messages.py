@@ -1,4 +1,4 @@
-"""What messages look like, in both forms, and how they are signed."""
+"""The content of messages in both formats, and their signatures."""
 
 import json
 from pathlib import Path
@@ -22,10 +22,10 @@ MESSAGE = WebhookMessage(
 
 
 def test_cloudevents_in_structured_mode() -> None:
-    """Every required attribute of CloudEvents 1.0; the source is a URI reference."""
-    post = render(MESSAGE, MessageFormat.CLOUDEVENTS)
-    assert post.headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
-    assert json.loads(post.body) == {
+    """A message has every required attribute of CloudEvents 1.0; the source is a URI reference."""
+    content = render(MESSAGE, MessageFormat.CLOUDEVENTS)
+    assert content.headers["Content-Type"].split(";")[0] == "application/cloudevents+json"
+    assert json.loads(content.body) == {
         "specversion": "1.0",
         "id": "17",
         "source": "/fairwarning/a%20scope%2F%C3%A4",
@@ -38,10 +38,10 @@ def test_cloudevents_in_structured_mode() -> None:
 
 
 def test_event_grid_schema() -> None:
-    """An array of one, with the header that Event Grid's receivers look at."""
-    post = render(MESSAGE, MessageFormat.EVENTGRID)
-    assert post.headers["aeg-event-type"] == "Notification"
-    assert json.loads(post.body) == [
+    """A message is an array of one event, with Event Grid's header."""
+    content = render(MESSAGE, MessageFormat.EVENTGRID)
+    assert content.headers["aeg-event-type"] == "Notification"
+    assert json.loads(content.body) == [
         {
             "id": "17",
             "topic": "/fairwarning/a%20scope%2F%C3%A4",
@@ -55,23 +55,23 @@ def test_event_grid_schema() -> None:
     ]
 
 
-def test_a_signature_that_anybody_can_recompute() -> None:
+def test_the_signature_can_be_recomputed() -> None:
     """`printf '17.hello' | openssl dgst -sha256 -hmac secret`."""
     digest = "85a6b157fbaef3a53287c5522d496ccd706aa9b6e703d969fb6088b4d3ba2424"
     assert signature("secret", b"hello", 17) == f"t=17,v1={digest}"
 
 
 @run_async
-async def test_the_data_tells_what_the_document_tells() -> None:
-    """Azure's names and spelling; NotBefore is empty once it has started (M8)."""
+async def test_the_data_matches_the_document() -> None:
+    """The data has the document's names and values; NotBefore is empty after the start (M8)."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             event = await fleet.reboot()
             await wait_until_async(lambda: len(receiver.posts) == 4)
-    told = [one.json["data"] for one in receiver.posts]
-    first = told[0]
+    data = [message.json["data"] for message in receiver.posts]
+    first = data[0]
     assert list(first) == [
         "EventId", "EventStatus", "EventType", "Resources", "NotBefore",
         "Scope", "Operation", "Actor", "Why",
@@ -87,15 +87,20 @@ async def test_the_data_tells_what_the_document_tells() -> None:
         "Actor": "operator",
         "Why": "Reboot by User, not before 2026-01-09T12:15:00Z",
     }
-    assert [one["EventStatus"] for one in told] == ["Scheduled", "Scheduled", "Started", "Ended"]
-    assert [one["NotBefore"] for one in told[2:]] == ["", ""]
-    assert {one["EventType"] for one in told} == {"Reboot"}
-    assert [one["Actor"] for one in told[:3]] == ["operator", "vm", "vm"]
+    assert [change["EventStatus"] for change in data] == [
+        "Scheduled",
+        "Scheduled",
+        "Started",
+        "Ended",
+    ]
+    assert [change["NotBefore"] for change in data[2:]] == ["", ""]
+    assert {change["EventType"] for change in data} == {"Reboot"}
+    assert [change["Actor"] for change in data[:3]] == ["operator", "vm", "vm"]
 
 
 @run_async
 async def test_several_machines() -> None:
-    """Resources are those of the event, in its order."""
+    """Resources are the event's machines, in its order."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             machines = tuple(Machine(name=name) for name in ("b", "a"))
@@ -110,8 +115,8 @@ async def test_several_machines() -> None:
 
 
 @run_async
-async def test_advice_lapses() -> None:
-    """Advice without an impact is over at its time: scheduled, then lapsed."""
+async def test_a_recommendation_lapses() -> None:
+    """A recommendation without an impact is scheduled and then lapses."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             machine = Machine(name="vm", priority=Priority.SPOT)
@@ -123,24 +128,24 @@ async def test_advice_lapses() -> None:
             await fleet.fleet.submit(Recommend(scope="vm", operation="o", machines=("vm",)))
             await fleet.fleet.advance(3600)
             await wait_until_async(lambda: len(receiver.posts) == 2)
-    told = [one.json["data"] for one in receiver.posts]
-    assert [one["EventStatus"] for one in told] == ["Scheduled", "Lapsed"]
-    assert {one["EventType"] for one in told} == {"SpotRebalanceRecommendation"}
+    data = [message.json["data"] for message in receiver.posts]
+    assert [change["EventStatus"] for change in data] == ["Scheduled", "Lapsed"]
+    assert {change["EventType"] for change in data} == {"SpotRebalanceRecommendation"}
 
 
 @run_async
-async def test_what_strikes_without_notice_is_told_as_started() -> None:
-    """A sudden failure: the first message is "started", and the last "ended"."""
+async def test_an_event_without_notice_starts_at_once() -> None:
+    """For a failure without notice, the first message is "started" and the last "ended"."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.machine()
             await fleet.create(receiver)
             await fleet.fleet.submit(Fail(scope="vm", operation="o", machines=("vm",)))
             await wait_until_async(lambda: len(receiver.posts) == 2)
-    told = [one.json["data"] for one in receiver.posts]
-    assert [one["EventStatus"] for one in told] == ["Started", "Ended"]
-    assert [one["NotBefore"] for one in told] == ["", ""]
-    assert {one["EventType"] for one in told} == {"Redeploy"}
+    data = [message.json["data"] for message in receiver.posts]
+    assert [change["EventStatus"] for change in data] == ["Started", "Ended"]
+    assert [change["NotBefore"] for change in data] == ["", ""]
+    assert {change["EventType"] for change in data} == {"Redeploy"}
 
 
 @each_store
@@ -148,7 +153,7 @@ async def test_what_strikes_without_notice_is_told_as_started() -> None:
 async def test_a_line_gives_the_same_message_whenever_it_is_sent(
     tmp_path: Path, make: Make
 ) -> None:
-    """Sent as it happens to one, and after a restart, when the event is gone, to another."""
+    """A line gives the same message immediately and after a restart, when the event has ended."""
     store = make(tmp_path)
     with Receiver() as early, Receiver() as late:
         async with webhook_fleet(store) as fleet:
@@ -162,12 +167,14 @@ async def test_a_line_gives_the_same_message_whenever_it_is_sent(
         late.answer = agree
         async with webhook_fleet(store):
             await wait_until_async(lambda: len(late.posts) == 5)
-    assert [one.body for one in late.posts[1:]] == [one.body for one in early.posts]
+    assert [late_post.body for late_post in late.posts[1:]] == [
+        early_post.body for early_post in early.posts
+    ]
 
 
 @run_async
-async def test_an_older_journal_does_not_tell_all() -> None:
-    """Lines from before the type was journaled: what is not known is null."""
+async def test_lines_without_an_announcement() -> None:
+    """For journal lines without an announcement, type and NotBefore are null."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.create(receiver)

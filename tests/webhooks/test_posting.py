@@ -1,4 +1,4 @@
-"""One request to a receiver that may be anything: slow, huge, broken, or somebody else."""
+"""Requests to receivers that may be slow, broken, untrusted or not HTTP servers."""
 
 import asyncio
 import socket
@@ -23,49 +23,49 @@ from tests.fixtures.waiting import LIMIT_SECONDS, run_async
 from tests.webhooks.authority import authority
 from tests.webhooks.webhook_fleet import ALLOWED, CountedPauses
 
-SHORT_SECONDS = 0.3  # a deadline that a test can wait for
+SHORT_SECONDS = 0.3  # a timeout short enough for a test
 
 
 async def send(
     url: str,
     *,
     seconds: float = 10.0,
-    trusting: Path | None = None,
+    authority_file: Path | None = None,
     resolve: Callable[[str, int], list[str]] | None = None,
 ) -> WebhookResponse:
-    """Post something there."""
-    settings: dict[str, object] = {"whole_seconds": seconds, "connect_seconds": min(seconds, 5)}
+    """Post a request to a URL."""
+    settings: dict[str, object] = {"request_seconds": seconds, "connect_seconds": min(seconds, 5)}
     if resolve:
         settings["resolve"] = resolve
-    poster = HttpSender(CountedPauses().outside(**settings))
+    sender = HttpSender(CountedPauses().environment(**settings))
     with pytest.MonkeyPatch.context() as patch:
-        if trusting:
-            patch.setenv("SSL_CERT_FILE", str(trusting))
+        if authority_file:
+            patch.setenv("SSL_CERT_FILE", str(authority_file))
         try:
             target = AllowedTargets((*ALLOWED, "hooks.example")).check(url)
             request = WebhookRequest(
                 target=target, method="POST", headers={"X-A": "b"}, body=b"hello"
             )
-            return await poster.send(request)
+            return await sender.send(request)
         finally:
-            poster.close()
+            sender.close()
 
 
 @run_async
-async def test_a_request_and_its_answer() -> None:
-    """Path, query, headers and body go out as they are; status, headers and body come back."""
+async def test_a_request_and_its_response() -> None:
+    """Path, query, headers and body are sent unchanged; status, headers and body are returned."""
     with Receiver(lambda _: ReceiverResponse(201, {"X-C": "d"}, b"thanks")) as receiver:
-        answer = await send(receiver.url)
-    assert (answer.status, answer.headers["x-c"], answer.body) == (201, "d", b"thanks")
-    (got,) = receiver.requests
-    assert (got.method, got.path, got.body) == ("POST", "/hook?from=test", b"hello")
-    assert got.headers["host"] == f"127.0.0.1:{receiver.port}"
-    assert got.headers["x-a"] == "b"
+        response = await send(receiver.url)
+    assert (response.status, response.headers["x-c"], response.body) == (201, "d", b"thanks")
+    (request,) = receiver.requests
+    assert (request.method, request.path, request.body) == ("POST", "/hook?from=test", b"hello")
+    assert request.headers["host"] == f"127.0.0.1:{receiver.port}"
+    assert request.headers["x-a"] == "b"
 
 
 @run_async
 async def test_no_redirect_is_followed() -> None:
-    """A 3xx is an answer like any other; whoever it points to hears nothing."""
+    """A 3xx response is returned, and its target gets no request."""
     with (
         Receiver() as other,
         Receiver(lambda _: ReceiverResponse(307, {"Location": other.url})) as receiver,
@@ -76,7 +76,7 @@ async def test_no_redirect_is_followed() -> None:
 
 @run_async
 async def test_no_proxy_is_used() -> None:
-    """Whatever the environment says: a proxy would look names up by itself, unchecked."""
+    """Proxy variables are ignored: a proxy would resolve names without our checks."""
     with Receiver() as proxy, Receiver() as receiver, pytest.MonkeyPatch.context() as patch:
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
             patch.setenv(name, f"http://127.0.0.1:{proxy.port}")
@@ -84,7 +84,7 @@ async def test_no_proxy_is_used() -> None:
         assert proxy.requests == []
 
 
-def _drip_head(handler: BaseHTTPRequestHandler) -> None:
+def _send_headers_slowly(handler: BaseHTTPRequestHandler) -> None:
     handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
     for n in range(10_000):
         handler.wfile.write(b"X-%d: y\r\n" % n)
@@ -93,20 +93,20 @@ def _drip_head(handler: BaseHTTPRequestHandler) -> None:
 
 
 @run_async
-async def test_a_receiver_that_hangs_is_left_at_the_deadline() -> None:
-    """Saying nothing, or a header line now and then: the whole has a deadline."""
+async def test_a_hanging_receiver_times_out() -> None:
+    """The timeout covers the whole request, also if header lines keep arriving."""
     with Receiver() as receiver:
-        for raw in (receiver.hang, _drip_head):
+        for raw in (receiver.hang, _send_headers_slowly):
             receiver.answer = lambda _, raw=raw: ReceiverResponse(raw=raw)  # type: ignore[misc]
-            began = time.monotonic()
+            started = time.monotonic()
             with pytest.raises(WebhookSendFailed, match=r"no answer within 0\.3 s|headers"):
                 await send(receiver.url, seconds=SHORT_SECONDS)
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - started < 5
 
 
 @run_async
-async def test_a_slow_body_does_not_undo_an_answer() -> None:
-    """The status said it all: a body that never ends is left at the deadline."""
+async def test_a_slow_body_does_not_fail_the_request() -> None:
+    """The status is returned at the timeout, even if the body never ends."""
     with Receiver() as receiver:
 
         def raw(handler: BaseHTTPRequestHandler) -> None:
@@ -118,8 +118,8 @@ async def test_a_slow_body_does_not_undo_an_answer() -> None:
 
 
 @run_async
-async def test_a_huge_answer_is_not_read_to_its_end() -> None:
-    """64 KiB of it at most, whether its length is said or not."""
+async def test_a_huge_response_is_not_read_to_its_end() -> None:
+    """At most 64 KiB of a response is read, with or without Content-Length."""
     sent: list[int] = []
     done = threading.Event()
 
@@ -133,9 +133,9 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
             done.set()
 
     with Receiver(lambda _: ReceiverResponse(raw=raw)) as receiver:
-        answer = await send(receiver.url)
+        response = await send(receiver.url)
         assert await asyncio.to_thread(done.wait, 10)
-    assert len(answer.body) == 65536
+    assert len(response.body) == 65536
     assert len(sent) < 1000  # what fits in the sockets' buffers
 
 
@@ -151,11 +151,11 @@ async def test_a_huge_answer_is_not_read_to_its_end() -> None:
     ],
     ids=["nothing", "tls", "ssh", "status", "long line", "many lines"],
 )
-def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
-    """Whatever else speaks on that port."""
+def test_an_invalid_response_is_a_failure(answer: bytes) -> None:
+    """Data that is not an HTTP response is a failure with a short reason."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         def raw(handler: BaseHTTPRequestHandler) -> None:
             handler.wfile.write(answer)
 
@@ -164,12 +164,12 @@ def test_what_is_no_answer_is_a_failure(answer: bytes) -> None:
                 await send(receiver.url)
             assert 0 < len(str(failure.value)) <= 300
 
-    story()
+    check()
 
 
 @run_async
-async def test_nobody_there() -> None:
-    """A closed port, a host without address, a name that does not exist: said as it is."""
+async def test_an_unreachable_receiver() -> None:
+    """A closed port, a host without address and an unknown name have clear errors."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
@@ -186,19 +186,19 @@ async def test_nobody_there() -> None:
 
 
 @run_async
-async def test_a_look_up_that_hangs_is_left_at_the_deadline() -> None:
-    """The thread may hang on; nobody waits for it, and it sends nothing when it comes back."""
-    back = threading.Event()
+async def test_a_hanging_look_up_times_out() -> None:
+    """The caller does not wait for a hanging look-up, and nothing is sent when it returns."""
+    resume = threading.Event()
 
     def slow(_host: str, _port: int) -> list[str]:
-        back.wait(LIMIT_SECONDS)
+        resume.wait(LIMIT_SECONDS)
         return ["127.0.0.1"]
 
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
         with pytest.raises(WebhookSendFailed, match="no answer within"):
             await send(url, seconds=SHORT_SECONDS, resolve=slow)
-        back.set()
+        resume.set()
         await asyncio.to_thread(_join_threads)
         assert receiver.requests == []
 
@@ -211,21 +211,21 @@ def _join_threads() -> None:
 
 @run_async
 async def test_the_next_address_is_tried() -> None:
-    """A host with several addresses of which one does not answer."""
+    """If one address of a host does not answer, the next one is tried."""
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
-        found = ["::1", "127.0.0.1"]
-        assert (await send(url, resolve=lambda _host, _port: found)).status == 200
+        resolved = ["::1", "127.0.0.1"]
+        assert (await send(url, resolve=lambda _host, _port: resolved)).status == 200
 
 
 @run_async
 async def test_a_forbidden_address_is_never_connected_to() -> None:
-    """Refused after the look-up, before any connection: not even the allowed one is used."""
+    """The request is refused before any connection, even to the allowed address."""
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
-        found = ["127.0.0.1", "169.254.7.7"]  # not one where anything could answer
+        resolved = ["127.0.0.1", "169.254.7.7"]  # no server has this address
         with pytest.raises(Refused, match="link-local"):
-            await send(url, resolve=lambda _host, _port: found)
+            await send(url, resolve=lambda _host, _port: resolved)
         assert receiver.requests == []
 
 
@@ -233,40 +233,42 @@ async def test_a_forbidden_address_is_never_connected_to() -> None:
 
 
 @run_async
-async def test_tls_with_an_authority_that_is_trusted(tmp_path: Path) -> None:
-    """By address and by name: the name is looked up by us, and checked against the certificate."""
+async def test_tls_with_a_trusted_authority(tmp_path: Path) -> None:
+    """TLS works by address and by name, and the name is checked against the certificate."""
     file, context = authority(tmp_path, "127.0.0.1")
     with Receiver(tls=context) as receiver:
-        assert (await send(receiver.url, trusting=file)).status == 200
+        assert (await send(receiver.url, authority_file=file)).status == 200
     file, context = authority(tmp_path, "hooks.example")
     with Receiver(tls=context) as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
-        answer = await send(url, trusting=file, resolve=lambda _host, _port: ["127.0.0.1"])
-        assert answer.status == 200
+        response = await send(url, authority_file=file, resolve=lambda _host, _port: ["127.0.0.1"])
+        assert response.status == 200
 
 
-@pytest.mark.parametrize("case", ["stranger", "another host", "expired"])
-def test_tls_that_cannot_be_trusted_gets_nothing(tmp_path: Path, case: str) -> None:
-    """An unknown authority, another host's certificate, one that ran out: nothing is sent."""
+@pytest.mark.parametrize("case", ["unknown authority", "another host", "expired"])
+def test_nothing_is_sent_over_untrusted_tls(tmp_path: Path, case: str) -> None:
+    """Nothing is sent if the authority is unknown, the host differs or the certificate expired."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         host = "other.example" if case == "another host" else "127.0.0.1"
         file, context = authority(tmp_path, host, days=-1 if case == "expired" else 1)
         with Receiver(tls=context) as receiver:
             with pytest.raises(WebhookSendFailed, match="certificate is not trusted"):
-                await send(receiver.url, trusting=None if case == "stranger" else file)
+                await send(
+                    receiver.url, authority_file=None if case == "unknown authority" else file
+                )
             assert receiver.requests == []
 
-    story()
+    check()
 
 
 @run_async
-async def test_a_tls_receiver_that_never_shakes_hands(tmp_path: Path) -> None:
-    """It accepts the connection and says nothing: the deadline holds there, too."""
+async def test_a_tls_receiver_without_a_handshake_times_out(tmp_path: Path) -> None:
+    """The timeout also covers the TLS handshake."""
     file, _ = authority(tmp_path, "127.0.0.1")
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        url = f"https://127.0.0.1:{mute.getsockname()[1]}/"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
         with pytest.raises(WebhookSendFailed, match="no answer within"):
-            await send(url, seconds=SHORT_SECONDS, trusting=file)
+            await send(url, seconds=SHORT_SECONDS, authority_file=file)
         await asyncio.to_thread(_join_threads)

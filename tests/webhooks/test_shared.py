@@ -1,4 +1,4 @@
-"""Subscriptions of several processes: each is one process's to deliver, while that is alive."""
+"""Subscriptions with several processes: first process delivers each, and others take over."""
 
 import pytest
 
@@ -9,49 +9,51 @@ from tests.fixtures.waiting import run_async, wait_until_async
 from tests.webhooks.webhook_fleet import WebhookFleet, webhook_fleet
 
 
-async def two_events(one: WebhookFleet, other: WebhookFleet) -> None:
-    """One through each process."""
-    await one.restart("vm")
-    await other.machine("vm2")
-    await other.restart("vm2")
+async def two_events(first: WebhookFleet, second: WebhookFleet) -> None:
+    """Cause an event through each process."""
+    await first.restart("vm")
+    await second.machine("vm2")
+    await second.restart("vm2")
 
 
 @pytest.mark.spec("X1")
 @run_async
-async def test_each_message_is_sent_by_one_process_and_taken_over_from_one_that_ends() -> None:
-    """In order and once; a subscription made through one process is known to the other."""
+async def test_one_process_delivers_and_another_takes_over() -> None:
+    """Messages arrive in order and once; each process knows the other's subscriptions."""
     url = database_or_skip()
     with Receiver() as receiver:
-        async with webhook_fleet(PostgresStore(url)) as other:
-            async with webhook_fleet(PostgresStore(url)) as one:
-                await one.machine("vm")
-                await one.create(receiver)
-                await wait_until_async(lambda: other.webhooks._deliveries)
-                await two_events(one, other)
-                await one.caught_up()
-                assert not other.webhooks._tasks, "it is the other's to deliver"
-                first = list(receiver.requests)
-            await wait_until_async(lambda: other.webhooks._tasks)
-            await other.machine("vm3")
-            await other.restart("vm3")
-            await other.caught_up()
-            numbers = [int(got.json["id"].rpartition("-")[2]) for got in receiver.requests]
+        async with webhook_fleet(PostgresStore(url)) as second:
+            async with webhook_fleet(PostgresStore(url)) as first:
+                await first.machine("vm")
+                await first.create(receiver)
+                await wait_until_async(lambda: second.webhooks._deliveries)
+                await two_events(first, second)
+                await first.caught_up()
+                assert not second.webhooks._tasks, "the first process delivers"
+                count = len(receiver.requests)
+            await wait_until_async(lambda: second.webhooks._tasks)
+            await second.machine("vm3")
+            await second.restart("vm3")
+            await second.caught_up()
+            numbers = [int(request.json["id"].rpartition("-")[2]) for request in receiver.requests]
             assert numbers == sorted(set(numbers))
-            assert len(receiver.requests) > len(first) >= 2
-            await other.webhooks.remove("ops")
+            assert len(receiver.requests) > count >= 2
+            await second.webhooks.remove("ops")
 
 
 @run_async
-async def test_a_subscription_that_another_process_ended_ends_here_too() -> None:
-    """And nothing more is sent."""
+async def test_a_removal_by_another_process_ends_the_delivery() -> None:
+    """A subscription that another process removes also ends here."""
     url = database_or_skip()
     with Receiver() as receiver:
         async with (
-            webhook_fleet(PostgresStore(url)) as one,
-            webhook_fleet(PostgresStore(url)) as other,
+            webhook_fleet(PostgresStore(url)) as first,
+            webhook_fleet(PostgresStore(url)) as second,
         ):
-            await one.machine("vm")
-            await one.create(receiver)
-            await wait_until_async(lambda: other.webhooks._deliveries)
-            await other.webhooks.remove("ops")
-            await wait_until_async(lambda: not one.webhooks._tasks and not one.webhooks._deliveries)
+            await first.machine("vm")
+            await first.create(receiver)
+            await wait_until_async(lambda: second.webhooks._deliveries)
+            await second.webhooks.remove("ops")
+            await wait_until_async(
+                lambda: not first.webhooks._tasks and not first.webhooks._deliveries
+            )

@@ -1,4 +1,4 @@
-"""Subscriptions: who may be subscribed, who agrees, what is kept and what is never shown."""
+"""Subscriptions: validation, handshakes, persistence and secrets."""
 
 import json
 import logging
@@ -19,46 +19,53 @@ from tests.fixtures.receiver import (
     verified,
 )
 from tests.fixtures.waiting import run_async, wait_until_async
-from tests.webhooks.webhook_fleet import CountedPauses, Make, each_store, webhook_fleet
+from tests.webhooks.webhook_fleet import (
+    CountedPauses,
+    Make,
+    close_connection,
+    each_store,
+    webhook_fleet,
+)
 
 
 @pytest.mark.parametrize("allowed", ["*", "fairwarning"])
 def test_cloudevents_handshake(allowed: str) -> None:
-    """The receiver is asked with OPTIONS who may send, and says: all, or us."""
+    """The receiver answers OPTIONS with the allowed origin: any, or ours."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         with Receiver(
             lambda _: ReceiverResponse(headers={"WebHook-Allowed-Origin": allowed})
         ) as receiver:
             async with webhook_fleet() as fleet:
                 created = await fleet.webhooks.create("ops", receiver.url)
                 assert created.form == "cloudevents"
-        (got,) = receiver.requests
-        assert (got.method, got.headers["webhook-request-origin"]) == ("OPTIONS", "fairwarning")
-        assert verified(got, created.secret)
+        (request,) = receiver.requests
+        assert request.method == "OPTIONS"
+        assert request.headers["webhook-request-origin"] == "fairwarning"
+        assert verified(request, created.secret)
 
-    story()
+    check()
 
 
 @run_async
 async def test_event_grid_handshake() -> None:
-    """The receiver sends the validation code back."""
+    """The receiver returns the validation code."""
 
-    def answer(got: ReceivedRequest) -> ReceiverResponse:
-        code = got.json[0]["data"]["validationCode"]
+    def answer(request: ReceivedRequest) -> ReceiverResponse:
+        code = request.json[0]["data"]["validationCode"]
         return ReceiverResponse(body=json.dumps({"validationResponse": code}).encode())
 
     with Receiver(answer) as receiver:
         async with webhook_fleet() as fleet:
             await fleet.webhooks.create("ops", receiver.url, "eventgrid")
-    (got,) = receiver.requests
-    assert got.headers["aeg-event-type"] == "SubscriptionValidation"
-    assert got.json[0]["eventType"] == "Microsoft.EventGrid.SubscriptionValidationEvent"
+    (request,) = receiver.requests
+    assert request.headers["aeg-event-type"] == "SubscriptionValidation"
+    assert request.json[0]["eventType"] == "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 
 @pytest.mark.parametrize(
-    ("form", "reply", "why"),
+    ("form", "response", "reason"),
     [
         ("cloudevents", ReceiverResponse(), "it allows no origin"),
         (
@@ -66,45 +73,45 @@ async def test_event_grid_handshake() -> None:
             ReceiverResponse(headers={"WebHook-Allowed-Origin": "evil"}),
             "it allows the origin",
         ),
-        ("cloudevents", ReceiverResponse(405, AGREES), "it answered 405"),
+        ("cloudevents", ReceiverResponse(405, AGREES), "the receiver answered 405"),
         ("cloudevents", ReceiverResponse(302, AGREES), "redirects are not followed"),
-        ("cloudevents", ReceiverResponse(raw=lambda one: one.connection.close()), "did not agree"),
-        ("eventgrid", ReceiverResponse(), "did not send the validation code back"),
+        ("cloudevents", ReceiverResponse(raw=close_connection), "did not agree"),
+        ("eventgrid", ReceiverResponse(), "did not return the validation code"),
         (
             "eventgrid",
             ReceiverResponse(body=b'{"validationResponse": "x"}'),
-            "did not send the validation",
+            "did not return the validation",
         ),
         (
             "eventgrid",
             ReceiverResponse(body=b'["validationResponse"]'),
-            "did not send the validation",
+            "did not return the validation",
         ),
-        ("eventgrid", ReceiverResponse(body=b"[" * 60_000), "did not send the validation"),
-        ("eventgrid", ReceiverResponse(body=b"\xff\xfe"), "did not send the validation"),
-        ("eventgrid", ReceiverResponse(500), "it answered 500"),
+        ("eventgrid", ReceiverResponse(body=b"[" * 60_000), "did not return the validation"),
+        ("eventgrid", ReceiverResponse(body=b"\xff\xfe"), "did not return the validation"),
+        ("eventgrid", ReceiverResponse(500), "the receiver answered 500"),
     ],
 )
 def test_a_receiver_that_does_not_agree_is_not_subscribed(
-    form: str, reply: ReceiverResponse, why: str
+    form: str, response: ReceiverResponse, reason: str
 ) -> None:
-    """The refusal says what came, and what was expected."""
+    """The refusal has the reason and the expected response."""
 
     @run_async
-    async def story() -> None:
-        with Receiver(lambda _: reply) as receiver:
+    async def check() -> None:
+        with Receiver(lambda _: response) as receiver:
             async with webhook_fleet() as fleet:
-                with pytest.raises(Refused, match=why) as refusal:
+                with pytest.raises(Refused, match=reason) as refusal:
                     await fleet.webhooks.create("ops", receiver.url, form)
                 assert refusal.value.code == "HandshakeFailed"
                 assert "without a handshake" in refusal.value.message
                 assert await fleet.webhooks.list() == []
 
-    story()
+    check()
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("invalid", "code"),
     [
         ({"name": ""}, "BadWebhookName"),
         ({"name": "a" * 61}, "BadWebhookName"),
@@ -123,14 +130,14 @@ def test_a_receiver_that_does_not_agree_is_not_subscribed(
         ({"url": "nonsense"}, "BadUrl"),
     ],
 )
-def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: str) -> None:
-    """With what is allowed; and nothing is kept or asked."""
+def test_an_invalid_subscription_is_refused(invalid: dict[str, str], code: str) -> None:
+    """Invalid settings are refused; nothing is stored, and no request is sent."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         with Receiver() as receiver:
             async with webhook_fleet() as fleet:
-                settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | given
+                settings = {"name": "ops", "url": receiver.url, "form": "cloudevents"} | invalid
                 with pytest.raises(Refused) as refusal:
                     await fleet.webhooks.create(**settings)  # type: ignore[arg-type]
                 assert refusal.value.code == code
@@ -138,12 +145,12 @@ def test_what_cannot_be_a_subscription_is_refused(given: dict[str, str], code: s
                 assert await fleet.webhooks.list() == []
             assert receiver.requests == []
 
-    story()
+    check()
 
 
 @run_async
-async def test_a_name_is_taken_once_whatever_its_case() -> None:
-    """The second is refused before its receiver hears anything."""
+async def test_names_are_case_insensitive() -> None:
+    """A second subscription of the same name is refused before any request."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.create(receiver, "Ops")
@@ -153,12 +160,12 @@ async def test_a_name_is_taken_once_whatever_its_case() -> None:
             assert receiver.requests == []
             await fleet.webhooks.remove("OPS")
             await fleet.create(receiver, "oPS")
-            assert [one.name for one in await fleet.webhooks.list()] == ["oPS"]
+            assert [status.name for status in await fleet.webhooks.list()] == ["oPS"]
 
 
 @run_async
-async def test_sixteen_and_no_more() -> None:
-    """One has to go before another comes; the refusal says so."""
+async def test_at_most_sixteen_subscriptions() -> None:
+    """Beyond sixteen subscriptions, one must be removed first."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             for n in range(limits.SUBSCRIPTIONS):
@@ -175,8 +182,8 @@ async def test_sixteen_and_no_more() -> None:
 
 @each_store
 @run_async
-async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
-    """After a restart they are there, those that were removed are not."""
+async def test_subscriptions_survive_a_restart(tmp_path: Path, make: Make) -> None:
+    """After a restart subscriptions exist, except those that were removed."""
     store = make(tmp_path)
     with Receiver() as receiver:
         async with webhook_fleet(store) as fleet:
@@ -192,7 +199,7 @@ async def test_subscriptions_are_kept(tmp_path: Path, make: Make) -> None:
 
 @run_async
 async def test_a_secret_is_shown_once() -> None:
-    """Made if none is given, long and different; afterwards no answer, text or log has it."""
+    """A generated secret is long and unique; later no response, text or log contains it."""
     records: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: records.append(handler.format(record))  # type: ignore[method-assign]
@@ -200,7 +207,7 @@ async def test_a_secret_is_shown_once() -> None:
     try:
         with Receiver(lambda _: ReceiverResponse(500, AGREES)) as receiver:
             async with webhook_fleet(
-                outside=CountedPauses(3).outside(), give_up_seconds=0
+                environment=CountedPauses(3).environment(), give_up_seconds=0
             ) as fleet:
                 first = await fleet.webhooks.create("a", receiver.url, handshake=False)
                 second = await fleet.webhooks.create("b", receiver.url, handshake=False)
@@ -213,7 +220,7 @@ async def test_a_secret_is_shown_once() -> None:
                     repr(first),
                     *map(repr, await fleet.fleet.store.journal()),
                     *records,
-                    *(str(one.headers) + str(one.body) for one in receiver.requests),
+                    *(str(request.headers) + str(request.body) for request in receiver.requests),
                 ]
                 resources = await fleet.fleet.reader.resources("webhook:", "webhook:", 9)
     finally:
@@ -222,35 +229,35 @@ async def test_a_secret_is_shown_once() -> None:
     assert len(first.secret) >= 40
     assert records
     assert not any(first.secret in text or second.secret in text for text in shown)
-    kept = read(resources[0])
-    assert kept.secret == first.secret
-    assert first.secret not in repr(kept)
+    stored = read(resources[0])
+    assert stored.secret == first.secret
+    assert first.secret not in repr(stored)
 
 
 def test_a_subscription_does_not_print_its_secret() -> None:
-    """Wherever it ends up in a trace."""
-    one = Subscription(name="a", url="http://b/", form="cloudevents", secret=SECRET)  # type: ignore[arg-type]
-    assert SECRET not in repr(one)
+    """`repr` does not contain the secret, so tracebacks do not either."""
+    subscription = Subscription(name="a", url="http://b/", form="cloudevents", secret=SECRET)  # type: ignore[arg-type]
+    assert SECRET not in repr(subscription)
 
 
 @pytest.mark.parametrize("secret", ["correct horse battery staple", "x" * 16, "~" * 256])
-def test_a_secret_of_ones_own(secret: str) -> None:
-    """Words with spaces, as people choose them; short of 16 characters it is none."""
+def test_a_chosen_secret(secret: str) -> None:
+    """A chosen secret of 16 to 256 printable characters is used, with spaces inside."""
 
     @run_async
-    async def story() -> None:
+    async def check() -> None:
         with Receiver() as receiver:
             async with webhook_fleet() as fleet:
                 await fleet.create(receiver, secret=secret)
                 await fleet.webhooks.test("ops")
         assert verified(receiver.posts[0], secret)
 
-    story()
+    check()
 
 
 @run_async
-async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
-    """A body from another version stops neither the start nor the others."""
+async def test_an_undecodable_subscription_can_be_removed() -> None:
+    """A subscription that cannot be decoded prevents neither the start nor other deliveries."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             await fleet.create(receiver, "good")
@@ -262,7 +269,7 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
             store = fleet.fleet.store
             await fleet.fleet.stop()
             async with webhook_fleet(store) as later:
-                assert [one.name for one in await later.webhooks.list()] == ["good"]
+                assert [status.name for status in await later.webhooks.list()] == ["good"]
                 with pytest.raises(Conflict):
                     await later.create(receiver, "bad")
                 await later.webhooks.remove("bad")
@@ -272,27 +279,27 @@ async def test_what_cannot_be_read_is_passed_over_and_can_be_removed() -> None:
 
 @run_async
 async def test_figures() -> None:
-    """Delivered, failed, given up and waiting, by webhook."""
+    """The metrics count delivered, failed, dropped and waiting messages by webhook."""
     pauses = CountedPauses(1)
     with Receiver() as good, Receiver(lambda _: ReceiverResponse(500)) as bad:
-        async with webhook_fleet(outside=pauses.outside()) as fleet:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.create(good, "good")
             await fleet.create(bad, "bad")
             await fleet.machine()
             await fleet.reboot()
             await fleet.caught_up("good")
             await wait_until_async(lambda: len(pauses.taken) == 2)
-            figures = {one.name: one for one in fleet.webhooks.metrics()}
-    assert figures["fairwarning_webhook_delivered"].values == {"good": 4, "bad": 0}
-    assert figures["fairwarning_webhook_failed"].values == {"good": 0, "bad": 2}
-    assert figures["fairwarning_webhook_given_up"].values == {"good": 0, "bad": 0}
-    waiting = figures["fairwarning_webhook_waiting"]
+            metrics = {metric.name: metric for metric in fleet.webhooks.metrics()}
+    assert metrics["fairwarning_webhook_delivered"].values == {"good": 4, "bad": 0}
+    assert metrics["fairwarning_webhook_failed"].values == {"good": 0, "bad": 2}
+    assert metrics["fairwarning_webhook_given_up"].values == {"good": 0, "bad": 0}
+    waiting = metrics["fairwarning_webhook_waiting"]
     assert (waiting.gauge, waiting.values["good"], waiting.values["bad"] > 0) == (True, 0, True)
 
 
 @run_async
 async def test_a_service_that_cannot_write_says_so() -> None:
-    """A stopped fleet refuses, and nothing is half made."""
+    """A stopped fleet refuses a subscription, and none is created."""
     with Receiver() as receiver:
         async with webhook_fleet() as fleet:
             fleet.fleet._stopping = True

@@ -1,4 +1,4 @@
-"""Where webhooks may go: what is allowed, and every known way to pretend that something is."""
+"""Allowed webhook targets, and known ways to bypass the check."""
 
 import pytest
 
@@ -37,8 +37,8 @@ TARGETS = AllowedTargets(
         ("https://hooks.example/a@b", "hooks.example", "/a@b"),
     ],
 )
-def test_an_allowed_url_is_taken(url: str, authority: str, path: str) -> None:
-    """Hosts compare without case, a star stands for any names before it, a host for any port."""
+def test_an_allowed_url_is_accepted(url: str, authority: str, path: str) -> None:
+    """Hosts are case-insensitive, `*.` allows any subdomain, and a host allows any port."""
     target = TARGETS.check(url)
     assert (target.authority, target.path) == (authority, path)
 
@@ -47,9 +47,9 @@ def test_an_allowed_url_is_taken(url: str, authority: str, path: str) -> None:
     "url",
     [
         "https://other.example/",
-        "https://ops.example/",  # only its port 8443
+        "https://ops.example/",  # only port 8443 is allowed
         "https://ops.example:8444/",
-        "https://corp.example/",  # the star stands for something
+        "https://corp.example/",  # `*.` requires a subdomain
         "https://evilcorp.example/",
         "https://corp.example.evil.test/",
         "https://hooks.example.evil.test/",
@@ -61,7 +61,7 @@ def test_an_allowed_url_is_taken(url: str, authority: str, path: str) -> None:
     ],
 )
 def test_a_host_that_is_not_allowed_is_refused(url: str) -> None:
-    """The refusal says where to allow it."""
+    """The refusal says where to allow the host."""
     with pytest.raises(Refused, match="webhook_hosts under") as refusal:
         TARGETS.check(url)
     assert refusal.value.code == "TargetNotAllowed"
@@ -121,8 +121,8 @@ def test_a_host_that_is_not_allowed_is_refused(url: str) -> None:
         "https://hooks.example/" + "a" * 2048,
     ],
 )
-def test_what_is_no_plain_url_is_refused(url: str) -> None:
-    """No two readers may understand a url differently: what is unusual is refused."""
+def test_an_unusual_url_is_refused(url: str) -> None:
+    """A URL that two parsers might read differently is refused."""
     with pytest.raises(Refused) as refusal:
         TARGETS.check(url)
     assert refusal.value.code == "BadUrl"
@@ -144,15 +144,15 @@ def test_what_is_no_plain_url_is_refused(url: str) -> None:
         "[2002:a9fe:a9fe::1]",
     ],
 )
-def test_metadata_addresses_are_refused_whoever_allows_them(host: str) -> None:
-    """Link-local addresses and 168.63.129.16, in any spelling that leads there."""
+def test_metadata_addresses_are_always_refused(host: str) -> None:
+    """Link-local addresses and 168.63.129.16 are refused in every notation."""
     with pytest.raises(Refused) as refusal:
         AllowedTargets((host,)).check(f"http://{host}/")
     assert refusal.value.code == "TargetForbidden"
 
 
 @pytest.mark.parametrize(
-    "found",
+    "resolved",
     [
         ["169.254.169.254"],
         ["127.0.0.1", "169.254.169.254"],
@@ -160,11 +160,11 @@ def test_metadata_addresses_are_refused_whoever_allows_them(host: str) -> None:
         ["fe80::1"],
     ],
 )
-def test_a_name_that_leads_there_is_refused(found: list[str]) -> None:
-    """One such address among several is enough."""
+def test_a_name_with_a_forbidden_address_is_refused(resolved: list[str]) -> None:
+    """One forbidden address among several is enough to refuse the host."""
     target = TARGETS.check("https://hooks.example/")
     with pytest.raises(Refused) as refusal:
-        addresses(target, lambda _host, _port: found)
+        addresses(target, lambda _host, _port: resolved)
     assert refusal.value.code == "TargetForbidden"
 
 
@@ -173,55 +173,55 @@ def test_a_name_that_leads_there_is_refused(found: list[str]) -> None:
     ["", "*", "*.", "https://a.example", "a.example/", "a.example:0", "a.example:x", "*.127.0.0.1",
      "a b", "a.*.example", "user@a.example", "0x7f.1", "b\u00fccher.example", "::1"],
 )  # fmt: skip
-def test_an_entry_that_cannot_be_meant_is_refused(entry: str) -> None:
-    """A slip in the settings is found at start, not when somebody slips through."""
+def test_an_invalid_entry_is_refused(entry: str) -> None:
+    """An invalid entry is refused at the start."""
     with pytest.raises(Refused) as refusal:
         AllowedTargets((entry,))
     assert refusal.value.code == "BadWebhookHost"
 
 
-def test_nothing_is_allowed_unless_somebody_says_so() -> None:
-    """The default."""
+def test_no_host_is_allowed_by_default() -> None:
+    """By default, no host is allowed."""
     with pytest.raises(Refused, match="allowed: none"):
         AllowedTargets().check("https://hooks.example/")
 
 
 @run_async
-async def test_a_name_is_looked_up_once_for_each_request() -> None:
-    """A resolver that gives another address the second time is never asked a second time."""
-    asked: list[str] = []
+async def test_a_name_is_resolved_once_per_request() -> None:
+    """Each request resolves the name once, so DNS rebinding has no effect."""
+    look_ups: list[str] = []
 
     def rebinding(host: str, _port: int) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) % 2 else ["169.254.7.7"]  # nobody is there
+        look_ups.append(host)
+        return ["127.0.0.1"] if len(look_ups) % 2 else ["169.254.7.7"]  # no server is there
 
     pauses = CountedPauses()
     with Receiver() as receiver:
         url = receiver.url.replace("127.0.0.1", "hooks.example")
         async with webhook_fleet(
-            outside=pauses.outside(resolve=rebinding), allow=["hooks.example"]
+            environment=pauses.environment(resolve=rebinding), allow=["hooks.example"]
         ) as fleet:
             await fleet.webhooks.create("ops", url, handshake=False)
             await fleet.invent(3)
             await fleet.caught_up()
             status = await fleet.status()
     assert receiver.posts[0].headers["host"] == f"hooks.example:{receiver.port}"
-    assert len(asked) == 5  # three arrived; twice in between the address was a forbidden one
+    assert len(look_ups) == 5  # three arrived; in between, two resolved to a forbidden address
     assert status.failed == 2
 
 
 @run_async
-async def test_a_host_that_is_no_longer_allowed_gets_nothing_more() -> None:
-    """What is allowed is looked at for every message, so a restart with less of it counts."""
+async def test_a_host_that_is_no_longer_allowed_gets_no_messages() -> None:
+    """The allowed hosts are checked for every message, so a restart with fewer takes effect."""
     pauses = CountedPauses(3)
     with Receiver() as receiver:
-        async with webhook_fleet(outside=pauses.outside()) as fleet:
+        async with webhook_fleet(environment=pauses.environment()) as fleet:
             await fleet.create(receiver)
             store = fleet.fleet.store
             await fleet.webhooks.stop()
             await fleet.invent(1)
             await fleet.fleet.stop()
-            async with webhook_fleet(store, pauses.outside(), allow=[]) as later:
+            async with webhook_fleet(store, pauses.environment(), allow=[]) as later:
                 await wait_until_async(lambda: len(pauses.taken) == 4)
                 assert "may not be sent" in (await later.status()).last_error
             await fleet.fleet.start()

@@ -1,9 +1,10 @@
-"""A fleet with webhooks, whose impacts and pauses take no time."""
+"""A fleet with webhooks, whose impacts and back-off take no time."""
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.fixtures.receiver import SECRET, Receiver
 from tests.fixtures.waiting import wait_until_async
 
 ALLOWED = ("127.0.0.1", "localhost")
-TOLD = frozenset(
+REPORTED = frozenset(
     {
         FactType.SCHEDULED,
         FactType.APPROVED,
@@ -51,44 +52,44 @@ each_store = pytest.mark.parametrize("make", STORES.values(), ids=STORES)
 
 
 class CountedPauses:
-    """Pauses that take no time but are counted, as far as there are any left."""
+    """Pauses that take no time but are recorded; after `limit` of them, sleeping blocks."""
 
-    def __init__(self, most: int = 1_000_000) -> None:
+    def __init__(self, limit: int = 1_000_000) -> None:
         self.taken: list[float] = []
         self.now = 1000.0
-        self._most = most
+        self._limit = limit
 
     async def sleep(self, seconds: float) -> None:
-        """Note it; when none is left, stay asleep."""
+        """Record a pause; block once the limit is exceeded."""
         self.taken.append(seconds)
-        if len(self.taken) > self._most:
+        if len(self.taken) > self._limit:
             await asyncio.Event().wait()
         self.now += seconds
         await asyncio.sleep(0)
 
-    def outside(self, **settings: Any) -> Environment:  # noqa: ANN401  (any setting)
-        """A world in which pauses are these."""
-        given: dict[str, Any] = {
+    def environment(self, **settings: Any) -> Environment:  # noqa: ANN401  (any setting)
+        """An environment with these pauses."""
+        defaults: dict[str, Any] = {
             "sleep": self.sleep,
-            "steady": lambda: self.now,
-            "chance": random.Random(7),
+            "monotonic": lambda: self.now,
+            "rng": random.Random(7),
         }
-        return Environment(**(given | settings))
+        return Environment(**(defaults | settings))
 
 
 # --- The fleet -----------------------------------------------------------------------------------
 
 
 class InstantDriver:
-    """Carries everything out at once."""
+    """Carries out every impact immediately."""
 
     def carry_out(self, impact: Impact, report: Report) -> None:
-        """Done."""
+        """Report success."""
         asyncio.get_running_loop().call_soon(report, impact, "")
 
 
 class WebhookFleet:
-    """A fleet with webhooks, and the means to make things happen in it."""
+    """A fleet with webhooks, with methods to cause events."""
 
     def __init__(self, fleet: Fleet, webhooks: WebhookService) -> None:
         self.fleet = fleet
@@ -96,17 +97,17 @@ class WebhookFleet:
         self._count = 0
 
     async def create(self, receiver: Receiver, name: str = "ops", **settings: Any) -> None:  # noqa: ANN401
-        """Subscribe the receiver; without a handshake unless one is asked for."""
-        given: dict[str, Any] = {"secret": SECRET, "handshake": False}
-        await self.webhooks.create(name, receiver.url, **(given | settings))
+        """Subscribe the receiver; by default without a handshake."""
+        defaults: dict[str, Any] = {"secret": SECRET, "handshake": False}
+        await self.webhooks.create(name, receiver.url, **(defaults | settings))
 
     async def machine(self, name: str = "vm") -> None:
-        """A machine that listens."""
+        """Create a machine with the feature enabled."""
         await self.fleet.submit(standalone(name))
         await self.fleet.poll(name)
 
     async def restart(self, name: str = "vm") -> str:
-        """Give notice of a reboot; the event's id."""
+        """Schedule a reboot; return the event's id."""
         self._count += 1
         operation = f"restart {name} {self._count}"
         await self.fleet.submit(Restart(scope=name, operation=operation, machines=(name,)))
@@ -115,7 +116,7 @@ class WebhookFleet:
         return next(iter(scope.events))
 
     async def reboot(self, name: str = "vm") -> str:
-        """A reboot from its notice to its end: four messages."""
+        """Schedule, approve and finish a reboot, which causes four messages."""
         event = await self.restart(name)
         await self.fleet.submit(Approve(scope=name, events=(event,), actor=name))
         await self.fleet.settled()
@@ -126,27 +127,27 @@ class WebhookFleet:
         entity = self.fleet.reader.cache.get((Scope, name))
         return isinstance(entity, Scope) and bool(entity.impacts)
 
-    async def told(self, after: int = 0) -> list[int]:
-        """The numbers of all journal lines that have to be sent."""
-        lines = await self.fleet.store.journal(after=after, limit=1_000_000)
-        return [one.number for one in lines if one.line.fact.type in TOLD]
+    async def reported_lines(self, after: int = 0) -> list[int]:
+        """The numbers of all journal lines that are sent."""
+        entries = await self.fleet.store.journal(after=after, limit=1_000_000)
+        return [entry.number for entry in entries if entry.line.fact.type in REPORTED]
 
     async def caught_up(self, name: str = "ops") -> None:
-        """Return once everything so far was sent or given up, and that is durable."""
-        last = (await self.told())[-1]
+        """Return once all messages so far are sent or dropped, and the cursor is durable."""
+        last = (await self.reported_lines())[-1]
         delivery = self.webhooks._deliveries[f"webhook::{name}"]
-        await wait_until_async(lambda: delivery._kept >= last)
+        await wait_until_async(lambda: delivery._saved >= last)
 
     async def status(self, name: str = "ops") -> SubscriptionStatus:
-        """How a subscription is."""
-        return next(one for one in await self.webhooks.list() if one.name == name)
+        """The status of a subscription."""
+        return next(status for status in await self.webhooks.list() if status.name == name)
 
     def state(self, name: str = "ops") -> str:
-        """How a subscription is, in a word."""
+        """The state of a subscription."""
         return self.webhooks._deliveries[f"webhook::{name}"].state
 
     async def invent(self, events: int, scopes: int = 100) -> list[JournalEntry]:
-        """Journal lines of events that are long gone, written straight into the store."""
+        """Write journal lines of invented events directly to the store."""
         before = len(await self.fleet.store.journal(limit=1_000_000))
         lines = [
             JournalLine(
@@ -162,10 +163,15 @@ class WebhookFleet:
         return await self.fleet.store.journal(after=before, limit=1_000_000)
 
 
+def close_connection(handler: BaseHTTPRequestHandler) -> None:
+    """Close the connection without a response."""
+    handler.connection.close()
+
+
 @asynccontextmanager
 async def webhook_fleet(
     store: Store | None = None,
-    outside: Environment | None = None,
+    environment: Environment | None = None,
     allow: Sequence[str] = ALLOWED,
     **settings: Any,  # noqa: ANN401  (any setting)
 ) -> AsyncIterator[WebhookFleet]:
@@ -175,7 +181,10 @@ async def webhook_fleet(
     fleet = Fleet(store, clock, InstantDriver())
     await fleet.start()
     webhooks = WebhookService(
-        fleet, AllowedTargets(allow), outside=outside or CountedPauses().outside(), **settings
+        fleet,
+        AllowedTargets(allow),
+        environment=environment or CountedPauses().environment(),
+        **settings,
     )
     await webhooks.start()
     try:

@@ -1,7 +1,7 @@
-"""A real service process to be killed: `python -m tests.webhooks.worker FILE URL REBOOTS`.
+"""A real service process for tests to kill: `python -m tests.webhooks.worker FILE URL REBOOTS`.
 
-It subscribes the URL unless it is, lets one machine reboot so many times, and goes on sending. Each
-reboot is an operation with a name, so one that was asked for before is not asked for again.
+It subscribes the URL if needed, reboots one machine that many times, and keeps delivering. Each
+reboot is an operation with its own name, so a restart does not repeat it.
 """
 
 import asyncio
@@ -34,18 +34,19 @@ async def work(path: Path, url: str, reboots: int) -> None:
         await fleet.submit(standalone())
     await fleet.poll("vm")
     for n in range(reboots):
-        await quiet(fleet)
+        await finish_events(fleet)
         await fleet.submit(Restart(scope="vm", operation=f"restart {n}", machines=("vm",)))
-    await quiet(fleet)
+    await finish_events(fleet)
     await asyncio.Event().wait()
 
 
-async def quiet(fleet: Fleet) -> None:
-    """Approve what is planned; return once nothing is."""
+async def finish_events(fleet: Fleet) -> None:
+    """Approve scheduled events; return once all events have ended."""
     while (scope := await fleet.reader.read(Scope, "vm")) and scope.impacts:
-        planned = [one.id for one in scope.events.values() if one.status is EventStatus.SCHEDULED]
-        for event in planned:
-            with suppress(Refused):  # it is over already
+        events = scope.events.values()
+        scheduled = [event.id for event in events if event.status is EventStatus.SCHEDULED]
+        for event in scheduled:
+            with suppress(Refused):  # it has already ended
                 await fleet.submit(Approve(scope="vm", events=(event,)))
         await asyncio.sleep(0)
 

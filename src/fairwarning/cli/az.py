@@ -24,7 +24,7 @@ from fairwarning.cli import options
 from fairwarning.core.errors import Unavailable
 from fairwarning.server.ready import OPERATOR, ReadyLine, read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.tokens import Tokens, signing_key
 
 CLOUD = "Fairwarning"
 # Not plain "azure": the CLI also reads any folder with the name of its configuration folder in the
@@ -101,7 +101,7 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
     folder = data / FOLDER
     az = AzureCli(program, folder, environment(os.environ, folder, ready["ca"]))
     with _alone(folder):
-        digest = digest_of(program, ready, key_of(data))
+        digest = digest_of(program, ready, signing_key(data))
         if not is_set_up(folder, digest, time.time()):
             _set_up(az, data, ready, digest)
     # Set here too, in case the user has run `az cloud set` since the set-up.
@@ -229,7 +229,7 @@ def _write_version(folder: Path, version: str) -> None:
 
 
 def _log_in(az: AzureCli, data: Path) -> None:
-    secret = Tokens(key_of(data), TENANT).secret(OPERATOR)
+    secret = Tokens(signing_key(data), TENANT).secret(OPERATOR)
     principal = ("--username", OPERATOR.name, "--tenant", TENANT)
     # Pass the secret on stdin: every user of this system can read command lines.
     az.run("login", "--service-principal", *principal, "--password", "@-", stdin=secret)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.server.ready import OPERATOR, START, read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.tokens import Tokens, signing_key
 
 _TOKEN_SECONDS = 300
 _TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
@@ -45,7 +45,7 @@ def ask(
 def _address(folder: Path) -> tuple[str, str]:
     """Return the URL of the console and an access token."""
     console = read_ready(folder)["console"]
-    return console, Tokens(key_of(folder), TENANT).access(OPERATOR, _TOKEN_SECONDS)
+    return console, Tokens(signing_key(folder), TENANT).access(OPERATOR, _TOKEN_SECONDS)
 
 
 def send(

@@ -8,7 +8,7 @@ import click
 from fairwarning.cli import options
 from fairwarning.server.ready import read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Principal, Role, Tokens, key_of
+from fairwarning.service.tokens import Principal, Role, Tokens, signing_key
 
 _HOUR_SECONDS = 3600
 _MOST_HOURS = 10 * 365 * 24
@@ -48,7 +48,7 @@ def command(
     with options.errors_reported():
         ready = read_ready(data)
         principal = Principal(name=name, role=Role(role), group=group)
-        tokens = Tokens(key_of(data), TENANT)
+        tokens = Tokens(signing_key(data), TENANT)
         lifetime = {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
         if not login:
             token = tokens.access(principal, **lifetime)

@@ -171,7 +171,7 @@ class Callers:
         for caller in active:
             if caller.polls:
                 if scope := caller.published.scope:
-                    self._fleet.polls.seen(scope, now)
+                    self._fleet.polls.record(scope, now)
                 total += caller.polls
                 caller.allowed -= caller.polls
                 caller.polls = caller.idle_checks = 0

@@ -227,7 +227,7 @@ class MetadataConnection(RequestStream):
         self._cached = NO_CACHED_REQUESTS
         self._held = parsed
         self._handler.hold(caller)
-        caller.published.follow(self._wake)
+        caller.published.add_listener(self._wake)
         self._timer = asyncio.get_running_loop().call_later(parsed.wait, self._wake)
 
     def _release(self) -> bool:
@@ -237,7 +237,7 @@ class MetadataConnection(RequestStream):
         self._held = None
         self._busy = False
         self._handler.counts.held -= 1
-        self._caller.published.unfollow(self._wake)
+        self._caller.published.remove_listener(self._wake)
         self._timer.cancel()
         self._timer = None
         return True

@@ -79,7 +79,7 @@ class EventsResource:
     def record_poll(self, caller: Caller) -> None:
         """Record that the caller's scope was polled now (M14)."""
         if scope := caller.published.scope:
-            self._fleet.polls.seen(scope, self._fleet.clock.now())
+            self._fleet.polls.record(scope, self._fleet.clock.now())
 
     async def fetch(self, caller: Caller, parsed: ParsedRequest) -> bytes:
         """Return the document of a disabled scope once the poll has enabled it (M14)."""

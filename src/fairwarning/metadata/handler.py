@@ -62,7 +62,7 @@ class RequestHandler:
         self.rate = self.settings.requests_per_second or 0
         self.callers = Callers(fleet, limits.REQUESTS_BURST if self.rate else sys.maxsize)
         self.events = EventsResource(fleet, self.counts, self.callers.active)
-        self.faults.followers.append(self.callers.invalidate_checks)
+        self.faults.listeners.append(self.callers.invalidate_checks)
         self.connections: set[OpenConnection] = set()
         self.accepted = 0  # connections since the start
         self.drained: asyncio.Event | None = None  # set when the last connection closes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairwarning.arm.identity.certificates import Authority
 from fairwarning.service import keyfiles
-from fairwarning.service.tokens import key_of
+from fairwarning.service.tokens import signing_key
 from fairwarning.store.store import Store
 
 _SIGNING, _AUTHORITY = "signing.key", "ca.key"
@@ -18,7 +18,7 @@ async def prepare(folder: Path, authority: Authority, store: Store) -> None:
         for name in (_SIGNING, _AUTHORITY):
             if shared_key := await store.get_note(_note(name)):
                 _replace(folder / name, shared_key)
-    key_of(folder)
+    signing_key(folder)
     await asyncio.to_thread(authority.prepare)
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):

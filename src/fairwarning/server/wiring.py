@@ -36,11 +36,11 @@ from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
 from fairwarning.service.config.settings import TENANT, MetadataSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.retention import run_retention
-from fairwarning.service.tokens import Tokens, key_of
+from fairwarning.service.tokens import Tokens, signing_key
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import MachineLocation, Store
@@ -133,7 +133,7 @@ class ServerProcess:
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
             await keys.prepare(options.data, self.authority, self.fleet.store)
-            self.tokens = Tokens(key_of(options.data), TENANT)
+            self.tokens = Tokens(signing_key(options.data), TENANT)
             if self.programs:
                 await self.programs.listen()
                 stack.push_async_callback(self.programs.close)
@@ -241,7 +241,7 @@ class ServerProcess:
     # --- Callbacks of the process driver ---
 
     async def _find(self, name: str) -> tuple[str, Machine]:
-        location = await machine_called(self.fleet, name)
+        location = await find_machine(self.fleet, name)
         return location.scope, location.machine
 
     async def _open_listener(

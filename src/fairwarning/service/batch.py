@@ -1,4 +1,4 @@
-"""Commands that wait, and what those decided together come to."""
+"""Pending commands, and the combined outcome of a batch of them."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from fairwarning.store.store import Batch
 
 
 class PendingCommand:
-    """A command on its way, and where its answer goes."""
+    """A queued command and the future that receives its result."""
 
     __slots__ = ("command", "error", "future", "operation")
 
@@ -21,7 +21,7 @@ class PendingCommand:
         self.error: FairwarningError | None = None
 
     def answer(self) -> None:
-        """Tell whoever waits."""
+        """Resolve the future with the operation or the error."""
         if self.future is None or self.future.done():
             return
         if self.error is not None:
@@ -31,7 +31,7 @@ class PendingCommand:
 
 
 class CommandBatch:
-    """The outcomes of one batch, laid over each other; nothing of it is visible yet."""
+    """The merged outcomes of one batch of commands; none of them is visible yet."""
 
     __slots__ = (
         "changes", "committed", "impacts", "lines", "loaded", "moments", "next_due", "settled",
@@ -39,8 +39,8 @@ class CommandBatch:
 
     def __init__(self) -> None:
         self.committed = False
-        self.next_due: float | None = None  # of all entities, once it is committed
-        self.moments = 0  # at which something was loaded, or stood in a document
+        self.next_due: float | None = None  # of all entities, after the commit
+        self.moments = 0  # times at which entities were loaded or a document was visible
         self.loaded: dict[Ref, Entity | None] = {}
         self.changes: dict[Ref, tuple[Entity | None, Entity | None]] = {}
         self.lines: list[JournalLine] = []
@@ -48,7 +48,7 @@ class CommandBatch:
         self.settled: list[str] = []
 
     def add(self, outcome: Outcome) -> None:
-        """One more command was decided, on top of those before it."""
+        """Merge the outcome of the next command."""
         for ref, (before, after) in outcome.changes.items():
             earlier = self.changes.get(ref)
             self.changes[ref] = (earlier[0] if earlier else before, after)
@@ -57,7 +57,7 @@ class CommandBatch:
         self.settled += outcome.settled
 
     def scopes(self) -> list[tuple[str, Scope | None]]:
-        """The scopes that changed, as they are now."""
+        """The changed scopes in their new state."""
         return [
             (ref[1], after)
             for ref, (_, after) in self.changes.items()
@@ -65,6 +65,6 @@ class CommandBatch:
         ]
 
     def batch(self, at: float, notes: dict[str, str]) -> Batch:
-        """What the store is to commit."""
-        read = {ref: one for ref, one in self.loaded.items() if ref not in self.changes}
+        """Return the batch for the store to commit."""
+        read = {ref: entity for ref, entity in self.loaded.items() if ref not in self.changes}
         return Batch(at, self.changes, self.lines, self.impacts, self.settled, notes, read)

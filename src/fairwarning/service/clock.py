@@ -13,7 +13,7 @@ Callback = Callable[[], None]
 
 
 class Alarm:
-    """A callback that is going to be called."""
+    """A scheduled callback."""
 
     __slots__ = ("callback", "timer")
 
@@ -21,93 +21,93 @@ class Alarm:
         self.callback: Callback | None = callback
         self.timer: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
-        """Call back, once, unless cancelled."""
+    def fire(self) -> None:
+        """Call the callback, once, unless cancelled."""
         callback, self.callback = self.callback, None
         if callback:
             callback()
 
     def cancel(self) -> None:
-        """Do not call after all."""
+        """Never call the callback."""
         self.callback = None
         if self.timer:
             self.timer.cancel()
 
 
 class Clock(Protocol):
-    """The time, and a way to be called at one."""
+    """The current time, and callbacks at a given time."""
 
     def now(self) -> float:
         """Seconds since the epoch. Never runs backwards within a process."""
 
     def call_at(self, moment: float, callback: Callback) -> Alarm:
-        """Call back when that moment is reached."""
+        """Call the callback at that time."""
 
     def state(self) -> str:
-        """What a restart must know; empty when nothing."""
+        """The state to restore after a restart; empty if there is none."""
 
     def restore(self, state: str) -> None:
-        """Take up where a process before this one stopped."""
+        """Continue from the state of an earlier process."""
 
-    def agree(self, now: float) -> None:
-        """Go by the time that all processes of a fleet go by. Only before anything has begun."""
+    def synchronize(self, now: float) -> None:
+        """Adopt the time that all processes of the fleet share. Call this before any alarm."""
 
 
 class RealClock:
-    """Wall time, taken once and carried on by a clock that nobody sets.
+    """Wall time, read once at start and advanced by a monotonic clock.
 
-    A step of the wall clock while we run can therefore not eat an event's notice (IL4).
+    A step of the wall clock therefore cannot shorten an event's notice (IL4).
     """
 
     def __init__(self) -> None:
-        self._ahead = time.time() - _steady()
+        self._offset = time.time() - _monotonic()
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        return _steady() + self._ahead
+        return _monotonic() + self._offset
 
     def call_at(self, moment: float, callback: Callback) -> Alarm:
-        """Call back when that moment is reached, never before."""
+        """Call the callback at that time, never before it."""
         alarm = Alarm(callback)
         self._arm(alarm, moment)
         return alarm
 
     def _arm(self, alarm: Alarm, moment: float) -> None:
         def check() -> None:
-            # The loop's clock may stand still while the machine sleeps, or round down.
+            # The event loop's clock may stop during suspend, or round down.
             if self.now() < moment:
                 self._arm(alarm, moment)
             else:
-                alarm.ring()
+                alarm.fire()
 
         wait = min(max(moment - self.now(), 0), _LONGEST_WAIT_SECONDS)
         alarm.timer = asyncio.get_running_loop().call_later(wait, check)
 
     def state(self) -> str:
-        """Nothing: the world keeps real time."""
+        """Empty: real time needs no saved state."""
         return ""
 
     def restore(self, state: str) -> None:
-        """Nothing to take up."""
+        """Do nothing: real time needs no saved state."""
 
-    def agree(self, now: float) -> None:
-        """Hosts' clocks differ; a notice must not be shorter for that."""
-        self._ahead = now - _steady()
+    def synchronize(self, now: float) -> None:
+        """Adopt the shared time, so that differences between hosts shorten no notice."""
+        self._offset = now - _monotonic()
 
 
 _LONGEST_WAIT_SECONDS = 3600.0
 
 
-def _steady() -> float:
-    """Seconds that only ever grow, and that count while the machine sleeps where the OS can."""
-    return time.clock_gettime(_STEADY)
+def _monotonic() -> float:
+    """Monotonic seconds; they include suspended time where the OS supports it."""
+    return time.clock_gettime(_MONOTONIC)
 
 
-_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class VirtualClock:
-    """Time that stands still unless advanced, or that runs at a multiple of real time."""
+    """Time that is frozen until advanced, or that runs at a multiple of real time."""
 
     def __init__(self, start: float = 0.0) -> None:
         self._base = start
@@ -116,8 +116,8 @@ class VirtualClock:
         self._alarms: list[tuple[float, int, Alarm]] = []
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
-        self.settled: Callable[[], Awaitable[None]] = _nothing
-        """Awaited between two alarms while time is advanced: what the first caused comes first."""
+        self.settled: Callable[[], Awaitable[None]] = _do_nothing
+        """Awaited between two alarms while time advances: the first one's effects finish first."""
 
     def now(self) -> float:
         """Virtual seconds since the epoch."""
@@ -127,18 +127,18 @@ class VirtualClock:
 
     @property
     def rate(self) -> float:
-        """Virtual seconds a real second; 0 is frozen."""
+        """Virtual seconds per real second; 0 means frozen."""
         return self._rate
 
     def call_at(self, moment: float, callback: Callback) -> Alarm:
-        """Call back when virtual time reaches that moment."""
+        """Call the callback when virtual time reaches that moment."""
         alarm = Alarm(callback)
         heapq.heappush(self._alarms, (moment, next(self._order), alarm))
         self._arm()
         return alarm
 
     async def advance(self, seconds: float) -> None:
-        """Let virtual time pass, stopping at every alarm on the way."""
+        """Advance virtual time, and fire each alarm at its own time."""
         if not 0 <= seconds <= _FARTHEST_SECONDS:
             raise Refused("BadAdvance", f"advance by 0 to {_FARTHEST_SECONDS} seconds")
         await self.settled()
@@ -146,13 +146,13 @@ class VirtualClock:
         while self._alarms and self._alarms[0][0] <= goal:
             moment, _, alarm = heapq.heappop(self._alarms)
             self._set(max(moment, self.now()))
-            alarm.ring()
+            alarm.fire()
             await self.settled()
         self._set(max(goal, self.now()))
         self._arm()
 
     def run(self, rate: float) -> None:
-        """Run at a multiple of real time from now on; 0 freezes."""
+        """Run at a multiple of real time; 0 freezes the clock."""
         if not 0 <= rate <= _FASTEST:
             raise Refused("BadRate", f"run at 0 (frozen) to {_FASTEST:g} times real time")
         now = self.now()
@@ -161,24 +161,25 @@ class VirtualClock:
         self._arm()
 
     def freeze(self) -> None:
-        """Stand still from now on."""
+        """Freeze the clock."""
         self.run(0.0)
 
     def state(self) -> str:
-        """Virtual time survives a restart: it goes on from the last committed moment."""
+        """Time and rate, so that virtual time continues after a restart."""
         return f"{self.now()!r} {self._rate!r}"
 
     def restore(self, state: str) -> None:
-        """Take up time and rate."""
+        """Restore time and rate."""
         now, rate = map(float, state.split())
         self._rate = rate
         self._set(max(self._base, now))
 
-    def agree(self, now: float) -> None:  # noqa: ARG002  (no process knows the others' time)
-        """Nobody else can follow it."""
+    def synchronize(self, now: float) -> None:  # noqa: ARG002  (virtual time is not shared)
+        """Refuse: several processes cannot share virtual time."""
         raise Refused(
             "VirtualTime",
-            "virtual time is for one process; use a data folder or --memory, or a real clock",
+            "virtual time works with a single process only; use a data folder or --memory, or a "
+            "real clock",
         )
 
     def _set(self, now: float) -> None:
@@ -192,11 +193,11 @@ class VirtualClock:
         if self._rate and self._alarms:
             wait = max(self._alarms[0][0] - self.now(), 0) / self._rate
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(min(wait, _LONGEST_WAIT_SECONDS), self._ring)
+            self._timer = loop.call_later(min(wait, _LONGEST_WAIT_SECONDS), self._fire_due)
 
-    def _ring(self) -> None:
+    def _fire_due(self) -> None:
         while self._alarms and self._alarms[0][0] <= self.now():
-            heapq.heappop(self._alarms)[2].ring()
+            heapq.heappop(self._alarms)[2].fire()
         self._arm()
 
 
@@ -204,5 +205,5 @@ _FARTHEST_SECONDS = 366 * 24 * 3600
 _FASTEST = 1_000_000.0
 
 
-async def _nothing() -> None:
-    """Nobody to wait for."""
+async def _do_nothing() -> None:
+    """Wait for nothing."""

@@ -1,7 +1,7 @@
-"""Named places where a test may make the process misbehave (die, raise). Free when unused.
+"""Named places where a test can make the process crash or raise. They cost nothing when unused.
 
-`FAIRWARNING_FAILPOINT=name` in the environment kills the process, as by kill -9, the first time it
-gets there; `FAIRWARNING_FAILPOINT=name:3` the third time.
+`FAIRWARNING_FAILPOINT=name` in the environment kills the process (SIGKILL) the first time it
+reaches the failpoint; `FAIRWARNING_FAILPOINT=name:3` the third time.
 """
 
 import os
@@ -28,31 +28,31 @@ _hook: Callable[[str], None] | None = None
 
 
 def arm(hook: Callable[[str], None] | None) -> None:
-    """Call `hook` at every failpoint from now on; None disarms."""
-    global _hook  # noqa: PLW0603  (a switch for the whole process is what this is)
+    """Call `hook` at every failpoint; None disarms."""
+    global _hook  # noqa: PLW0603  (failpoints are global to the process)
     _hook = hook
 
 
 def hit(name: str) -> None:
-    """Execution has come to this place."""
+    """Call the hook, if one is armed."""
     if _hook is not None:
         _hook(name)
 
 
 def arm_from_environment() -> None:
-    """Arm what the environment asks for, if anything."""
-    wanted, _, count = os.environ.get("FAIRWARNING_FAILPOINT", "").partition(":")
-    if not wanted:
+    """Arm the failpoint that `FAIRWARNING_FAILPOINT` names, if it is set."""
+    failpoint, _, count = os.environ.get("FAIRWARNING_FAILPOINT", "").partition(":")
+    if not failpoint:
         return
-    if wanted not in NAMES:
-        raise SystemExit(f"no failpoint {wanted!r}; there are: {', '.join(NAMES)}")
-    left = int(count or "1")
+    if failpoint not in NAMES:
+        raise SystemExit(f"unknown failpoint {failpoint!r}; allowed: {', '.join(NAMES)}")
+    remaining = int(count or "1")
 
-    def die(name: str) -> None:
-        nonlocal left
-        if name == wanted:
-            left -= 1
-            if left == 0:
+    def kill_process(name: str) -> None:
+        nonlocal remaining
+        if name == failpoint:
+            remaining -= 1
+            if remaining == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    arm(die)
+    arm(kill_process)

@@ -112,14 +112,14 @@ class Fleet:
         self._tasks.append(asyncio.create_task(self._write(), name="fleet writer"))
         if self.following:
             self._tasks.append(asyncio.create_task(self.following.run(), name="fleet follower"))
-            await self.following.begun.wait()
+            await self.following.caught_up.wait()
 
     async def open(self) -> None:
         """`start` without its background tasks."""
         await self.store.open()
         failpoints.hit("start.opened")
         if self._shared:
-            self.clock.agree(await self._shared.time())
+            self.clock.synchronize(await self._shared.time())
         elif kept := await self.store.get_note("clock"):
             self.clock.restore(kept)
         if isinstance(self.clock, VirtualClock):
@@ -132,7 +132,7 @@ class Fleet:
         last = ""
         while impacts := await self.store.unfinished_impacts(last, BATCH_COMMANDS):
             for impact in impacts:
-                self._impacts.hand_over(impact)
+                self._impacts.dispatch(impact)
             last = impacts[-1].id
 
     async def stop(self) -> None:
@@ -207,7 +207,7 @@ class Fleet:
         """The published document of a scope; the first poll enables Scheduled Events (M14)."""
         published = await self.documents.fetch(scope)
         if published.scope and published.scope.enabled:
-            self.polls.seen(published.scope, self.clock.now())
+            self.polls.record(published.scope, self.clock.now())
         else:
             await self.submit(Poll(scope=scope, actor="machine"))
         await self._ready(published)
@@ -251,7 +251,7 @@ class Fleet:
 
     async def process_queue(self) -> None:
         """Process batches until the queue is empty and nothing is due."""
-        while self._queue or self._timers.due or (self.following and self.following.has_news):
+        while self._queue or self._timers.due or (self.following and self.following.has_heartbeat):
             await self._catch_up()
             waiting = self._queue[:BATCH_COMMANDS]
             del self._queue[:BATCH_COMMANDS]
@@ -269,13 +269,13 @@ class Fleet:
         heartbeat = await self.following.catch_up(self._publish) if self.following else None
         if heartbeat is None or self.following is None:
             return
-        if self.following.has_lines(heartbeat):
+        if self.following.journal_grew(heartbeat):
             self._notify_watchers()
             self._notify_readers()
         if self._committer.broken:
             return
         self._timers.arm(heartbeat.due)
-        self.polls.write_late(self.clock.now())
+        self.polls.write_idle(self.clock.now())
         if heartbeat.orphaned_impacts:
             with suppress(Unavailable):  # the next heartbeat reports them again
                 await self._resume_impacts()
@@ -329,7 +329,7 @@ class Fleet:
                 InvariantViolated("Stuck", f"{stuck[0].command} is due but changes nothing")
             )
             return
-        self._timers.ring()
+        self._timers.fire()
 
     def _is_due(self, ref: Ref, work: CommandBatch) -> bool:
         entity = work.loaded.get(ref)
@@ -345,7 +345,7 @@ class Fleet:
             if not refs:
                 self._arm(await self.store.next_due())
         except Unavailable:
-            self.retry_later(self._timers.ring)
+            self.retry_later(self._timers.fire)
             return []
         return [
             PendingCommand(command, None) for ref in refs for command in self._due_commands(*ref)
@@ -354,7 +354,7 @@ class Fleet:
     def _arm(self, moment: float | None) -> None:
         """Set the timer. A time in the past means that another process holds the entity."""
         if moment is not None and moment <= self.clock.now():
-            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.ring)
+            asyncio.get_running_loop().call_later(_CONTENDED_SECONDS, self._timers.fire)
         else:
             self._timers.arm(moment)
 
@@ -387,7 +387,7 @@ class Fleet:
     def _publish(self, name: str, scope: Scope | None) -> None:
         self.documents.publish(name, scope)
         if scope and scope.enabled:
-            self.polls.recorded(scope)
+            self.polls.drop_stored(scope)
         else:
             self.polls.forget(name)
         for follower in self.followers:
@@ -403,7 +403,7 @@ class Fleet:
 
     def _carry_out(self, work: CommandBatch) -> None:
         for impact in work.impacts:
-            self._impacts.hand_over(impact)
+            self._impacts.dispatch(impact)
         for settled in work.settled:
             self._impacts.forget(settled)
 
@@ -417,7 +417,7 @@ class Fleet:
 
     def _retry(self, command: Command) -> None:
         if isinstance(command, AdvanceTime | RetryLane):
-            self._timers.ring()
+            self._timers.fire()
         else:
             self.post(command)
 

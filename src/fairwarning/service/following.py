@@ -1,4 +1,4 @@
-"""Keeps a process up with what others commit to the store they share (X2, IK3)."""
+"""Keeps a process up to date with commits of other processes to the shared store (X2, IK3)."""
 
 import asyncio
 import logging
@@ -13,79 +13,85 @@ log = logging.getLogger(__name__)
 
 STALENESS_SECONDS = 30.0
 _RETRY_SECONDS = 0.2
-_PAGE = 256  # changes read at once
+_PAGE = 256  # changes per query
 
 Publish = Callable[[str, Scope | None], None]
 
 
 class ChangeFollower:
-    """Hears of changes, and brings them in when the fleet's writer says so.
+    """Listens for changes, and loads them when the fleet's writer calls `catch_up`.
 
-    The writer is the one who publishes: what was loaded is then never older than what is shown.
+    Only the writer publishes, so a loaded scope is never older than the published one.
     """
 
     def __init__(
         self, store: Store, shared: SharedStore, documents: DocumentCache, wake: Callable[[], None]
     ) -> None:
         self.staleness_seconds = STALENESS_SECONDS
-        self.all_scopes = False  # else only those are loaded that somebody reads
-        self.begun = asyncio.Event()
+        self.all_scopes = False  # load only scopes that clients read, unless set
+        self.caught_up = asyncio.Event()
         self._store = store
         self._shared = shared
         self._documents = documents
         self._wake = wake
-        self._news: Heartbeat | None = None
+        self._heartbeat: Heartbeat | None = None
         self._position = -1
         self._line = -1
 
     @property
-    def has_news(self) -> bool:
-        """Whether there is something to catch up with."""
-        return self._news is not None
+    def has_heartbeat(self) -> bool:
+        """Whether a heartbeat waits for `catch_up`."""
+        return self._heartbeat is not None
 
     async def run(self) -> None:
-        """Listen, for as long as the fleet is up."""
-        away = False
+        """Listen until cancelled."""
+        unavailable = False
         while True:
             try:
-                async for beat in self._shared.heartbeats():
-                    if away:
-                        log.warning("the database is back")
-                        away = False
-                    self._news = beat
+                async for heartbeat in self._shared.heartbeats():
+                    if unavailable:
+                        log.warning("the database is available again")
+                        unavailable = False
+                    self._heartbeat = heartbeat
                     self._wake()
             except Unavailable as error:
-                if not away:
-                    log.warning("polls are answered from memory for a while: %s", error.message)
-                    away = True
+                if not unavailable:
+                    log.warning(
+                        "the database is unavailable, polls are answered from memory: %s",
+                        error.message,
+                    )
+                    unavailable = True
             except Exception:
-                log.exception("what others do was not heard; it is tried again")
+                log.exception("change feed listener failed; retrying")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def catch_up(self, publish: Publish) -> Heartbeat | None:
-        """Publish what others have changed; None where there is nothing new, or no telling."""
-        beat, self._news = self._news, None
-        if beat is None:
+        """Publish the changes of other processes.
+
+        Return the heartbeat, or None if there is none or the store is unavailable.
+        """
+        heartbeat, self._heartbeat = self._heartbeat, None
+        if heartbeat is None:
             return None
         try:
-            await self._read_changes(beat.position, publish)
+            await self._read_changes(heartbeat.position, publish)
         except Unavailable:
-            return None  # the next beat brings as much
-        self._documents.fresh_until = beat.read_at + self.staleness_seconds
-        self.begun.set()
-        return beat
+            return None  # the next heartbeat covers these changes
+        self._documents.fresh_until = heartbeat.read_at + self.staleness_seconds
+        self.caught_up.set()
+        return heartbeat
 
-    def has_lines(self, beat: Heartbeat) -> bool:
-        """Whether the journal is longer than it was when this was last asked."""
-        longer, self._line = beat.line != self._line, beat.line
-        return longer
+    def journal_grew(self, heartbeat: Heartbeat) -> bool:
+        """Whether the journal has new lines since the last call."""
+        grew, self._line = heartbeat.line != self._line, heartbeat.line
+        return grew
 
     async def _read_changes(self, position: int, publish: Publish) -> None:
         if position < self._position or self._position < 0:
-            # The beginning; or a standby that had not got everything took over.
-            shown = list(self._documents.scopes())
-            for first in range(0, len(shown), _PAGE):
-                await self._publish(shown[first : first + _PAGE], publish)
+            # The first heartbeat, or a failover to a standby that lacks the last commits.
+            published = list(self._documents.scopes())
+            for first in range(0, len(published), _PAGE):
+                await self._publish(published[first : first + _PAGE], publish)
             self._position = position
         while self._position < position:
             changes = await self._store.changes_since(self._position, _PAGE)

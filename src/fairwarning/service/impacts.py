@@ -1,4 +1,4 @@
-"""Hands impacts to the driver, at least once, by id; brings its reports back."""
+"""Passes impacts to the driver, at least once each, and its reports to the fleet."""
 
 from collections.abc import Callable
 
@@ -10,27 +10,27 @@ from fairwarning.service import failpoints
 
 
 class ImpactDispatcher:
-    """What is being carried out by this process."""
+    """The impacts that this process is carrying out."""
 
     def __init__(self, driver: Driver, finish: Callable[[ReportImpact], None]) -> None:
         self._driver = driver
         self._finish = finish
         self._under_way: set[str] = set()
 
-    def hand_over(self, impact: Impact) -> None:
-        """Give an impact to the driver, unless it has it already."""
+    def dispatch(self, impact: Impact) -> None:
+        """Pass an impact to the driver, unless the driver already has it."""
         if impact.id in self._under_way:
             return
         self._under_way.add(impact.id)
         failpoints.hit("impact.before")
         try:
             self._driver.carry_out(impact, self._report)
-        except Exception as error:  # noqa: BLE001  (whatever a driver raises is a failed impact)
+        except Exception as error:  # noqa: BLE001  (any driver error is a failed impact)
             self._report(impact, f"the driver failed: {error}")
         failpoints.hit("impact.after")
 
     def forget(self, impact: str) -> None:
-        """An impact is settled."""
+        """Drop a settled impact."""
         self._under_way.discard(impact)
 
     def _report(self, impact: Impact, error: str) -> None:
@@ -40,7 +40,7 @@ class ImpactDispatcher:
                 scope=impact.scope,
                 machine=impact.machine,
                 impact=impact.id,
-                # Whatever a driver says must be fit to be stored.
+                # A driver's text may be too long for the store, or not valid Unicode.
                 error=error.encode(errors="replace").decode()[: limits.TEXT_CHARACTERS],
             )
         )

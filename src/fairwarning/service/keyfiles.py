@@ -1,6 +1,6 @@
-"""Key files: whole or not there, and from their first instant on for their owner's eyes only.
+"""Key files: written atomically, and readable only by their owner from the start.
 
-What is in them is the business of whoever keeps a key: `tokens`, and the certificates of `arm`.
+`tokens` and the certificates of `arm` define the contents.
 """
 
 import os
@@ -17,19 +17,19 @@ _FOLDER_OWNER_ONLY = 0o700
 
 
 def read(path: Path) -> bytes:
-    """What is in a key file; one that others can read is refused.
+    """Return the contents of a key file; refuse a file that other users can read.
 
-    A file that is missing is Python's own error, for only the caller knows how to make it.
+    A missing file raises `FileNotFoundError`: only the caller knows how to create it.
     """
-    with _refusing(path), path.open("rb") as file:
+    with _refuse_os_errors(path), path.open("rb") as file:
         _check_mode(path, os.fstat(file.fileno()))
         return file.read()
 
 
 def check(path: Path) -> bool:
-    """Whether a key file is there; as `read`, one that others can read is refused."""
+    """Whether a key file exists; refuse a file that other users can read, as `read` does."""
     try:
-        with _refusing(path):
+        with _refuse_os_errors(path):
             _check_mode(path, path.stat())
     except FileNotFoundError:
         return False
@@ -37,15 +37,15 @@ def check(path: Path) -> bool:
 
 
 def write(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
-    """Put a file in the place of what was there, all of it or nothing."""
-    with _written(path, content, mode) as new:
+    """Replace a file atomically."""
+    with _temporary_file(path, content, mode) as new:
         new.replace(path)
         _sync(path.parent)
 
 
 def write_first(path: Path, content: bytes, mode: int = OWNER_ONLY) -> bool:
-    """Make a file unless there is one; of several who try at once, one is told that it did."""
-    with _written(path, content, mode) as new:
+    """Create a file unless it exists; True if this call created it, even among concurrent calls."""
+    with _temporary_file(path, content, mode) as new:
         try:
             os.link(new, path)
         except FileExistsError:
@@ -55,14 +55,14 @@ def write_first(path: Path, content: bytes, mode: int = OWNER_ONLY) -> bool:
 
 
 @contextmanager
-def _written(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """The content in a file beside the one that is meant, gone afterwards."""
+def _temporary_file(path: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """Write the content to a temporary file beside `path`; delete it afterwards."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with _refusing(path):
+    with _refuse_os_errors(path):
         path.parent.mkdir(_FOLDER_OWNER_ONLY, parents=True, exist_ok=True)
         try:
             handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, OWNER_ONLY)
-            with open(handle, "wb") as file:  # noqa: PTH123  (a path cannot be made for us alone)
+            with open(handle, "wb") as file:  # noqa: PTH123  (Path.open takes no descriptor)
                 os.fchmod(handle, mode)
                 file.write(content)
                 file.flush()
@@ -73,7 +73,7 @@ def _written(path: Path, content: bytes, mode: int) -> Iterator[Path]:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the directory entries of a folder durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -81,22 +81,22 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _check_mode(path: Path, found: os.stat_result) -> None:
-    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+def _check_mode(path: Path, status: os.stat_result) -> None:
+    if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         text = (
-            f"others than its owner can use {path}; run `chmod 600 {path}`,"
-            " or delete it to get a new one if somebody may have read it"
+            f"users other than its owner can access {path}; run `chmod 600 {path}`,"
+            " or delete it to get a new one if another user may have read it"
         )
         raise Refused("KeyExposed", text)
 
 
 @contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """Say in our words which file the system keeps from us."""
+def _refuse_os_errors(path: Path) -> Iterator[None]:
+    """Turn an `OSError` into a `Refused` that names the file."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        text = f"cannot use the key file {path}: {error.strerror}; mend that and start again"
+        text = f"cannot use the key file {path}: {error.strerror}; fix that and start again"
         raise Refused("CannotUseKey", text) from error

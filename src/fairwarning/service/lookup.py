@@ -1,22 +1,22 @@
-"""Machines by the names that people give them."""
+"""Look up machines by name."""
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.service.fleet import Fleet
 from fairwarning.store.store import MachineLocation
 
-__all__ = ["MachineLocation", "machine_called"]
+__all__ = ["MachineLocation", "find_machine"]
 
 
-async def machine_called(fleet: Fleet, name: str) -> MachineLocation:
-    """The machine of this name, or of this scope and name (`web/0/web_3`) where several have it."""
-    places = await fleet.reader.find_machines(name=name)
-    if not places and "/" in name:
+async def find_machine(fleet: Fleet, name: str) -> MachineLocation:
+    """Return the machine of this name; `scope/name` (`web/0/web_3`) if several share the name."""
+    locations = await fleet.reader.find_machines(name=name)
+    if not locations and "/" in name:
         scope, _, machine = name.rpartition("/")
-        places = await fleet.reader.find_machines(name=machine)
-        places = [place for place in places if place.scope == scope]
-    if not places:
+        locations = await fleet.reader.find_machines(name=machine)
+        locations = [location for location in locations if location.scope == scope]
+    if not locations:
         raise NotFound("UnknownMachine", f"there is no machine {name[:60]!r}")
-    if len(places) > 1:
-        names = ", ".join(f"{place.scope}/{name}" for place in places)
+    if len(locations) > 1:
+        names = ", ".join(f"{location.scope}/{name}" for location in locations)
         raise Refused("SeveralMachines", f"several machines are called {name!r}: {names}")
-    return places[0]
+    return locations[0]

@@ -1,4 +1,4 @@
-"""What resources are called, and how scopes and sets come to be together with theirs."""
+"""Resource ids, and the commands that create scopes and sets together with their resources."""
 
 import json
 
@@ -13,36 +13,36 @@ INSTANCE = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines"
 AVAILABILITY_SET = "Microsoft.Compute/availabilitySets"
 CLOUD_SERVICE = "Microsoft.Compute/cloudServices"
 WEBHOOKS = "webhook:"
-"""What the ids of all webhooks begin with."""
+"""The prefix of all webhook ids."""
 
 __all__ = [
     "AVAILABILITY_SET", "CLOUD_SERVICE", "GROUP", "INSTANCE", "MACHINE", "SCALE_SET", "WEBHOOKS",
-    "Resource", "create", "create_group", "group_id", "resource_id", "vm_id", "within",
+    "Resource", "create", "create_group", "group_id", "id_prefix", "resource_id", "vm_id",
 ]  # fmt: skip
 
 
 def resource_id(kind: str, group: str, name: str) -> str:
-    """Its id in the store: no two in one group differ in case alone."""
+    """Return the resource's id in the store; ids are case-insensitive."""
     return ":".join(part.lower().replace(":", "%3a") for part in (kind, group, name))
 
 
-def within(kind: str, group: str = "") -> str:
-    """What the ids of all resources of a kind begin with, in one group or in all."""
+def id_prefix(kind: str, group: str = "") -> str:
+    """Return the id prefix of all resources of a kind, in one group or in all."""
     return resource_id(kind, group, "") if group else resource_id(kind, "", "")[:-1]
 
 
 def vm_id(scope: str, machine: Machine) -> str:
-    """What tells a machine from another that is made later under its name."""
+    """Return an id that differs for a machine that is created later under the same name."""
     return guid("vm", scope, machine.name, repr(machine.created_at)).lower()
 
 
 def group_id(group: str) -> str:
-    """The id of a resource group."""
+    """Return the id of a resource group."""
     return resource_id(GROUP, "", group)
 
 
 def create_group(group: str, location: str) -> Write:
-    """A resource group; `Changed` if it is there already."""
+    """Return the command that creates a resource group; it fails with `Changed` if that exists."""
     return Write(
         resource=group_id(group), name=group, body=json.dumps({"location": location}), at=0
     )
@@ -51,7 +51,7 @@ def create_group(group: str, location: str) -> Write:
 def create(
     command: CreateScope | CreateSet, group: str, operation: str = "", actor: str = "operator"
 ) -> Write:
-    """The same command, and the resources of what it makes."""
+    """Return the command combined with the creation of its resources."""
     return changed(_create(command, group), operation=operation, actor=actor)
 
 
@@ -62,18 +62,18 @@ def _create(command: CreateScope | CreateSet, group: str) -> Write:
     if command.kind is ScopeKind.STANDALONE:
         machine = command.machines[0].name
         return _write(MACHINE, group, machine, (command,), scope=command.scope, machine=machine)
-    if command.kind is ScopeKind.CLOUD_SERVICE:  # its role instances are no resources
+    if command.kind is ScopeKind.CLOUD_SERVICE:  # its role instances are not resources
         return _write(CLOUD_SERVICE, group, command.scope, (command,), scope=command.scope)
     machines = tuple(
-        _write(MACHINE, group, one.name, scope=command.scope, machine=one.name)
-        for one in command.machines
+        _write(MACHINE, group, machine.name, scope=command.scope, machine=machine.name)
+        for machine in command.machines
     )
     follow = (command, *machines)
     return _write(AVAILABILITY_SET, group, command.scope, follow, scope=command.scope)
 
 
 def _write(
-    kind: str, group: str, name: str, follow: tuple[Command, ...] = (), **stands_for: str
+    kind: str, group: str, name: str, follow: tuple[Command, ...] = (), **links: str
 ) -> Write:
     return Write(
         resource=resource_id(kind, group, name),
@@ -83,5 +83,5 @@ def _write(
         at=0,
         within=group_id(group),
         follow=follow,
-        **stands_for,
+        **links,
     )

@@ -1,4 +1,4 @@
-"""Wakes the fleet when the next entity is due. The store knows which; there is no scan."""
+"""Wakes the fleet when the next entity is due. The store indexes due times; there is no scan."""
 
 from collections.abc import Callable
 
@@ -6,17 +6,17 @@ from fairwarning.service.clock import Alarm, Clock
 
 
 class Timers:
-    """One alarm, set to the earliest due time there is."""
+    """A single alarm, set to the earliest due time."""
 
     def __init__(self, clock: Clock, wake: Callable[[], None]) -> None:
-        self.due = False  # something is, and the writer has not taken it yet
+        self.due = False  # an entity is due, and the writer has not handled it yet
         self._clock = clock
         self._wake = wake
         self._at: float | None = None
         self._alarm: Alarm | None = None
 
     def arm(self, moment: float | None) -> None:
-        """This is the earliest due time now."""
+        """Set the earliest due time."""
         if moment == self._at and self._alarm is not None:
             return
         self.disarm()
@@ -24,20 +24,20 @@ class Timers:
         if moment is None:
             return
         if moment <= self._clock.now():
-            self.ring()
+            self.fire()
         else:
-            self._alarm = self._clock.call_at(moment, self.ring)
+            self._alarm = self._clock.call_at(moment, self.fire)
 
     def disarm(self) -> None:
-        """Wake nobody."""
+        """Cancel the alarm."""
         if self._alarm:
             self._alarm.cancel()
         self._alarm = None
         self._at = None
         self.due = False
 
-    def ring(self) -> None:
-        """Something is due."""
+    def fire(self) -> None:
+        """Mark an entity as due, and wake the writer."""
         self._alarm = None
         self._at = None
         self.due = True

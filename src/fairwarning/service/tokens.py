@@ -1,8 +1,8 @@
-"""Our own signed tokens: who asks, as whom, and until when. Whoever has the key can make them.
+"""Signed access tokens and client secrets. Any holder of the key can issue them.
 
-They are JSON web tokens (RFC 7519, HS256), because Azure's clients look inside for what Azure's
-would say. They live in real time, also where the fleet's clock is virtual. What a principal may
-do is decided where it asks for it, not here.
+They are JSON web tokens (RFC 7519, HS256) with the claims that Azure's clients read. They expire
+in real time, even if the fleet's clock is virtual. The servers decide what a principal may do;
+this module only authenticates it.
 """
 
 import base64
@@ -20,11 +20,11 @@ from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.record import record
 from fairwarning.service import keyfiles
 
-KEY_BYTES = 32  # as many as SHA-256 gives: a longer key is no stronger
-TOKEN_BYTES = 8 * 1024  # half of what a request's headers may be
-ACCESS_SECONDS = 3600  # as Azure's
+KEY_BYTES = 32  # the length of a SHA-256 digest; a longer key is no stronger
+TOKEN_BYTES = 8 * 1024  # half of the limit for request headers
+ACCESS_SECONDS = 3600  # the lifetime of Azure's tokens
 SECRET_SECONDS = 365 * 24 * 3600
-SKEW_SECONDS = 5 * 60  # a clock may have been set back by this since it made a token
+SKEW_SECONDS = 5 * 60  # how far the clock may have been set back since a token was issued
 
 _AUDIENCE = "https://management.azure.com/"
 _ACCESS = "access"
@@ -32,7 +32,7 @@ _LOGIN = "login"
 
 
 class Role(StrEnum):
-    """What a principal is, and so what it may do."""
+    """The role of a principal; it determines its permissions."""
 
     OPERATOR = "operator"
     TENANT = "tenant"
@@ -41,65 +41,65 @@ class Role(StrEnum):
 
 @record
 class Principal:
-    """Who asks, and what of."""
+    """An authenticated caller."""
 
     name: str
     role: Role
-    group: str = ""  # the resource group it is bound to; empty: the whole subscription
+    group: str = ""  # limits access to this resource group; empty: the whole subscription
 
 
 class Unauthorized(FairwarningError):
-    """Nobody we know: no token, or none that is good (any more)."""
+    """The token is missing, invalid or expired."""
 
     status = 401
 
 
 class Forbidden(FairwarningError):
-    """Somebody we know, who may not do this."""
+    """The caller is authenticated but lacks the permission."""
 
     status = 403
 
 
 class Tokens:
-    """Makes tokens and reads them. Only what this key has signed, letter by letter, is one."""
+    """Issues and verifies tokens. Only the exact text that this key signed is accepted."""
 
     def __init__(self, key: bytes, tenant: str, now: Callable[[], float] = time.time) -> None:
         assert len(key) >= KEY_BYTES
         self._key = key
         self._now = now
-        self._fixed = {
+        self._fixed_claims = {
             "iss": f"https://sts.windows.net/{tenant}/",
             "aud": _AUDIENCE,
             "tid": tenant,
         }
 
     def __repr__(self) -> str:
-        return f"Tokens(tenant={self._fixed['tid']!r})"
+        return f"Tokens(tenant={self._fixed_claims['tid']!r})"
 
     def access(self, principal: Principal, seconds: int = ACCESS_SECONDS) -> str:
-        """A bearer token: whoever sends it is this principal."""
-        return self._made(_ACCESS, principal, seconds)
+        """Issue a bearer token that authenticates this principal."""
+        return self._issue(_ACCESS, principal, seconds)
 
     def secret(self, principal: Principal, seconds: int = SECRET_SECONDS) -> str:
-        """A client secret: it is good for logging in as this principal, and for nothing else."""
-        return self._made(_LOGIN, principal, seconds)
+        """Issue a client secret, which is accepted only to log in as this principal."""
+        return self._issue(_LOGIN, principal, seconds)
 
     def read(self, token: str) -> Principal:
-        """Whose access token this is."""
+        """Return the principal of an access token."""
         return self._principal(token, _ACCESS)
 
     def log_in(self, client: str, secret: str) -> Principal:
-        """Whose client secret this is, if it is that client's."""
+        """Return the principal of a client secret that belongs to this client."""
         principal = self._principal(secret, _LOGIN)
         if principal.name != client:
-            text = "the client secret is another client's; log in with the name it was made for"
+            text = "the client secret belongs to another client; log in with that client's name"
             raise Unauthorized("InvalidClient", text)
         return principal
 
-    def _made(self, use: str, principal: Principal, seconds: int) -> str:
+    def _issue(self, use: str, principal: Principal, seconds: int) -> str:
         now = int(self._now())
         claims = {
-            **self._fixed,
+            **self._fixed_claims,
             **dict.fromkeys(("oid", "appid", "sub"), principal.name),
             "roles": [principal.role],
             "role": principal.role,
@@ -109,54 +109,54 @@ class Tokens:
             "nbf": now,
             "exp": now + seconds,
         }
-        signed = f"{_HEADER}.{_encoded(_compact(claims))}"
+        signed = f"{_HEADER}.{_encode(_to_json(claims))}"
         token = f"{signed}.{self._signature(signed)}"
         if not principal.name or len(token) > TOKEN_BYTES:
-            text = "a principal needs a name, and one that fits into a token; choose another"
+            text = "the principal's name is empty or too long for a token; choose another name"
             raise Refused("BadPrincipal", text)
         return token
 
     def _principal(self, token: str, use: str) -> Principal:
         claims = self._claims(token)
-        if any(claims.get(name) != value for name, value in self._fixed.items()):
-            raise _invalid("it is for another tenant or audience")
+        if any(claims.get(name) != value for name, value in self._fixed_claims.items()):
+            raise _invalid("it was issued for another tenant or audience")
         if claims.get("use") != use:
-            raise _invalid(f"it is not for {use}")
+            raise _invalid(f"it was not issued for {use}")
         self._check_time(claims)
         name, role, group = claims.get("sub"), claims.get("role"), claims.get("group")
         if not isinstance(name, str) or not name or not isinstance(group, str):
-            raise _invalid("it does not say whose it is")
+            raise _invalid("it does not name its principal")
         if not isinstance(role, str) or role not in list(Role):
             raise _invalid("its role is unknown")
         return Principal(name=name, role=Role(role), group=group)
 
     def _claims(self, token: str) -> dict[str, Any]:
-        """What a token says that has our header and our signature.
+        """Verify header and signature, and return the claims.
 
-        The signature is compared as it is spelled: no token has a second spelling.
+        The encoded signature is compared, so each token has only one valid encoding.
         """
         if len(token) > TOKEN_BYTES or not token.isascii():
-            raise _invalid("it is no token of this service")
+            raise _invalid("it was not issued by this service")
         signed, _, signature = token.rpartition(".")
         header, _, payload = signed.partition(".")
         genuine = hmac.compare_digest(signature, self._signature(signed))
         if header != _HEADER or not genuine:
-            raise _invalid("it is no token of this service")
-        return _decoded(payload)
+            raise _invalid("it was not issued by this service")
+        return _decode(payload)
 
     def _check_time(self, claims: dict[str, Any]) -> None:
         begins, ends = claims.get("nbf"), claims.get("exp")
         if type(begins) is not int or type(ends) is not int:  # True is an int as well
-            raise _invalid("it does not say when it ends")
+            raise _invalid("it has no valid nbf and exp claims")
         now = self._now()
         if now >= ends:
             text = "the token or client secret has expired; get a new one and send that"
             raise Unauthorized("ExpiredAuthenticationToken", text)
         if now < begins - SKEW_SECONDS:
-            raise _invalid("it was made later than the present time; check the clock")
+            raise _invalid("it is dated in the future; check the clock")
 
     def _signature(self, signed: str) -> str:
-        return _encoded(hmac.digest(self._key, signed.encode("ascii"), "sha256"))
+        return _encode(hmac.digest(self._key, signed.encode("ascii"), "sha256"))
 
 
 def _invalid(why: str) -> Unauthorized:
@@ -164,37 +164,37 @@ def _invalid(why: str) -> Unauthorized:
     return Unauthorized("InvalidAuthenticationToken", text)
 
 
-def _compact(value: object) -> bytes:
+def _to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
-def _encoded(content: bytes) -> str:
-    """Base64 for URLs, without padding."""
+def _encode(content: bytes) -> str:
+    """Encode as base64url without padding."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode("ascii")
 
 
-def _decoded(payload: str) -> dict[str, Any]:
-    """An object, spelled in the one way in which it is encoded."""
+def _decode(payload: str) -> dict[str, Any]:
+    """Decode a JSON object; reject any encoding other than the one `_encode` produces."""
     try:
         content = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
         value = json.loads(content)
     except (ValueError, RecursionError):
         value = content = None
-    if not isinstance(value, dict) or content is None or _encoded(content) != payload:
-        raise _invalid("it cannot be read")
+    if not isinstance(value, dict) or content is None or _encode(content) != payload:
+        raise _invalid("it cannot be decoded")
     return value
 
 
-_HEADER = _encoded(_compact({"alg": "HS256", "typ": "JWT"}))
+_HEADER = _encode(_to_json({"alg": "HS256", "typ": "JWT"}))
 
 
 # --- The key ----------------------------------------------------------------------------------
 
 
-def key_of(folder: Path) -> bytes:
-    """The key of the service that keeps its data there, made at first use.
+def signing_key(folder: Path) -> bytes:
+    """Return the signing key in a data folder; create it at first use.
 
-    However many ask at once, they all get the same.
+    Concurrent callers all get the same key.
     """
     path = folder / "signing.key"
     try:
@@ -204,8 +204,8 @@ def key_of(folder: Path) -> bytes:
         digits = keyfiles.read(path).strip()
     if not re.fullmatch(rb"[0-9a-f]{%d}" % (2 * KEY_BYTES), digits):
         text = (
-            f"{path} is not a key ({2 * KEY_BYTES} hexadecimal digits); put it back from a backup,"
-            " or delete it to get a new one: the tokens and client secrets made so far end then"
+            f"{path} is not a key ({2 * KEY_BYTES} hexadecimal digits); restore it from a backup,"
+            " or delete it to get a new one, which invalidates all tokens and client secrets"
         )
         raise Refused("BadKey", text)
     return bytes.fromhex(digits.decode("ascii"))

@@ -26,7 +26,7 @@ from fairwarning.service.config.settings import CloudSettings, MetadataSettings
 from fairwarning.service.config.values import MACHINE
 from fairwarning.service.faults import FaultKind, FaultRule
 from fairwarning.service.history.explanations import detail_text
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 from fairwarning.store.store import JournalEntry
 from fairwarning.testing.handles import (
     MachineHandle,
@@ -147,7 +147,7 @@ class Cloud:
 
     def find(self, name: str) -> MachineHandle:
         """Return the machine with this name (`web_3`; if ambiguous, `web/0/web_3`)."""
-        location = self._service.run(machine_called(self._service.fleet, name))
+        location = self._service.run(find_machine(self._service.fleet, name))
         return MachineHandle(self._service, location)
 
     def find_set(self, name: str) -> ScaleSetHandle:

@@ -1,5 +1,5 @@
--- For wrk: the request that was asked for, with a parameter that nobody knows at its end. With
--- "changing" it is another one each time, with "header" a header is instead; else nothing changes.
+-- For wrk: append an unknown parameter to the request. With "changing" its value differs each
+-- time; with "header" an unknown header differs each time instead; with "same" nothing changes.
 
 local target, kind, number = "", "", 0
 

@@ -1,9 +1,9 @@
-// A twin of the metadata endpoint on Go's net/http: the same checks, the same answer.
+// A minimal metadata endpoint on Go's net/http: the same checks, the same response.
 //
-// It knows its callers and their document from the start, and holds requests until a signal says
-// that the document is another. It has no fleet, no store, no limits, no deadlines and no counters.
+// It reads its callers and their document at the start, and holds requests until a signal changes
+// the document. It has no fleet, store, limits, timeouts or counters.
 //
-//	twin PORT DOCUMENT ADDRESSES    (two files: the body of the answer, and an address a line)
+//	twin PORT DOCUMENT ADDRESSES    (two files: the body of the response, and one address per line)
 package main
 
 import (
@@ -29,7 +29,7 @@ var versions = map[string]bool{
 
 type contextKey struct{}
 
-// What is published of a scope: its document, and who waits for the next one.
+// A published scope: its document, and the requests that wait for the next one.
 type published struct {
 	incarnation int
 	body        []byte
@@ -42,7 +42,7 @@ type twin struct {
 	documents map[string]*published // by scope
 }
 
-// name finds the caller once for each connection, from the address that it connected to.
+// name resolves the caller once per connection, from the address that it connected to.
 func (t *twin) name(ctx context.Context, connection net.Conn) context.Context {
 	address := connection.LocalAddr().(*net.TCPAddr).IP.String()
 	return context.WithValue(ctx, contextKey{}, t.callers[address])
@@ -54,7 +54,7 @@ func (t *twin) document(scope string) *published {
 	return t.documents[scope]
 }
 
-// change publishes the next incarnation and wakes whoever waits for it.
+// change publishes the next incarnation and wakes all held requests.
 func (t *twin) change() {
 	t.lock.Lock()
 	defer t.lock.Unlock()
@@ -108,7 +108,7 @@ func tag(document *published) string {
 	return `"` + strconv.Itoa(document.incarnation) + `"`
 }
 
-// hold returns the next document, or the same once the time is up.
+// hold returns the next document, or the current one after the timeout.
 func (t *twin) hold(r *http.Request, known *published, caller string, wait time.Duration) *published {
 	if r.Header.Get("If-None-Match") != tag(known) {
 		return known
@@ -123,7 +123,7 @@ func (t *twin) hold(r *http.Request, known *published, caller string, wait time.
 	return t.document(caller)
 }
 
-// onlyLoopback takes all of 127.0.0.0/8 with one listener, and nobody from elsewhere.
+// onlyLoopback accepts connections to all of 127.0.0.0/8 with one listener, and no others.
 func onlyLoopback(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	if err := raw.Control(func(fd uintptr) { failed = syscall.BindToDevice(int(fd), "lo") }); err != nil {

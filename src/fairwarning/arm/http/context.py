@@ -55,7 +55,7 @@ class ArmContext:
         """Return a page of resources of a kind: of a group, or all that the client may read."""
         if group:
             await self.group(group)
-        prefix = resources.within(kind, group or request.principal.group)
+        prefix = resources.id_prefix(kind, group or request.principal.group)
         after = _after(request.query("$skiptoken"), prefix)
         rows = await self.fleet.reader.resources(prefix, after, PAGE + 1)
         token = encode_skip_token(rows[PAGE - 1].id) if len(rows) > PAGE else ""

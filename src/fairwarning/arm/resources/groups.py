@@ -176,7 +176,7 @@ def _is_deleting(scope: Scope, name: str) -> bool:
 
 
 async def _all(context: ArmContext, kind: str, group: str) -> list[Resource]:
-    prefix = after = resources.within(kind, group)
+    prefix = after = resources.id_prefix(kind, group)
     rows: list[Resource] = []
     while page := await context.fleet.reader.resources(prefix, after, PAGE):
         rows += page

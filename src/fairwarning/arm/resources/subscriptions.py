@@ -143,7 +143,7 @@ _KINDS = sorted(
         resources.CLOUD_SERVICE,
         *network.KINDS,
     ),
-    key=resources.within,
+    key=resources.id_prefix,
 )
 
 _EXTRA_MEMBERS = frozenset({"sku", "kind", "zones", "identity"})  # copied from the stored body
@@ -187,7 +187,7 @@ async def _page(context: ArmContext, group: str, after: str) -> list[tuple[str, 
     """Return the kinds and resources after an id: a page, and one more if there are more."""
     rows: list[tuple[str, Resource]] = []
     for kind in _KINDS:
-        prefix = resources.within(kind, group)
+        prefix = resources.id_prefix(kind, group)
         start = after if after.startswith(prefix) else prefix
         room = PAGE + 1 - len(rows)
         if room and start >= after:

@@ -5,7 +5,7 @@ from fairwarning.console.api.part import ApiSection, Settings, parse
 from fairwarning.core.errors import Refused
 from fairwarning.service.clock import VirtualClock
 from fairwarning.service.faults import FaultKind, FaultRule
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 
 class ClockAndFaultsApi(ApiSection):
@@ -41,7 +41,7 @@ class ClockAndFaultsApi(ApiSection):
                     seconds=fault.seconds,
                     delay_seconds=fault.delay_seconds,
                 )
-                for fault, left in self.fleet.faults.standing()
+                for fault, left in self.fleet.faults.active()
             ]
         )
 
@@ -49,7 +49,7 @@ class ClockAndFaultsApi(ApiSection):
         """Inject a fault into the metadata endpoint."""
         fault = bodies.set_fields(parse(bodies.NewFault, settings))
         if name := fault.get("machine", ""):
-            location = await machine_called(self.fleet, name)
+            location = await find_machine(self.fleet, name)
             fault |= {"scope": location.scope, "machine": location.machine.name}
         elif name := fault.get("scope", ""):
             await self._scope(name)

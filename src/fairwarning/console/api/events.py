@@ -8,7 +8,7 @@ from fairwarning.core.errors import Conflict, NotFound
 from fairwarning.core.model import Operation
 from fairwarning.service.history import queries
 from fairwarning.service.history.timeline import live_events, timeline
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 
 class EventsApi(ApiSection):
@@ -20,7 +20,7 @@ class EventsApi(ApiSection):
         """List live events by scope; scopes are not split, so a page may exceed the limit."""
         name = scope
         if machine:
-            location = await machine_called(self.fleet, machine)
+            location = await find_machine(self.fleet, machine)
             name, machine = location.scope, location.machine.name
         if name:
             events = (await self._scope(name)).events.values()

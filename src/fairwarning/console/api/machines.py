@@ -22,7 +22,7 @@ from fairwarning.core.record import changed
 from fairwarning.service import resources
 from fairwarning.service.config import fleet_file
 from fairwarning.service.history import queries
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 _DAY_SECONDS = 24 * 3600
 
@@ -88,7 +88,7 @@ class MachinesApi(ApiSection):
 
     async def machine(self, name: str) -> responses.MachineInfo:
         """Return a machine."""
-        location = await machine_called(self.fleet, name)
+        location = await find_machine(self.fleet, name)
         return views.machine_info(location, await self._scope(location.scope))
 
     async def explain_machine(self, name: str) -> responses.ExplanationInfo:
@@ -140,14 +140,14 @@ class MachinesApi(ApiSection):
         if repeated := await self._repeated(key):
             return repeated
         command = await self.machine_command(name, action, operation_id(key), settings, actor)
-        location = await machine_called(self.fleet, name)
+        location = await find_machine(self.fleet, name)
         return await self._submit(command, (location.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR
     ) -> Command:
         """Return the command that `act` submits."""
-        location = await machine_called(self.fleet, name)
+        location = await find_machine(self.fleet, name)
         kind = choose(action, ACTIONS, "action")
         arguments = await self._arguments(location.scope, action, settings)
         scope = await self._scope(location.scope)

@@ -1,6 +1,6 @@
-"""The fleet file: the TOML that says which fleet to begin with. docs/fleet-file.md shows it whole.
+"""The fleet file: the TOML that describes the initial fleet. docs/fleet-file.md shows every key.
 
-It becomes commands. What they may hold is decided in `core`; here it is said where it stands.
+It is turned into commands. `core` validates their values; this module adds the place in the file.
 """
 
 import asyncio
@@ -10,11 +10,7 @@ from dataclasses import field
 from fairwarning.core import limits
 from fairwarning.core.commands import Command, CreateScope, CreateSet, validate
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.core.model import (
-    Machine,
-    Rules,
-    ScopeKind,
-)
+from fairwarning.core.model import Machine, Rules, ScopeKind
 from fairwarning.core.record import changed, record
 from fairwarning.service import resources
 from fairwarning.service.config.settings import (
@@ -42,12 +38,12 @@ from fairwarning.service.config.values import (
     MACHINE,
     SCALE_SET,
     FleetFileError,
-    Given,
     Read,
+    Table,
     at,
     machine,
     members,
-    parsed,
+    parse_toml,
     place_of,
     roles,
     table,
@@ -56,12 +52,12 @@ from fairwarning.service.config.values import (
 
 Create = CreateScope | CreateSet
 
-_THERE = frozenset({"Changed", "ScopeExists", "SetExists"})  # what a second creation is refused as
+_EXISTS = frozenset({"Changed", "ScopeExists", "SetExists"})  # error codes of a second creation
 
 
 @record
 class FleetFile:
-    """What a fleet file says: the cloud, and what has to be created in it."""
+    """The contents of a fleet file: settings, and commands that create the fleet."""
 
     cloud: CloudSettings = field(default_factory=CloudSettings)
     endpoint: MetadataSettings = field(default_factory=MetadataSettings)
@@ -75,53 +71,53 @@ class FleetFile:
 
 @record
 class ApplyResult:
-    """How many scopes and sets were created, and how many were there before."""
+    """How many scopes and sets were created, and how many existed already."""
 
     created: int
     kept: int
 
 
 def read(text: str, source: str = "fleet file") -> FleetFile:
-    """The fleet that `text` describes; each command is valid, and no two want the same name.
+    """Read a fleet file. Every command is valid, and no two use the same name.
 
-    Anything else is `Refused`, and told by `source`, by the place in it and by what is allowed.
+    Raise `Refused` on an error; its text has `source`, the place in it and the allowed values.
     """
     try:
-        return _file(parsed(text))
-    except FleetFileError as wrong:
-        raise Refused("BadFleetFile", f"{source}: {wrong.message}") from None
+        return _file(parse_toml(text))
+    except FleetFileError as error:
+        raise Refused("BadFleetFile", f"{source}: {error.message}") from None
 
 
 def _file(raw: object) -> FleetFile:
-    given = table(raw, _FILE)
-    commands = tuple(_commands(given, given.get("rules", {})))
+    file = table(raw, _FILE)
+    commands = tuple(_commands(file, file.get("rules", {})))
     return FleetFile(
-        cloud=given.get("cloud", CloudSettings()),
-        endpoint=given.get("metadata", MetadataSettings()),
-        control_plane=ArmSettings(rules=Rules(**given.get("rules", {})), **given.get("arm", {})),
-        console=ConsoleSettings(**given.get("console", {})),
-        driver=given.get("driver", DriverSettings()),
-        cluster=given.get("cluster", ClusterSettings()),
-        journal=given.get("journal", JournalSettings()),
+        cloud=file.get("cloud", CloudSettings()),
+        endpoint=file.get("metadata", MetadataSettings()),
+        control_plane=ArmSettings(rules=Rules(**file.get("rules", {})), **file.get("arm", {})),
+        console=ConsoleSettings(**file.get("console", {})),
+        driver=file.get("driver", DriverSettings()),
+        cluster=file.get("cluster", ClusterSettings()),
+        journal=file.get("journal", JournalSettings()),
         commands=commands,
     )
 
 
-def entry(kind: str, given: Mapping[str, object]) -> tuple[Create, ...]:
-    """What one entry of a fleet file asks for, given as values: `machine`, `scale_set` and so on.
+def entry(kind: str, values: Mapping[str, object]) -> tuple[Create, ...]:
+    """Return the commands for one entry of a kind (`machine`, `scale_set` and so on).
 
-    Anything else is `Refused`, and told by what is allowed.
+    Raise `Refused` on an error; its text has the allowed values.
     """
     try:
-        return tuple(_commands({kind: [dict(given)]}, {}))
-    except FleetFileError as wrong:
-        places = ", ".join(wrong.places[1:])  # the first is the entry itself
-        raise Refused("BadEntry", f"{places}: {wrong.what}" if places else wrong.what) from None
+        return tuple(_commands({kind: [dict(values)]}, {}))
+    except FleetFileError as error:
+        places = ", ".join(error.places[1:])  # the first is the entry itself
+        raise Refused("BadEntry", f"{places}: {error.what}" if places else error.what) from None
 
 
 def demo() -> FleetFile:
-    """The fleet of the demo."""
-    from importlib.resources import files  # noqa: PLC0415  (the demo alone needs it)
+    """Return the fleet of the demo."""
+    from importlib.resources import files  # noqa: PLC0415  (only the demo needs it)
 
     return read((files(__package__) / "demo.toml").read_text("utf-8"), "demo.toml")
 
@@ -129,97 +125,102 @@ def demo() -> FleetFile:
 async def apply(
     fleetfile: FleetFile, submit: Callable[[Command], Awaitable[object]]
 ) -> ApplyResult:
-    """Create what is not there yet. What is there stays, whatever the file says of it now."""
+    """Create the scopes and sets that do not exist yet; leave the existing ones unchanged."""
     cloud = fleetfile.cloud
-    named = [(command, command.group or cloud.group) for command in fleetfile.commands]
-    groups = dict.fromkeys([cloud.group, *(group for _, group in named)])
+    commands = [(command, command.group or cloud.group) for command in fleetfile.commands]
+    groups = dict.fromkeys([cloud.group, *(group for _, group in commands)])
     await _create([resources.create_group(group, cloud.location) for group in groups], submit)
-    created = await _create([resources.create(*one) for one in named], submit)
-    return ApplyResult(created=created, kept=len(named) - created)
+    created = await _create(
+        [resources.create(command, group) for command, group in commands], submit
+    )
+    return ApplyResult(created=created, kept=len(commands) - created)
 
 
 async def _create(
     commands: Sequence[Command], submit: Callable[[Command], Awaitable[object]]
 ) -> int:
-    """How many of them were not there yet."""
-    # All at once, and still in order: the fleet's one writer commits them together.
+    """Submit the commands; return how many created something."""
+    # Concurrent but in order: the fleet's single writer commits them together.
     results = await asyncio.gather(*map(submit, commands), return_exceptions=True)
     kept = 0
     for result in results:
-        if isinstance(result, FairwarningError) and result.code in _THERE:
+        if isinstance(result, FairwarningError) and result.code in _EXISTS:
             kept += 1
         elif isinstance(result, BaseException):
             raise result
     return len(results) - kept
 
 
-def _driver(given: Given) -> DriverSettings:
-    driving = DriverSettings(**given)
-    if driving.kind is DriverKind.COMMAND and not driving.program:
+def _driver(values: Table) -> DriverSettings:
+    settings = DriverSettings(**values)
+    if settings.kind is DriverKind.COMMAND and not settings.program:
         raise FleetFileError("program is missing: the command driver runs it for each impact")
-    return driving
+    return settings
 
 
 # --- Entries ------------------------------------------------------------------------------------
 
 
-def _scope(kind: ScopeKind, given: Given, machines: list[Machine]) -> CreateScope:
+def _scope(kind: ScopeKind, entry: Table, machines: list[Machine]) -> CreateScope:
     if not 0 < len(machines) <= limits.SCOPE_MACHINES:
         raise FleetFileError(
             f"must have 1 to {limits.SCOPE_MACHINES} machines, not {len(machines)}"
         )
     return CreateScope(
-        scope=given["name"],
+        scope=entry["name"],
         kind=kind,
         machines=tuple(machines),
-        group=given.get("group", ""),
-        rules=given["rules"],
+        group=entry.get("group", ""),
+        rules=entry["rules"],
     )
 
 
-def _standalone(given: Given) -> Iterator[Create]:
-    name = given["name"]
-    names = [f"{name}_{n}" for n in range(given["count"])] if "count" in given else [name]
+def _standalone(entry: Table) -> Iterator[Create]:
+    prefix = entry["name"]
+    names = [f"{prefix}_{n}" for n in range(entry["count"])] if "count" in entry else [prefix]
     for key in ("host_name", "address"):
-        if "count" in given and key in given:
+        if "count" in entry and key in entry:
             raise FleetFileError(f"{key} belongs to one machine, so it cannot be given with count")
-    for one in names:
-        named = given | {"name": one}
+    for name in names:
+        named = entry | {"name": name}
         yield _scope(ScopeKind.STANDALONE, named, [machine(named)])
 
 
-def _availability_set(given: Given) -> Iterator[Create]:
-    machines = given["machines"]
+def _availability_set(entry: Table) -> Iterator[Create]:
+    machines = entry["machines"]
     if isinstance(machines, int):
-        machines = [Machine(name=f"{given['name']}_{n}") for n in range(machines)]
-    yield _scope(ScopeKind.AVAILABILITY_SET, given, _spread(given, machines))
+        machines = [Machine(name=f"{entry['name']}_{n}") for n in range(machines)]
+    yield _scope(ScopeKind.AVAILABILITY_SET, entry, _spread(entry, machines))
 
 
-def _cloud_service(given: Given) -> Iterator[Create]:
-    # Each role is spread by itself, so that a domain takes a part of every role.
-    roles = given["roles"].items()
-    named = [[Machine(name=f"{role}_IN_{n}") for n in range(count)] for role, count in roles]
-    machines = [machine for role in named for machine in _spread(given, role)]
-    yield _scope(ScopeKind.CLOUD_SERVICE, given, machines)
+def _cloud_service(entry: Table) -> Iterator[Create]:
+    # Spread each role separately, so that every domain has a part of every role.
+    roles = [
+        [Machine(name=f"{role}_IN_{n}") for n in range(count)]
+        for role, count in entry["roles"].items()
+    ]
+    machines = [machine for role in roles for machine in _spread(entry, role)]
+    yield _scope(ScopeKind.CLOUD_SERVICE, entry, machines)
 
 
-def _spread(given: Given, machines: Iterable[Machine]) -> list[Machine]:
-    updates = given.get("update_domains", limits.UPDATE_DOMAINS)
-    faults = given.get("fault_domains", limits.FAULT_DOMAINS)
+def _spread(entry: Table, machines: Iterable[Machine]) -> list[Machine]:
+    """Spread machines over the update and fault domains."""
+    updates = entry.get("update_domains", limits.UPDATE_DOMAINS)
+    faults = entry.get("fault_domains", limits.FAULT_DOMAINS)
     return [
         changed(machine, update_domain=n % updates, fault_domain=n % faults)
         for n, machine in enumerate(machines)
     ]
 
 
-def _scale_set(given: Given) -> Iterator[Create]:
-    rest = {key: value for key, value in given.items() if key not in {"name", "terminate_notice"}}
-    notice = given.get("terminate_notice", 0)
-    yield CreateSet(set=given["name"], terminate_seconds=notice, **rest)
+def _scale_set(entry: Table) -> Iterator[Create]:
+    rest = {key: value for key, value in entry.items() if key not in {"name", "terminate_notice"}}
+    notice = entry.get("terminate_notice", 0)
+    yield CreateSet(set=entry["name"], terminate_seconds=notice, **rest)
 
 
-# What may stand in an entry of each kind, what must, and what is made of it.
-_ENTRIES: dict[str, tuple[dict[str, Read], str, Callable[[Given], Iterator[Create]]]] = {
+# For each kind of entry: the allowed keys, a required key, and the function that makes commands.
+_ENTRIES: dict[str, tuple[dict[str, Read], str, Callable[[Table], Iterator[Create]]]] = {
     "machine": (ENTRY | MACHINE | COUNT, "name", _standalone),
     "availability_set": (ENTRY | DOMAINS | {"machines": members}, "machines", _availability_set),
     "cloud_service": (ENTRY | DOMAINS | {"roles": roles}, "roles", _cloud_service),
@@ -238,36 +239,36 @@ _FILE: dict[str, Read] = {
 }
 
 
-def _commands(given: Given, rules: Given) -> Iterator[Create]:
-    taken: dict[tuple[str, str], str] = {}
-    for kind in (one for one in given if one in _ENTRIES):  # in the order of the file
-        keys, needed, create = _ENTRIES[kind]
-        for number, raw in enumerate(given[kind], 1):
+def _commands(file: Table, rules: Table) -> Iterator[Create]:
+    used: dict[tuple[str, str], str] = {}
+    for kind in (key for key in file if key in _ENTRIES):  # in the order of the file
+        keys, required, create = _ENTRIES[kind]
+        for number, raw in enumerate(file[kind], 1):
             place = place_of(kind, number, raw)
             with at(place):
-                entry = table(raw, keys, "name", needed)
+                entry = table(raw, keys, "name", required)
                 entry["rules"] = Rules(**rules | entry.get("rules", {}))
                 for command in create(entry):
-                    _claim(command, taken, place)
+                    _check_unique(command, used, place)
                     validate(command)
                     yield command
 
 
-def _claim(command: Create, taken: dict[tuple[str, str], str], place: str) -> None:
-    """Names and addresses are somebody's alone in the whole file."""
-    for what, value in _claims(command):
-        if owner := taken.get((what, value)):
-            raise FleetFileError(f"{what} {value!r} is used by {owner} already")
-        taken[what, value] = place
+def _check_unique(command: Create, used: dict[tuple[str, str], str], place: str) -> None:
+    """Refuse a name or address that another entry of the file uses."""
+    for what, value in _unique_values(command):
+        if other := used.get((what, value)):
+            raise FleetFileError(f"{what} {value!r} is already used by {other}")
+        used[what, value] = place
 
 
-def _claims(command: Create) -> Iterator[tuple[str, str]]:
+def _unique_values(command: Create) -> Iterator[tuple[str, str]]:
     if isinstance(command, CreateSet):
         yield "the name", command.set
         yield from (("the machine name", f"{command.set}_{n}") for n in range(command.capacity))
         return
     yield "the name", command.scope
-    for one in command.machines:
-        yield "the machine name", one.name
-        if one.address:
-            yield "the address", one.address
+    for created in command.machines:
+        yield "the machine name", created.name
+        if created.address:
+            yield "the address", created.address

@@ -1,4 +1,4 @@
-"""What may stand in a fleet file: one reader for each value, and where it stands if it is wrong."""
+"""Readers for the values of a fleet file. An error names the place in the file."""
 
 import socket
 from collections.abc import Callable, Iterable, Iterator
@@ -9,28 +9,22 @@ from typing import Any
 
 from fairwarning.core import checks, limits, times
 from fairwarning.core.errors import Refused
-from fairwarning.core.model import (
-    EvictionPolicy,
-    Machine,
-    Priority,
-    ScaleInRule,
-    UpgradeMode,
-)
+from fairwarning.core.model import EvictionPolicy, Machine, Priority, ScaleInRule, UpgradeMode
 from fairwarning.core.record import Check
 from fairwarning.service.config.settings import HOSTS, CloudSettings, DriverKind
 
-Given = dict[str, Any]
-"""The keys of one table, with their values as read."""
+Table = dict[str, Any]
+"""A TOML table with its values read."""
 
 Read = Callable[[object], Any]
-"""Makes a value of what stands in the file, or refuses it."""
+"""Converts a TOML value, or raises `FleetFileError`."""
 
 
-# --- Refusing -----------------------------------------------------------------------------------
+# --- Errors -------------------------------------------------------------------------------------
 
 
 class FleetFileError(Refused):
-    """Something in the file is wrong, at a place that is known from the outside in."""
+    """An error in the file, with its place from the outermost table to the key."""
 
     def __init__(self, what: str, *places: str) -> None:
         super().__init__("BadFleetFile", f"{', '.join(places)}: {what}" if places else what)
@@ -40,17 +34,17 @@ class FleetFileError(Refused):
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Whatever is wrong inside is wrong at this place."""
+    """Add this place to every error raised inside."""
     try:
         yield
-    except FleetFileError as wrong:
-        raise FleetFileError(wrong.what, place, *wrong.places) from None
-    except Refused as refused:  # by the core, which knows of no places
+    except FleetFileError as error:
+        raise FleetFileError(error.what, place, *error.places) from None
+    except Refused as refused:  # from the core, whose errors have no place
         raise FleetFileError(refused.message, place) from None
 
 
-def _shown(value: object) -> str:
-    """The value if it is sure to be short, else what kind of value it is."""
+def _describe(value: object) -> str:
+    """Describe a value: itself if it is short, else its type."""
     if isinstance(value, str):
         return repr(value[:60])
     if isinstance(value, int) and abs(value) < 10**12:
@@ -60,23 +54,23 @@ def _shown(value: object) -> str:
 
 
 def _unknown(key: str, keys: Iterable[str]) -> FleetFileError:
-    from difflib import get_close_matches  # noqa: PLC0415  (a sound file does without)
+    from difflib import get_close_matches  # noqa: PLC0415  (a valid file does not need it)
 
-    near = get_close_matches(key[:60], keys, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(keys)}"
+    matches = get_close_matches(key[:60], keys, n=1)
+    hint = f"did you mean {matches[0]}?" if matches else f"known here: {', '.join(keys)}"
     return FleetFileError(f"there is no key {key[:60]!r}; {hint}")
 
 
-def parsed(text: str) -> Given:
-    """The file as TOML has it."""
-    import tomllib  # noqa: PLC0415  (a start without a fleet file does without)
+def parse_toml(text: str) -> Table:
+    """Parse TOML."""
+    import tomllib  # noqa: PLC0415  (only needed with a fleet file)
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         line, column = text.count("\n") + 1, len(text) - text.rfind("\n")
-        what = str(error).replace("at end of document", f"at line {line}, column {column}")
-        raise FleetFileError(f"this is not TOML: {what}") from None
+        reason = str(error).replace("at end of document", f"at line {line}, column {column}")
+        raise FleetFileError(f"this is not TOML: {reason}") from None
     except (RecursionError, ValueError):
         raise FleetFileError(
             "a number has thousands of digits, or an array thousands of levels"
@@ -86,23 +80,23 @@ def parsed(text: str) -> Given:
 # --- Values -------------------------------------------------------------------------------------
 
 
-def _of(check: Check) -> Read:
-    def take(value: object) -> object:
+def _checked(check: Check) -> Read:
+    def read(value: object) -> object:
         if allowed := check(value):
-            raise FleetFileError(f"must be {allowed}, not {_shown(value)}")
+            raise FleetFileError(f"must be {allowed}, not {_describe(value)}")
         return value
 
-    return take
+    return read
 
 
-def _word(kind: type[StrEnum]) -> Read:
-    def take(value: object) -> StrEnum:
-        for one in kind:
-            if value == one.value:
-                return one
-        raise FleetFileError(f"must be one of {', '.join(kind)}, not {_shown(value)}")
+def _member(enum: type[StrEnum]) -> Read:
+    def read(value: object) -> StrEnum:
+        for member in enum:
+            if value == member.value:
+                return member
+        raise FleetFileError(f"must be one of {', '.join(enum)}, not {_describe(value)}")
 
-    return take
+    return read
 
 
 def _notice(value: object) -> int:
@@ -112,41 +106,43 @@ def _notice(value: object) -> int:
     except Refused:
         seconds = 0
     if not bounds[0] <= seconds <= bounds[1]:  # T1
-        least, most = map(times.format_duration, bounds)
-        raise FleetFileError(f"must be a duration from '{least}' to '{most}', not {_shown(value)}")
+        shortest, longest = map(times.format_duration, bounds)
+        raise FleetFileError(
+            f"must be a duration from '{shortest}' to '{longest}', not {_describe(value)}"
+        )
     return seconds
 
 
 def _address(value: object) -> str:
-    """The address in its one usual spelling, since a connection's is compared with it (M22)."""
+    """Return the address in canonical form, to compare it with a connection's address (M22)."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             packed = socket.inet_pton(family, value if isinstance(value, str) else "")
         except (OSError, ValueError):
             continue
         return socket.inet_ntop(family, packed).removeprefix("::ffff:")
-    raise FleetFileError(f"must be an IPv4 or IPv6 address, not {_shown(value)}")
+    raise FleetFileError(f"must be an IPv4 or IPv6 address, not {_describe(value)}")
 
 
-def table(raw: object, keys: dict[str, Read], *needed: str) -> Given:
-    """A table with these keys and no others, its values read."""
+def table(raw: object, keys: dict[str, Read], *required: str) -> Table:
+    """Read a table that may have only these keys."""
     if not isinstance(raw, dict):
-        raise FleetFileError(f"must be a table, not {_shown(raw)}")
+        raise FleetFileError(f"must be a table, not {_describe(raw)}")
     for key in raw:
         if key not in keys:
             raise _unknown(key, keys)
-    for key in needed:
+    for key in required:
         if key not in raw:
             raise FleetFileError(f"{key} is missing")
-    given = {}
+    values = {}
     for key, value in raw.items():
         with at(key):
-            given[key] = keys[key](value)
-    return given
+            values[key] = keys[key](value)
+    return values
 
 
 def tables(value: object) -> list[object]:
-    """Entries of one kind."""
+    """Read the entries of one kind."""
     if not isinstance(value, list):
         raise FleetFileError(
             "must be an array of tables: write its heading in double brackets, [[...]]"
@@ -154,72 +150,72 @@ def tables(value: object) -> list[object]:
     return value
 
 
-def machine(given: Given) -> Machine:
-    """The machine that these keys describe."""
-    own = {key: given[key] for key in MACHINE if key in given}
-    return Machine(terminate_seconds=own.pop("terminate_notice", 0), **own)
+def machine(entry: Table) -> Machine:
+    """Return the machine that an entry describes."""
+    values = {key: entry[key] for key in MACHINE if key in entry}
+    return Machine(terminate_seconds=values.pop("terminate_notice", 0), **values)
 
 
 def place_of(kind: str, number: int, raw: object) -> str:
-    """What an entry is called where something in it is wrong."""
+    """Return the place of an entry, for errors."""
     name = raw.get("name") if isinstance(raw, dict) else None
     return f"{kind} {number}" if checks.name(name) else f'{kind} {number} ("{name}")'
 
 
 def members(value: object) -> list[Machine] | int:
-    """The machines of an availability set: themselves, or how many."""
+    """Read the machines of an availability set: a list, or a number."""
     if not isinstance(value, list):
         count: int = _MACHINES(value)
         return count
     machines = []
     for number, raw in enumerate(value, 1):
-        named = {"name": raw} if isinstance(raw, str) else raw
-        with at(place_of("machine", number, named)):
-            machines.append(machine(table(named, MACHINE, "name")))
+        entry = {"name": raw} if isinstance(raw, str) else raw
+        with at(place_of("machine", number, entry)):
+            machines.append(machine(table(entry, MACHINE, "name")))
     return machines
 
 
 def roles(value: object) -> dict[str, int]:
-    """How many machines each role of a cloud service has."""
+    """Read the number of machines for each role of a cloud service."""
     if not isinstance(value, dict):
-        raise FleetFileError(f"must be a table such as {{ FrontEnd = 2 }}, not {_shown(value)}")
+        raise FleetFileError(f"must be a table such as {{ FrontEnd = 2 }}, not {_describe(value)}")
     for role in value:
         _PLAIN(role)
     return table(value, dict.fromkeys(value, _MACHINES))
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """More names by which the service may be called."""
-    names = _of(checks.names(limits.TAGS))(tuple(value) if isinstance(value, list) else value)
+    """Read host names, in lower case."""
+    names = _checked(checks.names(limits.TAGS))(tuple(value) if isinstance(value, list) else value)
     return tuple(name.lower() for name in names)
 
 
-def _words(value: object) -> tuple[str, ...]:
-    """A program and its arguments."""
+def _command_line(value: object) -> tuple[str, ...]:
+    """Read a program and its arguments."""
     words = tuple(value) if isinstance(value, list) else ()
-    if not words or not all(isinstance(one, str) and "\0" not in one for one in words):
+    if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
         raise FleetFileError(
-            f'must be a program and its arguments, ["/bin/x", "-y"], not {_shown(value)}'
+            f'must be a program and its arguments, ["/bin/x", "-y"], not {_describe(value)}'
         )
     return words
 
 
-_MOST_REQUESTS = 1000
+_REQUESTS_MAX = 1000
 _DAY_SECONDS = 24 * 3600
-_MOST_DAYS = 36_500
-_MOST_CONNECTIONS = 1_000_000
-_NAME = _of(checks.name)
-_PLAIN = _of(checks.plain)  # placement groups are `web/0`, which nothing else may be
-_MACHINES = _of(checks.whole(1, limits.SCOPE_MACHINES))
-_RULES = {name: _of(check) for name, check in checks.RULES.items()}
+_DAYS_MAX = 36_500
+_CONNECTIONS_MAX = 1_000_000
+_NAME = _checked(checks.name)
+_PLAIN = _checked(checks.plain)  # no slash: only placement groups have one (`web/0`)
+_MACHINES = _checked(checks.whole(1, limits.SCOPE_MACHINES))
+_RULES = {name: _checked(check) for name, check in checks.RULES.items()}
 
 KIND: dict[str, Read] = {
-    "priority": _word(Priority),
-    "eviction": _word(EvictionPolicy),
+    "priority": _member(Priority),
+    "eviction": _member(EvictionPolicy),
     "terminate_notice": _notice,
     "size": _NAME,
     "zone": _NAME,
-    "tags": _of(checks.tags),
+    "tags": _checked(checks.tags),
 }
 MACHINE = {"name": _PLAIN, "host_name": _NAME, "host": _NAME, "address": _address, **KIND}
 ENTRY: dict[str, Read] = {
@@ -228,44 +224,44 @@ ENTRY: dict[str, Read] = {
     "rules": lambda value: table(value, _RULES),
 }
 DOMAINS = {
-    "update_domains": _of(checks.whole(1, limits.UPDATE_DOMAINS_MAX)),
-    "fault_domains": _of(checks.whole(1, limits.FAULT_DOMAINS_MAX)),
+    "update_domains": _checked(checks.whole(1, limits.UPDATE_DOMAINS_MAX)),
+    "fault_domains": _checked(checks.whole(1, limits.FAULT_DOMAINS_MAX)),
 }
 SCALE_SET = {
-    "capacity": _of(checks.whole(0, limits.SET_INSTANCES)),
+    "capacity": _checked(checks.whole(0, limits.SET_INSTANCES)),
     "prefix": _PLAIN,
-    "upgrade": _word(UpgradeMode),
-    "scale_in": _word(ScaleInRule),
+    "upgrade": _member(UpgradeMode),
+    "scale_in": _member(ScaleInRule),
 }
 MODEL = {key: KIND[key] for key in ("terminate_notice", "size", "tags")} | {
     key: SCALE_SET[key] for key in ("upgrade", "scale_in")
 }
-"""What of a scale set may be changed later."""
-COUNT = {"count": _of(checks.whole(1, limits.SET_INSTANCES))}
+"""The keys of a scale set that can be changed later."""
+COUNT = {"count": _checked(checks.whole(1, limits.SET_INSTANCES))}
 ENDPOINT: dict[str, Read] = {
-    "preview": _of(checks.boolean),
+    "preview": _checked(checks.boolean),
     "hosts": lambda value: HOSTS.union(_names(value)),
-    "requests_per_second": _of(checks.whole(0, _MOST_REQUESTS)),
-    "connections": _of(checks.whole(1, _MOST_CONNECTIONS)),
-    "connections_of_machine": _of(checks.whole(1, _MOST_CONNECTIONS)),
+    "requests_per_second": _checked(checks.whole(0, _REQUESTS_MAX)),
+    "connections": _checked(checks.whole(1, _CONNECTIONS_MAX)),
+    "connections_of_machine": _checked(checks.whole(1, _CONNECTIONS_MAX)),
 }
 CONTROL_PLANE: dict[str, Read] = {
-    "ends_at_acceptance": _of(checks.boolean),
+    "ends_at_acceptance": _checked(checks.boolean),
     "hosts": _names,
 }
 CONSOLE: dict[str, Read] = {"hosts": _names, "webhook_hosts": _names}
 DRIVER: dict[str, Read] = {
-    "kind": _word(DriverKind),
-    "program": _words,
-    "check": _words,
-    "timeout_seconds": _of(checks.whole(1, _DAY_SECONDS)),
-    "grace_seconds": _of(checks.whole(0, _DAY_SECONDS)),
+    "kind": _member(DriverKind),
+    "program": _command_line,
+    "check": _command_line,
+    "timeout_seconds": _checked(checks.whole(1, _DAY_SECONDS)),
+    "grace_seconds": _checked(checks.whole(0, _DAY_SECONDS)),
     "uri": _NAME,
     "destination": _NAME,
 }
 CLUSTER: dict[str, Read] = {
-    "staleness_seconds": _of(checks.whole(1, _DAY_SECONDS)),
-    "lease_seconds": _of(checks.whole(1, 60)),
+    "staleness_seconds": _checked(checks.whole(1, _DAY_SECONDS)),
+    "lease_seconds": _checked(checks.whole(1, 60)),
 }
-JOURNAL: dict[str, Read] = {"keep_days": _of(checks.whole(0, _MOST_DAYS))}
-CLOUD = {one.name: _PLAIN for one in fields(CloudSettings)}
+JOURNAL: dict[str, Read] = {"keep_days": _checked(checks.whole(0, _DAYS_MAX))}
+CLOUD = {setting.name: _PLAIN for setting in fields(CloudSettings)}

@@ -7,7 +7,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import explanations
 from fairwarning.service.history.events import EventHistory, JournalEntry, event_histories
 from fairwarning.service.history.explanations import Explanation
-from fairwarning.service.lookup import machine_called
+from fairwarning.service.lookup import find_machine
 
 _LINES = 5000  # of one event or operation, and before an operation was accepted
 _FOLLOWING_LINES = 50_000  # searched after an operation was accepted
@@ -70,7 +70,7 @@ async def explain_machine(fleet: Fleet, name: str) -> Explanation:
 async def _locate(fleet: Fleet, name: str) -> tuple[str, str]:
     """Scope and name. A deleted machine had a scope of its own, or is given as SCOPE/NAME."""
     try:
-        location = await machine_called(fleet, name)
+        location = await find_machine(fleet, name)
     except NotFound:
         scope, _, machine = name.rpartition("/")
         return scope or name, machine

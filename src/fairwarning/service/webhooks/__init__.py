@@ -1,5 +1,5 @@
-"""Webhooks: every change of an event is sent to whoever subscribed.
+"""Webhooks: send every change of an event to the subscribers.
 
-The journal is the outbox: it is durable already, so a subscription is a place in it. Nothing here
-decides anything about events, and nothing waits for a receiver but the delivery to that receiver.
+The durable journal is the outbox, and a subscription is a position in it. Webhooks never affect
+events, and a slow receiver delays only its own deliveries.
 """

@@ -1,7 +1,7 @@
-"""How far each subscription has got in the journal; kept as a note of the store.
+"""The position of each subscription in the journal; stored as a note in the store.
 
-Cursors of several subscriptions are written together, and one transaction at a time: a backlog that
-is sent to sixteen receivers stands between two commits of the fleet once, not sixteen times.
+Concurrent cursor writes share one transaction: while a backlog goes to sixteen receivers, the
+fleet's commits wait for one cursor write, not for sixteen.
 """
 
 import asyncio
@@ -13,31 +13,31 @@ from fairwarning.store.store import Batch
 
 
 class Cursors:
-    """Reads and writes them."""
+    """Reads and writes cursors."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._waiting: dict[str, str] = {}
+        self._pending: dict[str, str] = {}
         self._writing = asyncio.Lock()
 
     async def read(self, subscription: Subscription) -> int:
-        """Where the last process got to; a new subscription begins at its own creation."""
+        """Return the stored cursor; a new subscription starts at its own creation."""
         store = self._fleet.store
         created = await store.latest_lines(1, entity=(Resource, subscription.id))
-        kept = await store.get_note(subscription.note)
-        return max(created[0].number, int(kept or 0))
+        stored = await store.get_note(subscription.note)
+        return max(created[0].number, int(stored or 0))
 
-    async def keep(self, subscription: Subscription, number: int) -> None:
-        """Return once it is durable."""
-        self._waiting[subscription.note] = str(number)
+    async def save(self, subscription: Subscription, number: int) -> None:
+        """Store the cursor; return once it is durable."""
+        self._pending[subscription.note] = str(number)
         async with self._writing:
-            if subscription.note in self._waiting:  # else whoever wrote last took it along
+            if subscription.note in self._pending:  # else the previous write included it
                 await self._write()
 
     async def _write(self) -> None:
-        notes, self._waiting = self._waiting, {}
+        notes, self._pending = self._pending, {}
         try:
             await self._fleet.store.commit(Batch(self._fleet.clock.now(), notes=notes))
         except BaseException:
-            self._waiting = notes | self._waiting  # each of the others tries for itself
+            self._pending = notes | self._pending  # the other callers retry
             raise

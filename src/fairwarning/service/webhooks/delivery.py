@@ -1,7 +1,7 @@
-"""One subscription's way through the journal: in order, each message until it has arrived.
+"""Deliver the journal to one subscription: in order, retrying each message until it arrives.
 
-The cursor moves after the receiver said so, and is durable before the next message goes. So a
-process that dies at any instant repeats at most the message it was at.
+The cursor advances after the receiver has accepted a message, and is durable before the next
+message is sent. A crash therefore repeats at most one message.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from fairwarning.service.webhooks.changes import MessageBuilder, is_reported
 from fairwarning.service.webhooks.cursors import Cursors
 from fairwarning.service.webhooks.messages import WebhookMessage
 from fairwarning.service.webhooks.outside import Environment
-from fairwarning.service.webhooks.pauses import pause_seconds
+from fairwarning.service.webhooks.pauses import backoff_seconds
 from fairwarning.service.webhooks.posting import WebhookResponse, WebhookSendFailed
 from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import Subscription
@@ -28,18 +28,18 @@ log = logging.getLogger(__name__)
 
 
 class SubscriptionState(StrEnum):
-    """How a subscription is."""
+    """The state of a subscription."""
 
     FOLLOWING = "following"
     RETRYING = "retrying"  # the last attempt failed
-    STOPPED = "stopped"  # the receiver said that it is gone (410)
+    STOPPED = "stopped"  # the receiver answered 410 Gone
 
 
 @record
 class DeadLetter:
-    """A message that was given up."""
+    """A message that could not be delivered and was dropped."""
 
-    number: int  # of its journal line, which is kept
+    number: int  # of its journal line, which stays in the journal
     type: str
     subject: str
     error: str
@@ -52,9 +52,9 @@ class Delivery:
         self,
         subscription: Subscription,
         cursors: Cursors,
-        changes: MessageBuilder,
+        builder: MessageBuilder,
         sender: Sender,
-        outside: Environment,
+        environment: Environment,
         *,
         give_up_seconds: float,
     ) -> None:
@@ -67,57 +67,57 @@ class Delivery:
         self.dead: deque[DeadLetter] = deque(maxlen=limits.DEAD_LETTERS)
         self._cursors = cursors
         self._sender = sender
-        self._changes = changes
-        self._outside = outside
+        self._builder = builder
+        self._environment = environment
         self._give_up_seconds = give_up_seconds
         self._awake = asyncio.Event()
-        self._kept = 0  # the cursor that is durable
-        self._failures = 0  # in a row, of the message at hand
+        self._saved = 0  # the durable cursor
+        self._failures = 0  # consecutive, of the current message
         self._failing_since = 0.0
 
     def wake(self) -> None:
-        """Something was committed."""
+        """Look for new journal lines."""
         self._awake.set()
 
     def resume(self) -> None:
-        """The receiver answers again."""
+        """Resume a stopped subscription whose receiver answers again."""
         if self.state is SubscriptionState.STOPPED:
             self.state = SubscriptionState.FOLLOWING
         self._awake.set()
 
     async def run(self) -> None:
-        """Follow until cancelled; a store that fails is asked again later."""
-        begun = False
+        """Deliver until cancelled; retry later if the store fails."""
+        started = False
         while True:
             try:
-                if not begun:
-                    self.cursor = self._kept = await self._cursors.read(self.subscription)
-                    begun = True
+                if not started:
+                    self.cursor = self._saved = await self._cursors.read(self.subscription)
+                    started = True
                 await self._follow()
             except FairwarningError as error:
                 self.last_error = error.message
-            except Exception as bug:
-                log.exception("webhook %s failed", self.subscription.name)
-                self.last_error = f"a bug of ours: {bug}"
-            await self._outside.sleep(pause_seconds(1, None, self._outside))
+            except Exception as error:
+                log.exception("webhook %s: internal error; retrying", self.subscription.name)
+                self.last_error = f"internal error: {error}"
+            await self._environment.sleep(backoff_seconds(1, None, self._environment))
 
-    async def _keep(self) -> None:
+    async def _save_cursor(self) -> None:
         number = self.cursor
-        await self._cursors.keep(self.subscription, number)
-        self._kept = number
+        await self._cursors.save(self.subscription, number)
+        self._saved = number
 
     async def _follow(self) -> None:
-        if self.cursor != self._kept:  # a store that failed did not take it
-            await self._keep()
+        if self.cursor != self._saved:  # an earlier write failed
+            await self._save_cursor()
         while True:
             self._awake.clear()
-            page = await self._changes.page(self.cursor)
-            whole = await self._work_off(page)
-            if self.state is SubscriptionState.STOPPED or (whole and len(page) < limits.PAGE_LINES):
+            page = await self._builder.page(self.cursor)
+            done = await self._send_page(page)
+            if self.state is SubscriptionState.STOPPED or (done and len(page) < limits.PAGE_LINES):
                 await self._awake.wait()
 
-    async def _work_off(self, page: Sequence[JournalEntry]) -> bool:
-        """Send what is told in these lines; False as soon as one did not arrive."""
+    async def _send_page(self, page: Sequence[JournalEntry]) -> bool:
+        """Send the messages of these lines; return False as soon as one fails."""
         self.waiting = sum(map(is_reported, page))
         for entry in page:
             if is_reported(entry):
@@ -125,32 +125,32 @@ class Delivery:
                     return False
                 self.waiting -= 1
             self.cursor = entry.number
-            if is_reported(entry) or self.cursor - self._kept >= limits.PAGE_LINES:
-                await self._keep()
+            if is_reported(entry) or self.cursor - self._saved >= limits.PAGE_LINES:
+                await self._save_cursor()
         return True
 
     async def _deliver(self, entry: JournalEntry) -> bool:
-        """One attempt; True when the message needs no other."""
-        message = await self._changes.message(entry)
-        answer: WebhookResponse | None = None
+        """Attempt a delivery; return True if the message needs no further attempt."""
+        message = await self._builder.message(entry)
+        response: WebhookResponse | None = None
         try:
-            answer = await self._sender.post(self.subscription, message)
-            error = describe_failure(answer)
+            response = await self._sender.post(self.subscription, message)
+            error = describe_failure(response)
         except WebhookSendFailed as failure:
             error = str(failure)
-        except FairwarningError as refusal:  # the host is no longer allowed, or moved
+        except FairwarningError as refusal:  # the host or its new address is not allowed
             error = refusal.message
         if not error:
-            self._arrived()
+            self._record_success()
             return True
         self.failed += 1
         self.last_error = error
-        if answer is not None and answer.status == HTTPStatus.GONE:
+        if response is not None and response.status == HTTPStatus.GONE:
             self._stop()
             return False
-        return await self._later(entry, message, answer)
+        return await self._back_off(entry, message, response)
 
-    def _arrived(self) -> None:
+    def _record_success(self) -> None:
         self.delivered += 1
         self._failures = 0
         self.state = SubscriptionState.FOLLOWING
@@ -158,22 +158,27 @@ class Delivery:
 
     def _stop(self) -> None:
         self.state = SubscriptionState.STOPPED
-        log.warning("webhook %s stopped: the receiver is gone (410)", self.subscription.name)
+        log.warning(
+            "webhook %s stopped: the receiver answered 410 Gone; test it to resume, or remove it",
+            self.subscription.name,
+        )
 
-    async def _later(
-        self, entry: JournalEntry, message: WebhookMessage, answer: WebhookResponse | None
+    async def _back_off(
+        self, entry: JournalEntry, message: WebhookMessage, response: WebhookResponse | None
     ) -> bool:
-        """Wait until the next attempt; True if there will be none."""
-        now = self._outside.steady()
+        """Wait before the next attempt; return True if the message is dropped instead."""
+        now = self._environment.monotonic()
         if not self._failures:
             self._failing_since = now
-            log.warning("webhook %s: %s", self.subscription.name, self.last_error)
+            log.warning(
+                "webhook %s: delivery failed, retrying: %s", self.subscription.name, self.last_error
+            )
         self._failures += 1
         self.state = SubscriptionState.RETRYING
         if now - self._failing_since >= self._give_up_seconds:
             self._give_up(entry, message)
             return True
-        await self._outside.sleep(pause_seconds(self._failures, answer, self._outside))
+        await self._environment.sleep(backoff_seconds(self._failures, response, self._environment))
         return False
 
     def _give_up(self, entry: JournalEntry, message: WebhookMessage) -> None:
@@ -188,6 +193,6 @@ class Delivery:
             )
         )
         log.error(
-            "webhook %s: journal line %d given up: %s",
+            "webhook %s: gave up on journal line %d: %s",
             self.subscription.name, entry.number, self.last_error,
         )  # fmt: skip

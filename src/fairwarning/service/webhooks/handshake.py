@@ -1,6 +1,6 @@
-"""Before anything is sent, the receiver says that it wants it: nobody is made to receive.
+"""Ask a receiver for consent before anything is sent to it.
 
-CloudEvents has an OPTIONS request for that, Event Grid a message with a code to be sent back.
+CloudEvents uses an OPTIONS request; Event Grid uses a message whose code the receiver returns.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from fairwarning.service.webhooks.sending import Sender, describe_failure
 from fairwarning.service.webhooks.subscription import MessageFormat, Subscription
 
 ORIGIN = "fairwarning"
-_ASKS = {
+_EXPECTED = {
     MessageFormat.CLOUDEVENTS: (
         "answer OPTIONS with 'WebHook-Allowed-Origin: *' or the origin that was sent"
     ),
@@ -25,27 +25,27 @@ _ASKS = {
 
 
 async def confirm_receiver(sender: Sender, to: Subscription, at: float) -> None:
-    """Refused, with what was expected, unless the receiver agrees."""
+    """Raise `Refused`, with the expected answer, unless the receiver agrees."""
     try:
         if to.form is MessageFormat.CLOUDEVENTS:
-            why = await _options(sender, to)
+            reason = await _options(sender, to)
         else:
-            why = await _validation(sender, to, at)
+            reason = await _validation(sender, to, at)
     except WebhookSendFailed as failure:
-        why = str(failure)
-    if why:
+        reason = str(failure)
+    if reason:
         raise Refused(
             "HandshakeFailed",
-            f"the receiver of webhook {to.name!r} did not agree: {why}. It has to "
-            f"{_ASKS[to.form]}; or create the webhook without a handshake",
+            f"the receiver of webhook {to.name!r} did not agree: {reason}. It must "
+            f"{_EXPECTED[to.form]}; or create the webhook without a handshake",
         )
 
 
 async def _options(sender: Sender, to: Subscription) -> str:
-    answer = await sender.request(to, "OPTIONS", {"WebHook-Request-Origin": ORIGIN})
-    if why := describe_failure(answer):
-        return why
-    allowed = answer.headers.get("webhook-allowed-origin", "").strip()
+    response = await sender.request(to, "OPTIONS", {"WebHook-Request-Origin": ORIGIN})
+    if reason := describe_failure(response):
+        return reason
+    allowed = response.headers.get("webhook-allowed-origin", "").strip()
     if allowed in {"*", ORIGIN}:
         return ""
     return f"it allows the origin {allowed[:60]!r}" if allowed else "it allows no origin"
@@ -56,15 +56,15 @@ async def _validation(sender: Sender, to: Subscription, at: float) -> str:
     message = WebhookMessage(
         id=code, type=VALIDATION, scope="", subject="", at=at, data={"validationCode": code}
     )
-    answer = await sender.post(to, message)
-    if why := describe_failure(answer):
-        return why
-    return "" if _response(answer) == code else "it did not send the validation code back"
+    response = await sender.post(to, message)
+    if reason := describe_failure(response):
+        return reason
+    return "" if _validation_response(response) == code else "it did not return the validation code"
 
 
-def _response(answer: WebhookResponse) -> object:
+def _validation_response(response: WebhookResponse) -> object:
     try:
-        found = msgspec.json.decode(answer.body)
+        content = msgspec.json.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found.get("validationResponse") if isinstance(found, dict) else None
+    return content.get("validationResponse") if isinstance(content, dict) else None

@@ -1,30 +1,28 @@
-"""Every number of the webhooks, with its unit and its reason."""
+"""The limits of webhooks, each with its unit and reason."""
 
 SUBSCRIPTIONS = 16  # each is a task, and a thread while it sends
 NAME_CHARACTERS = 60
 URL_CHARACTERS = 2048
-SECRET_MIN_CHARACTERS = 16  # fewer can be guessed from one signed message
+SECRET_MIN_CHARACTERS = 16  # a shorter secret can be guessed from one signed message
 SECRET_MAX_CHARACTERS = 256
-SECRET_BYTES = 32  # of one that we make: as long as the digest it is for
+SECRET_BYTES = 32  # of a generated secret: the length of the digest
 
-# One request. The outside world runs in real time, whatever the fleet's clock does.
+# Timeouts of a request, in real time, even if the fleet's clock is virtual.
 CONNECT_SECONDS = 5.0
-WHOLE_SECONDS = 15.0  # name look-up, connection, TLS, request and the answer's head
-ANSWER_BYTES = 64 * 1024  # more of an answer is not read
-THREADS = (
-    4 * SUBSCRIPTIONS
-)  # a look-up that hangs keeps its thread; the others must not wait for it
+REQUEST_SECONDS = 15.0  # DNS look-up, connection, TLS, request and response headers
+RESPONSE_BYTES = 64 * 1024  # the rest of a response is not read
+THREADS = 4 * SUBSCRIPTIONS  # a hanging DNS look-up blocks its thread, not other deliveries
 
-# Trying again: twice as long each time, between these.
-FIRST_PAUSE_SECONDS = 1.0
-REFUSED_PAUSE_SECONDS = 60.0  # after a 4xx somebody has to mend something; haste does not help
-LONGEST_PAUSE_SECONDS = 5 * 60.0
-RETRY_AFTER_MAX_SECONDS = 3600.0  # a receiver may ask for more time, but not for ever
-GIVE_UP_SECONDS = 24 * 3600.0  # of failure with one message
+# Exponential back-off.
+FIRST_BACKOFF_SECONDS = 1.0
+REJECTED_BACKOFF_SECONDS = 60.0  # after most 4xx answers the receiver needs a fix first
+LONGEST_BACKOFF_SECONDS = 5 * 60.0
+RETRY_AFTER_MAX_SECONDS = 3600.0  # an upper bound for the receiver's Retry-After
+GIVE_UP_SECONDS = 24 * 3600.0  # of failed attempts for one message
 
-PAGE_LINES = 1000  # of the journal, read at once; also how far a cursor may lag behind unwritten
-REMEMBERED_EVENTS = 4096  # whose type and NotBefore need not be looked up; under 1 MB
-DEAD_LETTERS = 20  # shown of those given up
+PAGE_LINES = 1000  # journal lines per query; also how far the stored cursor may lag
+REMEMBERED_EVENTS = 4096  # events whose type and NotBefore are cached; under 1 MB
+DEAD_LETTERS = 20  # dropped messages to show
 ERROR_CHARACTERS = 300
 
-LOOK_SECONDS = 1.0  # until it is seen what other processes have done to subscriptions
+RESCAN_SECONDS = 1.0  # interval to look for subscriptions of other processes

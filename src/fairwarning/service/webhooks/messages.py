@@ -1,6 +1,6 @@
-"""What is sent: CloudEvents 1.0 in structured mode, or Event Grid's own schema; and its signature.
+"""Message formats, CloudEvents 1.0 in structured mode and Event Grid's own schema, and signatures.
 
-Pure: the same journal line gives the same bytes, whenever it is sent.
+Pure functions: the same journal line gives the same bytes, whenever it is sent.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 @record
 class WebhookMessage:
-    """Something to tell, in no form yet."""
+    """A message, independent of its format."""
 
     id: str
     type: str
-    scope: str  # empty: it is about no scope
+    scope: str  # empty if no scope is concerned
     subject: str
     at: float
     data: Mapping[str, object]
@@ -34,15 +34,15 @@ class WebhookMessage:
 
 @record
 class RequestContent:
-    """A request's content."""
+    """The headers and body of a request."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 def render(message: WebhookMessage, form: MessageFormat) -> RequestContent:
-    """The message as this form has it."""
-    return _FORMS[form](message)
+    """Render a message in this format."""
+    return _FORMATS[form](message)
 
 
 def _cloudevents(message: WebhookMessage) -> RequestContent:
@@ -79,15 +79,15 @@ def _eventgrid(message: WebhookMessage) -> RequestContent:
     return RequestContent(headers=headers, body=msgspec.json.encode([envelope]))
 
 
-_FORMS = {MessageFormat.CLOUDEVENTS: _cloudevents, MessageFormat.EVENTGRID: _eventgrid}
+_FORMATS = {MessageFormat.CLOUDEVENTS: _cloudevents, MessageFormat.EVENTGRID: _eventgrid}
 
 
 def source(scope: str) -> str:
-    """Who tells: a URI reference, so whatever a scope is called is escaped."""
+    """Return the message's source: a URI reference with the escaped scope name."""
     return f"{_ROOT}/{quote(scope, safe='')}" if scope else _ROOT
 
 
 def signature(secret: str, body: bytes, at: int) -> str:
-    """Proves who sent the body, and when."""
+    """Sign the body and the time of sending."""
     digest = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"

@@ -1,6 +1,6 @@
-"""What deliveries need of the world outside: real time, chance, names of hosts.
+"""The environment of deliveries: real time, random numbers and DNS.
 
-Not the fleet's clock: a receiver that is down does not come back sooner because virtual time ran.
+Deliveries do not use the fleet's clock: advancing virtual time does not repair a receiver.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from fairwarning.service.webhooks.targets import Resolve, look_up
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The real world, unless a test gives another."""
+    """The real environment, unless a test replaces parts of it."""
 
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    steady: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
-    chance: random.Random = field(default_factory=random.Random)
+    monotonic: Callable[[], float] = time.monotonic
+    wall_time: Callable[[], float] = time.time
+    rng: random.Random = field(default_factory=random.Random)
     resolve: Resolve = look_up
     connect_seconds: float = limits.CONNECT_SECONDS
-    whole_seconds: float = limits.WHOLE_SECONDS
+    request_seconds: float = limits.REQUEST_SECONDS

@@ -1,4 +1,4 @@
-"""How long to wait after a failure: twice as long each time, and never all at the same moment."""
+"""Exponential back-off with jitter after failed deliveries."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -9,32 +9,35 @@ from fairwarning.service.webhooks import limits
 from fairwarning.service.webhooks.outside import Environment
 from fairwarning.service.webhooks.posting import WebhookResponse
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 )
-"""Those of the 4xx that go away by themselves."""
+"""The 4xx statuses that may succeed on a plain retry."""
 
 
-def pause_seconds(failures: int, answer: WebhookResponse | None, outside: Environment) -> float:
-    """How long to wait after so many failures in a row, the last with this answer or none."""
-    first = limits.FIRST_PAUSE_SECONDS
-    if answer is not None and _needs_mending(answer.status):
-        first = limits.REFUSED_PAUSE_SECONDS
+def backoff_seconds(
+    failures: int, response: WebhookResponse | None, environment: Environment
+) -> float:
+    """Return how long to wait after consecutive failures, the last with this response or none."""
+    first = limits.FIRST_BACKOFF_SECONDS
+    if response is not None and _is_rejection(response.status):
+        first = limits.REJECTED_BACKOFF_SECONDS
     doubled = first * 2.0 ** min(failures - 1, 16)
-    longest = min(doubled, limits.LONGEST_PAUSE_SECONDS)
-    pause = max(longest * outside.chance.uniform(0.5, 1.0), limits.FIRST_PAUSE_SECONDS)
-    asked = _retry_after(answer.headers, outside.wall()) if answer is not None else 0.0
-    return max(pause, asked)
+    longest = min(doubled, limits.LONGEST_BACKOFF_SECONDS)
+    backoff = max(longest * environment.rng.uniform(0.5, 1.0), limits.FIRST_BACKOFF_SECONDS)
+    if response is None:
+        return backoff
+    return max(backoff, _retry_after(response.headers, environment.wall_time()))
 
 
-def _needs_mending(status: int) -> bool:
-    """Whether somebody has to change something before it can go well."""
-    refused = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
-    return refused and status not in _PASSING
+def _is_rejection(status: int) -> bool:
+    """Whether the receiver or the subscription needs a fix before a retry can succeed."""
+    rejected = HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR
+    return rejected and status not in _TRANSIENT
 
 
 def _retry_after(headers: Mapping[str, str], now: float) -> float:
-    """What the receiver asks for, in seconds: it may say them, or a date."""
+    """Return the seconds of a Retry-After header, which holds seconds or a date."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         seconds = float(text[:9])

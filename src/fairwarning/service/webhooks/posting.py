@@ -1,6 +1,6 @@
-"""One request to the outside: to a checked address, with deadlines, no proxy and no redirect.
+"""Outgoing HTTP requests: to a checked address, with timeouts, without proxies or redirects.
 
-It runs in a thread of its own; whoever waits for it can let go at any time.
+Each request runs in a thread; its caller can be cancelled at any time.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from fairwarning.service.webhooks.targets import AllowedUrl, addresses
 
 
 class WebhookSendFailed(Exception):
-    """No answer came; the text says why."""
+    """A request got no response; the text is the reason."""
 
 
 @record
 class WebhookRequest:
-    """What is to be sent."""
+    """A request to send."""
 
     target: AllowedUrl
     method: str
@@ -34,7 +34,7 @@ class WebhookRequest:
 
 @record
 class WebhookResponse:
-    """What came back. Header names are in lower case."""
+    """A response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -44,61 +44,66 @@ class WebhookResponse:
 class HttpSender:
     """Sends requests."""
 
-    def __init__(self, outside: Environment) -> None:
-        self._outside = outside
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
         self._tls: ssl.SSLContext | None = None
         self._pool = ThreadPoolExecutor(limits.THREADS, thread_name_prefix="webhook")
 
     async def send(self, request: WebhookRequest) -> WebhookResponse:
-        """The response, whatever its status.
+        """Send a request and return the response, whatever its status.
 
-        Raises `WebhookSendFailed` if there is none, `Refused` if the URL is not allowed.
+        Raise `WebhookSendFailed` if there is no response, `Refused` if the URL is not allowed.
         """
         if request.target.secure and self._tls is None:
-            # Not before it is needed: reading all authorities takes a while.
+            # Created on demand: loading the CA certificates is slow.
             self._tls = ssl.create_default_context()
-        exchange = _Exchange(request, self._outside, self._tls if request.target.secure else None)
+        exchange = _Exchange(
+            request, self._environment, self._tls if request.target.secure else None
+        )
+        seconds = self._environment.request_seconds
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._outside.whole_seconds):
+            async with asyncio.timeout(seconds):
                 return await loop.run_in_executor(self._pool, exchange.run)
         except TimeoutError:
-            if exchange.head is not None:  # only the body was slow, and it decides nothing
+            if exchange.head is not None:  # only the body, which does not matter, is late
                 return exchange.head
-            raise WebhookSendFailed(f"no answer within {self._outside.whole_seconds:g} s") from None
+            raise WebhookSendFailed(
+                f"no answer within {self._environment.request_seconds:g} s"
+            ) from None
         finally:
             exchange.abort()
 
     def close(self) -> None:
-        """Let go of the threads; nobody waits for one that hangs."""
+        """Shut the thread pool down without waiting for hanging threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Exchange:
-    """One request and its answer, in a thread; `abort` comes from another."""
+    """A request and its response, in a thread; `abort` is called from another thread."""
 
     def __init__(
-        self, request: WebhookRequest, outside: Environment, tls: ssl.SSLContext | None
+        self, request: WebhookRequest, environment: Environment, tls: ssl.SSLContext | None
     ) -> None:
         self.head: WebhookResponse | None = None
         self._request = request
-        self._outside = outside
+        self._environment = environment
         self._tls = tls
         self._socket: socket.socket | None = None
         self._aborted = False
 
     def abort(self) -> None:
-        """End it, wherever it is: what waits on the socket wakes up with an error."""
+        """Shut the socket down, so that any blocked call on it fails."""
         self._aborted = True
         if self._socket is not None:
             with suppress(OSError):
-                # Past what TLS would do first: its state belongs to the thread.
+                # Bypass SSLSocket.shutdown: it changes TLS state that the other thread uses.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def run(self) -> WebhookResponse:
         try:
             self._connect()
-            return self._converse()
+            return self._exchange()
         except ssl.SSLCertVerificationError as error:
             raise WebhookSendFailed(
                 f"its certificate is not trusted: {error.verify_message}"
@@ -112,21 +117,21 @@ class _Exchange:
 
     def _connect(self) -> None:
         target = self._request.target
-        self._keep(self._reach(addresses(target, self._outside.resolve)))
+        self._set_socket(self._connect_any(addresses(target, self._environment.resolve)))
         if self._tls is not None:
             assert self._socket is not None
             secure = self._tls.wrap_socket(
                 self._socket, server_hostname=target.host, do_handshake_on_connect=False
             )
-            self._keep(secure)
+            self._set_socket(secure)
             secure.do_handshake()
 
-    def _reach(self, found: list[str]) -> socket.socket:
-        """The first of the addresses that answers, while there is time to connect."""
-        ends = time.monotonic() + self._outside.connect_seconds
+    def _connect_any(self, candidates: list[str]) -> socket.socket:
+        """Connect to the first address that accepts, within the connection timeout."""
+        deadline = time.monotonic() + self._environment.connect_seconds
         error: OSError = OSError(f"{self._request.target.host} has no address")
-        for address in found:
-            left = ends - time.monotonic()
+        for address in candidates:
+            left = deadline - time.monotonic()
             if left <= 0:
                 break
             try:
@@ -135,13 +140,13 @@ class _Exchange:
                 error = reason
         raise WebhookSendFailed(f"no connection: {error}") from error
 
-    def _keep(self, connected: socket.socket) -> None:
+    def _set_socket(self, connected: socket.socket) -> None:
         self._socket = connected
-        connected.settimeout(self._outside.whole_seconds)
+        connected.settimeout(self._environment.request_seconds)
         if self._aborted:
-            raise WebhookSendFailed("too late")
+            raise WebhookSendFailed("the request was aborted")
 
-    def _converse(self) -> WebhookResponse:
+    def _exchange(self) -> WebhookResponse:
         request = self._request
         connection = http.client.HTTPConnection(request.target.host, request.target.port)
         connection.sock = self._socket
@@ -152,11 +157,11 @@ class _Exchange:
             **request.headers,
         }
         connection.request(request.method, request.target.path, request.body, headers)
-        with connection.getresponse() as answer:
-            fields = {name.lower(): value for name, value in answer.getheaders()}
-            self.head = head = WebhookResponse(status=answer.status, headers=fields)
+        with connection.getresponse() as response:
+            fields = {name.lower(): value for name, value in response.getheaders()}
+            self.head = head = WebhookResponse(status=response.status, headers=fields)
             try:
-                body = answer.read(limits.ANSWER_BYTES)
+                body = response.read(limits.RESPONSE_BYTES)
             except (OSError, http.client.HTTPException, ValueError):
                 return head
         return WebhookResponse(status=head.status, headers=fields, body=body)

@@ -1,4 +1,4 @@
-"""A message on its way to one subscriber: checked, written, signed, sent."""
+"""Send a message to a subscriber: check the target, render, sign and post."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -11,33 +11,36 @@ from fairwarning.service.webhooks.targets import AllowedTargets
 
 
 class Sender:
-    """Sends to subscribers, as far as they are still allowed."""
+    """Sends to subscribers whose hosts are still allowed."""
 
-    def __init__(self, targets: AllowedTargets, poster: HttpSender, outside: Environment) -> None:
+    def __init__(self, targets: AllowedTargets, http: HttpSender, environment: Environment) -> None:
         self._targets = targets
-        self._poster = poster
-        self._outside = outside
+        self._http = http
+        self._environment = environment
 
     async def post(self, to: Subscription, message: WebhookMessage) -> WebhookResponse:
-        """Send a message in the form it subscribed to."""
-        post = render(message, to.form)
-        return await self.request(to, "POST", post.headers, post.body)
+        """Send a message in the subscription's format."""
+        content = render(message, to.form)
+        return await self.request(to, "POST", content.headers, content.body)
 
     async def request(
         self, to: Subscription, method: str, headers: Mapping[str, str], body: bytes = b""
     ) -> WebhookResponse:
-        """Send anything, signed; where it goes is checked anew, for what is allowed may change."""
+        """Send a signed request; check the target again, because the allowed hosts may change."""
         target = self._targets.check(to.url)
-        signed = {**headers, SIGNATURE: signature(to.secret, body, int(self._outside.wall()))}
+        signed = {
+            **headers,
+            SIGNATURE: signature(to.secret, body, int(self._environment.wall_time())),
+        }
         request = WebhookRequest(target=target, method=method, headers=signed, body=body)
-        return await self._poster.send(request)
+        return await self._http.send(request)
 
 
-def describe_failure(answer: WebhookResponse) -> str:
-    """Why an answer is no success; empty if it is one."""
-    status = answer.status
+def describe_failure(response: WebhookResponse) -> str:
+    """Return why a response is a failure; empty on success."""
+    status = response.status
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return ""
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
-        return f"it answered {status}; redirects are not followed, so subscribe the final url"
-    return f"it answered {status}"
+        return f"the receiver answered {status}; redirects are not followed, so use the final url"
+    return f"the receiver answered {status}"

@@ -1,4 +1,4 @@
-"""A subscription: who gets messages, in which form. Kept as a resource, so it is durable."""
+"""A subscription: a receiver and its message format. Stored as a resource, so it is durable."""
 
 import re
 from dataclasses import field
@@ -20,7 +20,7 @@ _SECRET = re.compile(
 
 
 class MessageFormat(StrEnum):
-    """How a message is written."""
+    """The format of messages."""
 
     CLOUDEVENTS = "cloudevents"
     EVENTGRID = "eventgrid"
@@ -28,7 +28,7 @@ class MessageFormat(StrEnum):
 
 @record
 class Subscription:
-    """Where messages go. The secret is for signing and is never given out again."""
+    """A receiver of messages. The secret signs messages and is shown only once."""
 
     name: str
     url: str
@@ -37,16 +37,16 @@ class Subscription:
 
     @property
     def id(self) -> str:
-        """Its id as a resource: no two names differ in case alone."""
+        """Its resource id; names are case-insensitive."""
         return resource_id(self.name)
 
     @property
     def note(self) -> str:
-        """What its cursor is kept under."""
+        """The name of the note that stores its cursor."""
         return f"webhook:{self.name.lower()}"
 
     def body(self) -> str:
-        """What is kept beside its name."""
+        """The resource's body: everything but the name."""
         return msgspec.json.encode(_Body(self.url, self.form, self.secret)).decode()
 
 
@@ -57,41 +57,42 @@ class _Body(msgspec.Struct):
 
 
 def resource_id(name: str) -> str:
-    """The id of the subscription of this name."""
+    """Return the id of the subscription of this name."""
     return f"{WEBHOOKS}:{name.lower()}"
 
 
 def read(resource: Resource) -> Subscription:
-    """The subscription again."""
+    """Return the subscription that a resource stores."""
     body = msgspec.json.decode(resource.body, type=_Body)
     return Subscription(name=resource.name, url=body.url, form=body.form, secret=body.secret)
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot be a name."""
+    """Refuse an invalid name."""
     if not _NAME.fullmatch(name):
         raise Refused(
             "BadWebhookName",
-            f"a webhook's name is 1 to {limits.NAME_CHARACTERS} letters, digits, '-', '_' or '.'",
+            f"a webhook's name must be 1 to {limits.NAME_CHARACTERS} letters, digits, '-', '_' "
+            "or '.'",
         )
 
 
 def check_form(form: str) -> MessageFormat:
-    """The form of this name."""
+    """Return the format of this name."""
     try:
         return MessageFormat(form)
     except ValueError:
         raise Refused(
-            "BadWebhookForm", f"a webhook's form is {' or '.join(MessageFormat)}"
+            "BadWebhookForm", f"a webhook's form must be {' or '.join(MessageFormat)}"
         ) from None
 
 
 def check_secret(secret: str) -> None:
-    """Refuse a secret that is weak, or that a file or a header would change."""
+    """Refuse a secret that is weak, or that a file or a header would alter."""
     if not _SECRET.fullmatch(secret):
         raise Refused(
             "BadWebhookSecret",
-            f"a webhook's secret is {limits.SECRET_MIN_CHARACTERS} to "
-            f"{limits.SECRET_MAX_CHARACTERS} printable ASCII characters, no space at its ends; "
-            "leave it out and one is made",
+            f"a webhook's secret must be {limits.SECRET_MIN_CHARACTERS} to "
+            f"{limits.SECRET_MAX_CHARACTERS} printable ASCII characters without leading or "
+            "trailing spaces; leave it out to have one generated",
         )

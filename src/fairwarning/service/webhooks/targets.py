@@ -1,7 +1,7 @@
-"""Where a webhook may go: to hosts that the operator allowed, and never to a link-local address.
+"""Allowed webhook targets: hosts that the operator allows, and never a link-local address.
 
-An address is found once, checked, and then connected to, so that a name which answers differently
-the second time gains nothing.
+A name is resolved once; the address is checked and then used for the connection. This prevents
+DNS rebinding.
 """
 
 import re
@@ -34,14 +34,14 @@ _FORBIDDEN = (
     ip_network("fe80::/10"),
     ip_network("168.63.129.16/32"),
 )
-"""Metadata services and the like: what answers there trusts whoever can reach it."""
+"""Metadata services and similar: they trust every client that can reach them."""
 _NAT64 = ip_network("64:ff9b::/96")
 _IPV4_COMPATIBLE = ip_network("::/96")
 
 
 @record
 class AllowedUrl:
-    """A URL that is allowed, in its parts."""
+    """The parts of an allowed URL."""
 
     secure: bool
     host: str  # a name in lower case, or an address
@@ -50,7 +50,7 @@ class AllowedUrl:
 
     @property
     def authority(self) -> str:
-        """What a Host header says."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
@@ -63,10 +63,10 @@ class AllowedTargets:
         self._entries = frozenset(_entry(text) for text in self.allow)
 
     def check(self, url: str) -> AllowedUrl:
-        """The target that a URL names; refused unless the operator allowed it."""
+        """Return the target of a URL; refuse it unless the operator allows it."""
         target = _parse(url)
         if not self._allows(target):
-            raise Refused("TargetNotAllowed", self._advice(target))
+            raise Refused("TargetNotAllowed", self._not_allowed_text(target))
         if address := _as_address(target.host):
             check_address(address, target.host)
         return target
@@ -81,7 +81,7 @@ class AllowedTargets:
             for port in (None, target.port)
         )
 
-    def _advice(self, target: AllowedUrl) -> str:
+    def _not_allowed_text(self, target: AllowedUrl) -> str:
         allowed = ", ".join(self.allow) or "none"
         return (
             f"webhooks may not be sent to {target.authority}; allowed: {allowed}. Add the host to "
@@ -90,40 +90,40 @@ class AllowedTargets:
 
 
 def check_address(address: Address, host: str) -> None:
-    """Refuse the addresses that nothing may be sent to, whoever allowed them."""
-    for one in (address, *_inside(address)):
-        if any(one in network for network in _FORBIDDEN):
+    """Refuse a forbidden address, even if the operator allows the host."""
+    for candidate in (address, *_embedded_ipv4(address)):
+        if any(candidate in network for network in _FORBIDDEN):
             raise Refused(
                 "TargetForbidden",
-                f"{host} is at {address}: nothing is sent to link-local addresses or to "
-                "168.63.129.16; name another host",
+                f"{host} has the address {address}: webhooks are never sent to link-local "
+                "addresses or to 168.63.129.16; use another host",
             )
 
 
 def addresses(target: AllowedUrl, resolve: Resolve) -> list[str]:
-    """Where the target is now. One forbidden address among them spoils all."""
-    found = resolve(target.host, target.port)
-    for text in found:
+    """Resolve the target; refuse it if any of its addresses is forbidden."""
+    resolved = resolve(target.host, target.port)
+    for text in resolved:
         check_address(ip_address(text), target.host)
-    return found
+    return resolved
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """Ask the system, in the order it prefers."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(where[0]).partition("%")[0] for *_, where in found))
+    """Resolve a host with the system's resolver, in its order of preference."""
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]).partition("%")[0] for *_, address in infos))
 
 
 def _parse(url: str) -> AllowedUrl:
     if len(url) > limits.URL_CHARACTERS or "#" in url:
         raise _bad_url()
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         raise _bad_url()
-    secure = found["scheme"].lower() == "https"
-    port = int(found["port"]) if found["port"] else (443 if secure else 80)
-    path = found["path"] or "/"
-    host = _host(found["host"])
+    secure = match["scheme"].lower() == "https"
+    port = int(match["port"]) if match["port"] else (443 if secure else 80)
+    path = match["path"] or "/"
+    host = _host(match["host"])
     if host is None or not 0 < port <= _PORT_MAX:
         raise _bad_url()
     return AllowedUrl(
@@ -134,15 +134,15 @@ def _parse(url: str) -> AllowedUrl:
 def _bad_url() -> Refused:
     return Refused(
         "BadUrl",
-        "a webhook's url is https://HOST[:PORT]/PATH or http://..., at most "
-        f"{limits.URL_CHARACTERS} ASCII characters without space, user name, password or "
-        "fragment; HOST is a name without a final dot (an international one as xn--), four "
-        "decimal numbers or an IPv6 address in brackets",
+        "a webhook's url must be https://HOST[:PORT]/PATH or http://..., at most "
+        f"{limits.URL_CHARACTERS} ASCII characters, without spaces, user name, password or "
+        "fragment; HOST is a name without a trailing dot (an internationalized name as xn--), an "
+        "IPv4 address of four decimal numbers, or an IPv6 address in brackets",
     )
 
 
 def _host(text: str) -> str | None:
-    """In its one spelling; None if it is none: what looks like an address has to be one."""
+    """Return the host in canonical form; None if it looks like an address but is not one."""
     if text.startswith("[") or _NUMBER.fullmatch(text.rpartition(".")[2]):
         try:
             return str(ip_address(text.strip("[]")))
@@ -152,16 +152,16 @@ def _host(text: str) -> str | None:
 
 
 def _entry(text: str) -> tuple[bool, str, int | None]:
-    found = _ENTRY.fullmatch(text)
-    host = _host(found["host"]) if found else None
-    port = int(found["port"]) if found and found["port"] else None
-    wild = bool(found and found["wild"])
+    match = _ENTRY.fullmatch(text)
+    host = _host(match["host"]) if match else None
+    port = int(match["port"]) if match and match["port"] else None
+    wild = bool(match and match["wild"])
     bad_port = port is not None and not 0 < port <= _PORT_MAX
     if host is None or bad_port or (wild and _as_address(host)):
         raise Refused(
             "BadWebhookHost",
-            f"{text[:100]!r} is not a host that webhooks can be allowed for: write 'host', "
-            "'host:port' or '*.example.com', an IPv6 address in brackets",
+            f"{text[:100]!r} is not a valid webhook host: write 'host', 'host:port' or "
+            "'*.example.com', and an IPv6 address in brackets",
         )
     return wild, host, port
 
@@ -173,11 +173,11 @@ def _as_address(host: str) -> Address | None:
         return None
 
 
-def _inside(address: Address) -> list[Address]:
-    """IPv4 addresses that an IPv6 address is only another way to."""
+def _embedded_ipv4(address: Address) -> list[Address]:
+    """The IPv4 addresses that an IPv6 address embeds."""
     if isinstance(address, IPv4Address):
         return []
-    found: list[Address | None] = [address.ipv4_mapped, address.sixtofour]
+    embedded: list[Address | None] = [address.ipv4_mapped, address.sixtofour]
     if address in _NAT64 or address in _IPV4_COMPATIBLE:
-        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    return [one for one in found if one is not None]
+        embedded.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return [ipv4 for ipv4 in embedded if ipv4 is not None]

@@ -1,4 +1,4 @@
-"""The public face: make, list, try and remove subscriptions, and keep their deliveries going."""
+"""Create, list, test and remove subscriptions, and run their deliveries."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @record
 class CreatedSubscription:
-    """A new subscription, and the only time its secret is shown."""
+    """A new subscription with its secret, which is shown only here."""
 
     name: str
     url: str
@@ -49,19 +49,19 @@ class CreatedSubscription:
 
 @record
 class SubscriptionStatus:
-    """How a subscription is. What is counted is counted since the service started."""
+    """The status of a subscription. Counters start at zero when the service starts."""
 
     name: str
     url: str
     form: MessageFormat
     state: SubscriptionState
-    cursor: int  # the journal line it has got to
-    waiting: int  # messages among the journal lines last read, of which there are at most 1000
+    cursor: int  # the last journal line it has handled
+    waiting: int  # pending messages in the last page of at most 1000 journal lines
     delivered: int
     failed: int  # attempts
     given_up: int
-    last_error: str  # empty once a message arrived
-    dead: tuple[DeadLetter, ...]  # the latest of those given up
+    last_error: str  # empty after a successful delivery
+    dead: tuple[DeadLetter, ...]  # the latest dropped messages
 
 
 class WebhookService:
@@ -72,95 +72,95 @@ class WebhookService:
         fleet: Fleet,
         targets: AllowedTargets,
         *,
-        outside: Environment | None = None,
+        environment: Environment | None = None,
         give_up_seconds: float = limits.GIVE_UP_SECONDS,
     ) -> None:
         self._fleet = fleet
-        self._outside = outside or Environment()
+        self._environment = environment or Environment()
         self._targets = targets
-        self._poster = HttpSender(self._outside)
-        self._sender = Sender(targets, self._poster, self._outside)
-        self._changes = MessageBuilder(fleet.store)
+        self._http = HttpSender(self._environment)
+        self._sender = Sender(targets, self._http, self._environment)
+        self._builder = MessageBuilder(fleet.store)
         self._cursors = Cursors(fleet)
         self._give_up_seconds = give_up_seconds
         self._deliveries: dict[str, Delivery] = {}  # by resource id
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._changing = asyncio.Lock()
-        self._looking: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._rescanner: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up every subscription where it was."""
+        """Resume every subscription at its cursor."""
         self._fleet.readers.append(self._wake)
-        await self._look()
+        await self._rescan()
         if self._fleet.store.shared:
-            self._looking = asyncio.create_task(self._keep_looking(), name="webhooks")
+            self._rescanner = asyncio.create_task(self._rescan_periodically(), name="webhooks")
 
     async def stop(self) -> None:
-        """Send nothing more; what was not sent is sent after the next start."""
+        """Stop all deliveries; they resume after the next start."""
         with suppress(ValueError):
             self._fleet.readers.remove(self._wake)
-        if self._looking:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        if self._rescanner:
+            self._rescanner.cancel()
+            await asyncio.wait([self._rescanner])
         for name in list(self._deliveries):
-            await self._end(name)
-        self._poster.close()
+            await self._remove_delivery(name)
+        self._http.close()
 
     def _wake(self) -> None:
         for delivery in self._deliveries.values():
             delivery.wake()
 
-    async def _keep_looking(self) -> None:
-        """Other processes subscribe, and end; what they leave is taken over."""
+    async def _rescan_periodically(self) -> None:
+        """Follow subscriptions of other processes, and take over from processes that ended."""
         while True:
-            await asyncio.sleep(limits.LOOK_SECONDS)
+            await asyncio.sleep(limits.RESCAN_SECONDS)
             try:
-                async with self._changing:
-                    await self._look()
+                async with self._lock:
+                    await self._rescan()
             except Unavailable:
-                continue  # the store is away
+                continue  # the store is unavailable
 
-    async def _look(self) -> None:
-        """Have a delivery for each subscription there is."""
-        found = await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
-        for name in set(self._deliveries) - {resource.id for resource in found}:
-            await self._end(name)
-        for resource in found:
+    async def _rescan(self) -> None:
+        """Make the deliveries match the stored subscriptions."""
+        stored = await self._fleet.reader.resources(WEBHOOKS, WEBHOOKS, limits.SUBSCRIPTIONS)
+        for name in set(self._deliveries) - {resource.id for resource in stored}:
+            await self._remove_delivery(name)
+        for resource in stored:
             try:
-                await self._begin(read(resource))
+                await self._add_delivery(read(resource))
             except msgspec.DecodeError:
-                log.exception("webhook %s cannot be read; remove it", resource.name)
+                log.exception("webhook %s cannot be decoded; remove it", resource.name)
 
-    async def _begin(self, subscription: Subscription) -> None:
-        """Deliver; of several processes, one does."""
+    async def _add_delivery(self, subscription: Subscription) -> None:
+        """Start a delivery, if this process has the duty for it."""
         name = subscription.id
         if name not in self._deliveries:
             self._deliveries[name] = Delivery(
                 subscription,
                 self._cursors,
-                self._changes,
+                self._builder,
                 self._sender,
-                self._outside,
+                self._environment,
                 give_up_seconds=self._give_up_seconds,
             )
         if not await self._fleet.store.claim_duty(name):
-            await self._rest(name)
+            await self._stop_delivery(name)
         elif name not in self._tasks:
             self._tasks[name] = asyncio.create_task(
                 self._deliveries[name].run(), name=f"webhook {subscription.name}"
             )
 
-    async def _rest(self, name: str) -> None:
+    async def _stop_delivery(self, name: str) -> None:
         task = self._tasks.pop(name, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _end(self, name: str) -> None:
+    async def _remove_delivery(self, name: str) -> None:
         del self._deliveries[name]
-        await self._rest(name)
+        await self._stop_delivery(name)
 
-    # --- What an operator may do ---
+    # --- Operator commands ---
 
     async def create(
         self,
@@ -172,7 +172,7 @@ class WebhookService:
         handshake: bool = True,
         actor: str = "operator",
     ) -> CreatedSubscription:
-        """Subscribe, from now on; unless told otherwise the receiver has to agree first."""
+        """Subscribe a receiver to new events; by default it must first agree to the handshake."""
         check_name(name)
         if secret is None:
             secret = secrets.token_urlsafe(limits.SECRET_BYTES)
@@ -182,8 +182,8 @@ class WebhookService:
         self._check_room(subscription)
         if handshake:
             await confirm_receiver(self._sender, subscription, self._fleet.clock.now())
-        # Whoever asked may be gone by now; what is written is delivered all the same.
-        await asyncio.shield(asyncio.create_task(self._enter(subscription, actor)))
+        # The caller may be cancelled here; a stored subscription must get its delivery anyway.
+        await asyncio.shield(asyncio.create_task(self._store(subscription, actor)))
         return CreatedSubscription(name=name, url=url, form=subscription.form, secret=secret)
 
     def _check_room(self, subscription: Subscription) -> None:
@@ -191,39 +191,49 @@ class WebhookService:
             raise _exists(subscription.name)
         if len(self._deliveries) >= limits.SUBSCRIPTIONS:
             raise Conflict(
-                "TooManyWebhooks", f"there are {limits.SUBSCRIPTIONS} webhooks; remove one first"
+                "TooManyWebhooks",
+                f"there are already {limits.SUBSCRIPTIONS} webhooks, which is the limit; remove "
+                "one first",
             )
 
-    async def _enter(self, one: Subscription, actor: str) -> None:
-        write = Write(resource=one.id, name=one.name, body=one.body(), at=0, actor=actor)
-        async with self._changing:
-            self._check_room(one)
+    async def _store(self, subscription: Subscription, actor: str) -> None:
+        write = Write(
+            resource=subscription.id,
+            name=subscription.name,
+            body=subscription.body(),
+            at=0,
+            actor=actor,
+        )
+        async with self._lock:
+            self._check_room(subscription)
             try:
                 await self._fleet.submit(write)
             except Conflict:
-                raise _exists(one.name) from None
-            await self._begin(one)
+                raise _exists(subscription.name) from None
+            await self._add_delivery(subscription)
 
     async def remove(self, name: str, *, actor: str = "operator") -> None:
-        """End a subscription; a message that is on its way is cut off."""
+        """Remove a subscription; abort a delivery in progress."""
         check_name(name)
-        await asyncio.shield(asyncio.create_task(self._leave(name, actor)))
+        await asyncio.shield(asyncio.create_task(self._delete(name, actor)))
 
-    async def _leave(self, name: str, actor: str) -> None:
-        found = resource_id(name)
+    async def _delete(self, name: str, actor: str) -> None:
+        resource = resource_id(name)
         operation = f"remove webhook {secrets.token_hex(8)}"
-        async with self._changing:
+        async with self._lock:
             try:
-                await self._fleet.submit(Remove(resource=found, operation=operation, actor=actor))
+                await self._fleet.submit(
+                    Remove(resource=resource, operation=operation, actor=actor)
+                )
             except NotFound:
                 raise _unknown(name) from None
-            if found in self._deliveries:
-                await self._end(found)
+            if resource in self._deliveries:
+                await self._remove_delivery(resource)
 
     async def test(self, name: str) -> int:
-        """Send a message that is about nothing; the status of the answer.
+        """Send a test message and return the status of the response.
 
-        If it is a success, a subscription that had stopped goes on.
+        A success resumes a stopped subscription.
         """
         delivery = self._deliveries.get(resource_id(name))
         if delivery is None:
@@ -237,35 +247,37 @@ class WebhookService:
             data={"Webhook": delivery.subscription.name},
         )
         try:
-            answer = await self._sender.post(delivery.subscription, ping)
+            response = await self._sender.post(delivery.subscription, ping)
         except WebhookSendFailed as failure:
             raise Refused("NoAnswer", f"webhook {name!r} did not answer: {failure}") from None
-        if not describe_failure(answer):
+        if not describe_failure(response):
             delivery.resume()
-        return answer.status
+        return response.status
 
     def metrics(self) -> list[Metric]:
-        """Figures about the deliveries, by subscription."""
-        all_of = [(one.subscription.name, one) for one in self._deliveries.values()]
+        """The metrics of the deliveries, by subscription."""
+        deliveries = {
+            delivery.subscription.name: delivery for delivery in self._deliveries.values()
+        }
         return [
             counters(
                 "fairwarning_webhook_delivered", "Messages that arrived.", "webhook",
-                {name: one.delivered for name, one in all_of},
+                {name: delivery.delivered for name, delivery in deliveries.items()},
             ),
             counters(
                 "fairwarning_webhook_failed", "Attempts that failed.", "webhook",
-                {name: one.failed for name, one in all_of},
+                {name: delivery.failed for name, delivery in deliveries.items()},
             ),
             counters(
                 "fairwarning_webhook_given_up", "Messages given up.", "webhook",
-                {name: one.given_up for name, one in all_of},
+                {name: delivery.given_up for name, delivery in deliveries.items()},
             ),
             Metric(
                 name="fairwarning_webhook_waiting",
                 help="Messages that wait, among the next 1000 journal lines.",
                 gauge=True,
                 label="webhook",
-                values={name: one.waiting for name, one in all_of},
+                values={name: delivery.waiting for name, delivery in deliveries.items()},
             ),
         ]  # fmt: skip
 
@@ -292,11 +304,11 @@ def _status(delivery: Delivery) -> SubscriptionStatus:
 
 def _exists(name: str) -> Conflict:
     return Conflict(
-        "WebhookExists", f"there is a webhook {name!r} already; remove it, or pick another name"
+        "WebhookExists", f"a webhook {name!r} already exists; remove it, or choose another name"
     )
 
 
 def _unknown(name: str) -> NotFound:
     return NotFound(
-        "UnknownWebhook", f"there is no webhook {name[:60]!r}; `fairwarning webhook list` names all"
+        "UnknownWebhook", f"there is no webhook {name[:60]!r}; run `fairwarning webhook list`"
     )

@@ -7,14 +7,14 @@ from fairwarning.core.errors import Refused
 from fairwarning.core.model import ImpactKind
 from fairwarning.core.record import record
 from fairwarning.guest.events import Event
-from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Given, Read
+from fairwarning.service.config.values import MODEL, SCALE_SET, FleetFileError, Read, Table
 from fairwarning.service.faults import DELAY_MAX_SECONDS, FaultKind
 from fairwarning.testing.cloud import MachineHandle, OperationHandle, ScaleSetHandle
 from fairwarning.testing.handles import NEWEST
 from fairwarning.testing.scenarios import values
 from fairwarning.testing.scenarios.environment import ScenarioEnvironment, poll
 
-Act = Callable[[ScenarioEnvironment, Given], Iterable[OperationHandle]]
+Act = Callable[[ScenarioEnvironment, Table], Iterable[OperationHandle]]
 """Runs an action; returns the operations it started."""
 
 
@@ -63,12 +63,12 @@ _ROLLOUT: dict[str, Read] = {"rollout": values.name}
 # --- Machines -----------------------------------------------------------------------------------
 
 
-def _machines(environment: ScenarioEnvironment, arguments: Given) -> list[MachineHandle]:
+def _machines(environment: ScenarioEnvironment, arguments: Table) -> list[MachineHandle]:
     return [environment.machine(name) for name in arguments.get("machine", ())]
 
 
 def _each_machine(
-    do: Callable[[MachineHandle, Given], OperationHandle], **more: Read
+    do: Callable[[MachineHandle, Table], OperationHandle], **more: Read
 ) -> ScenarioAction:
     """Return an action that runs on each machine of the step."""
     return ScenarioAction(
@@ -81,7 +81,7 @@ def _each_machine(
     )
 
 
-def _degrade(machine: MachineHandle, arguments: Given) -> OperationHandle:
+def _degrade(machine: MachineHandle, arguments: Table) -> OperationHandle:
     return machine.degrade(arguments["ahead"] / (24 * 3600) if "ahead" in arguments else None)
 
 
@@ -93,19 +93,19 @@ def _events(environment: ScenarioEnvironment, names: Iterable[str]) -> list[Even
     return list(events.values())
 
 
-def _approve(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _approve(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     for name in arguments["machine"]:
         environment.machine(name).approve(*_events(environment, arguments.get("of", (name,))))
     return ()
 
 
-def _cancel(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _cancel(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     for event in _events(environment, arguments["machine"]):
         environment.cloud.cancel(event)
     return ()
 
 
-def _poll(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _poll(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     for machine in _machines(environment, arguments):
         poll(machine, arguments.get("version", NEWEST))
         environment.keep_polling(machine)
@@ -115,40 +115,40 @@ def _poll(environment: ScenarioEnvironment, arguments: Given) -> Iterable[Operat
 # --- Sets ---------------------------------------------------------------------------------------
 
 
-def _delete(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _delete(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     if "set" not in arguments:
         return [machine.delete() for machine in _machines(environment, arguments)]
     return [environment.scale_set(arguments["set"]).delete(*arguments.get("instances", ()))]
 
 
 def _on_set(
-    do: Callable[[ScaleSetHandle, Given], None], *needs: str, **more: Read
+    do: Callable[[ScaleSetHandle, Table], None], *needs: str, **more: Read
 ) -> ScenarioAction:
     """Return an action that runs on a scale set."""
 
-    def act(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+    def act(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
         do(environment.scale_set(arguments["set"]), arguments)
         return ()
 
     return ScenarioAction(act=act, keys=_SET | more, needs=("set", *needs))
 
 
-def _update(scale_set: ScaleSetHandle, arguments: Given) -> None:
+def _update(scale_set: ScaleSetHandle, arguments: Table) -> None:
     scale_set.update(**{key: value for key, value in arguments.items() if key in MODEL})
 
 
-def _upgrade(scale_set: ScaleSetHandle, arguments: Given) -> None:
+def _upgrade(scale_set: ScaleSetHandle, arguments: Table) -> None:
     scale_set.upgrade(*arguments.get("instances", ()))
 
 
-def _protect(scale_set: ScaleSetHandle, arguments: Given) -> None:
+def _protect(scale_set: ScaleSetHandle, arguments: Table) -> None:
     scale_set.protect(*arguments["instances"], protected=arguments.get("protected", True))
 
 
 # --- Rollouts and faults ------------------------------------------------------------------------
 
 
-def _rollout(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _rollout(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     sets = [environment.scale_set(name) for name in arguments.get("set", ())]
     environment.rollouts[arguments["rollout"]] = environment.cloud.rollout(
         *_machines(environment, arguments),
@@ -162,14 +162,14 @@ def _rollout(environment: ScenarioEnvironment, arguments: Given) -> Iterable[Ope
 
 
 def _on_rollout(do: Callable[[ScenarioEnvironment, str], None]) -> ScenarioAction:
-    def act(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+    def act(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
         do(environment, arguments["rollout"])
         return ()
 
     return ScenarioAction(act=act, keys=_ROLLOUT, needs=("rollout",))
 
 
-def _fault(environment: ScenarioEnvironment, arguments: Given) -> Iterable[OperationHandle]:
+def _fault(environment: ScenarioEnvironment, arguments: Table) -> Iterable[OperationHandle]:
     targets: list[MachineHandle | None] = [*_machines(environment, arguments)]
     for machine in targets or [None]:
         environment.cloud.fault(
@@ -182,7 +182,7 @@ def _fault(environment: ScenarioEnvironment, arguments: Given) -> Iterable[Opera
     return ()
 
 
-def _clear_faults(environment: ScenarioEnvironment, _: Given) -> Iterable[OperationHandle]:
+def _clear_faults(environment: ScenarioEnvironment, _: Table) -> Iterable[OperationHandle]:
     environment.cloud.clear_faults()
     return ()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.record import changed, record
-from fairwarning.service.config.values import FleetFileError, Given, at, parsed, table, tables
+from fairwarning.service.config.values import FleetFileError, Table, at, parse_toml, table, tables
 from fairwarning.testing.scenarios import expectations, values
 from fairwarning.testing.scenarios.actions import ACTIONS
 from fairwarning.testing.scenarios.expectations import Expectation
@@ -31,7 +31,7 @@ class ScenarioStep:
     at_seconds: int  # since the start
     note: str = ""
     do: str = ""
-    arguments: Given = field(default_factory=dict)
+    arguments: Table = field(default_factory=dict)
     label: str = ""  # name of the operations it starts
     refused: str = ""  # the error code that is expected
     expect: tuple[Expectation, ...] = ()
@@ -117,7 +117,7 @@ def read(text: str, source: str = "scenario") -> Scenario:
     An invalid file is `Refused`; the message has `source`, the place and the allowed values.
     """
     try:
-        content = table(parsed(text), _FILE, "fleet", "step")
+        content = table(parse_toml(text), _FILE, "fleet", "step")
         names = ScenarioNames(content["fleet"], content.get("silent", ()))
         return Scenario(
             name=content.get("name", Path(source).stem),
@@ -178,7 +178,7 @@ def _check_time(seconds: int, previous: int) -> int:
     return seconds
 
 
-def _keys(raw: object) -> Given:
+def _keys(raw: object) -> Table:
     """Read the keys of a step; its action decides which keys are allowed."""
     if not isinstance(raw, dict) or ("do" in raw) == ("expect" in raw):
         raise FleetFileError("must be a table with either do or expect")
@@ -195,7 +195,7 @@ def _keys(raw: object) -> Given:
     return keys
 
 
-def _step(step: ScenarioStep, keys: Given, names: ScenarioNames) -> ScenarioStep:
+def _step(step: ScenarioStep, keys: Table, names: ScenarioNames) -> ScenarioStep:
     note, expect, do = keys.pop("note", ""), keys.pop("expect", ()), keys.pop("do", "")
     label, refused = keys.pop("as", ""), keys.pop("refused", "")
     for expectation in expect:

@@ -1,4 +1,4 @@
-"""What a benchmark is given: how much to do, where to put things, whom to tell how far it is."""
+"""The context of a benchmark: its effort, its folder and its progress callbacks."""
 
 import json
 import os
@@ -21,20 +21,20 @@ ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured."""
+    """The size of the measurements."""
 
     rounds: int
-    seconds: float  # of each sample
+    seconds: float  # per sample
     machines: int  # of the large fleet
-    history: int  # commands that a fleet has behind it
+    history: int  # commands in a fleet's history
     impacts: int  # unfinished at a start
-    pollers: int  # that ask once a second
+    pollers: int  # that poll once a second
     held: int  # long polls
     vast: int  # machines of the largest fleet
-    cold: int  # scopes of it that are asked for the first time, one by one
-    crowd: int  # machines of it that ask, for what each takes in memory
-    changes: int  # that one process makes and another sees; even
-    apart: bool = True  # whether what must not disturb each other has processes of its own
+    cold: int  # scopes of it whose first polls are measured one by one
+    crowd: int  # machines of it that poll, to measure memory per machine
+    changes: int  # that one process makes and another sees; an even number
+    apart: bool = True  # whether to use separate processes that do not disturb each other
 
 
 FULL: Final = Effort(
@@ -52,8 +52,8 @@ SMOKE: Final = Effort(
 
 
 @dataclass(slots=True)
-class Stage:
-    """Where a benchmark runs."""
+class BenchmarkContext:
+    """The context of a benchmark."""
 
     effort: Effort
     folder: Path
@@ -61,11 +61,11 @@ class Stage:
     step: Callable[[], None] = lambda: None
 
     def in_turn(self, contenders: Mapping[str, Callable[[], T]]) -> dict[str, list[T]]:
-        """Rounds in which each of them runs once."""
+        """Run each contender once per round."""
         return in_turn(contenders, self.effort.rounds, self.step)
 
     def fleet(self, machines: int, history: int = 0, of_scope: int = SCOPE) -> Path:
-        """The file of a fleet, made the first time. To be opened, or copied and changed."""
+        """The file of a fleet, which the first call creates. Copy it before changing it."""
         path = self.folder / f"fleet-{machines}-{history}-{of_scope}" / "fleet.db"
         if not path.exists():
             self.probe("build", data=str(path.parent), machines=machines, of_scope=of_scope)
@@ -74,7 +74,7 @@ class Stage:
         return path
 
     def copy(self, path: Path) -> Path:
-        """A copy of a fleet's file, to be changed; the copy before it is gone."""
+        """A copy of a fleet's file to change; it replaces the previous copy."""
         folder = self.folder / "copy"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -84,7 +84,7 @@ class Stage:
         return copied
 
     def probe(self, what: str, **how: object) -> Any:  # noqa: ANN401  (each says what it answers)
-        """Run a function of `probes.py` in a process that holds nothing else."""
+        """Run a function of `probes.py` in a new process."""
         if not self.effort.apart:
             return probes.run(what, how)
         command = [sys.executable, "-m", "tests.bench.probes", what, json.dumps(how)]
