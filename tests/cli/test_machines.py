@@ -197,7 +197,7 @@ def test_a_watch_survives_a_restart_of_the_service(tmp_path: Path) -> None:
             service.kill()
             with ServiceProcess(data, "--clock", "virtual") as again:
                 again.run("machine", "freeze", "db_1")
-                lines = watching.read_until('"machine": "db_1"')
+                lines = watching.read_until('"machines": ["db_1"]')
                 numbers = before + [json.loads(line)["number"] for line in lines]
                 assert numbers == sorted(set(numbers))
                 assert watching.interrupt()[0] == 0
