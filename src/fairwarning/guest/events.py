@@ -2,6 +2,9 @@
 
 Later versions will add values and members: an unknown type, status or source stays a string, and
 unknown members are ignored.
+
+`Event`, `EventStatus` and `EventType` exist in `core.model` too, which the guest side must not
+import; its users know them by these names.
 """
 
 import json
