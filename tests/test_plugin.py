@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import split
+
 pytest_plugins = ["pytester"]
 
 DOC = Path(__file__).parents[1] / "docs" / "pytest.md"
@@ -29,7 +31,7 @@ def test_the_first_example_is_a_handler_tested_in_ten_lines() -> None:
 
 
 @pytest.mark.spec("O9")
-@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+@pytest.mark.parametrize("workers", split(["-n0", "-n2"], 1))
 def test_each_test_has_its_own_cloud(pytester: pytest.Pytester, workers: str) -> None:
     """No test sees the machines or the clock of another, with one or several processes."""
     pytester.makepyfile("""

@@ -49,6 +49,7 @@ def test_a_kill_at_a_failpoint_keeps_operations_atomic(tmp_path: Path) -> None:
         assert test.finished
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("C1", "E9")
 def test_random_kills_keep_operations_atomic(tmp_path: Path) -> None:
     """Killed at any time under load, the service loses no acknowledged operation."""

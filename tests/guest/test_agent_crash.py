@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaigns import split
 from tests.fixtures.waiting import wait_until
 from tests.guest.agents import AgentEndpoint, AgentFolder, AgentProcess, agent_folders, one_machine
 
@@ -62,7 +63,7 @@ def wait_until_forgotten(agents: list[CrashingAgent]) -> None:
     wait_until(are_done)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", split(["before", "after"], 1))
 def test_an_agent_that_is_killed_at_any_line(tmp_path: Path, when: str) -> None:
     """Each hook runs, twice only if interrupted, for the same event; no approval is early.
 
