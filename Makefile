@@ -30,8 +30,8 @@ az: .venv-az/.ready ## set up the Azure CLI in .venv-az, for the tests that use 
 run: .venv ## start the service with a small demo fleet
 	.venv/bin/fairwarning up --demo $(ARGS)
 
-# Three times as many workers as cores: many tests wait for a process or a timer.
-pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) * 3)) --dist worksteal
+# Two workers more than cores: many tests wait for a process or a timer.
+pytest := $(py) -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 2)) --dist worksteal
 
 test: .venv ## run the tests, without the long campaigns
 	$(pytest) -m "not campaign" $(ARGS)
