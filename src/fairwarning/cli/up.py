@@ -282,7 +282,7 @@ async def _print_text(server: ServerProcess) -> None:
         "Open the console in a browser:",
         f"  {ready['page']}",
         f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
-        "Press Ctrl-C to stop.",
+        "Ctrl-C stops it.",  # scripts wait for this line
     ]
     click.echo("\n".join(lines))
 
