@@ -140,9 +140,8 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     """The error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run_command(
-            "up", "--memory", "--data", str(tmp_path / "d"), "--console", f"127.0.0.1:{port}"
-        )
+        words = ("--memory", "--data", str(tmp_path / "d"), "--metadata", "127.0.0.1:0")
+        done = run_command("up", *words, "--console", f"127.0.0.1:{port}")
     assert done.returncode == 1
     assert f"Error: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
     assert not (tmp_path / "d").exists()
