@@ -9,7 +9,7 @@ from itertools import count as endless
 
 from tests.bench.clients import Client
 from tests.bench.measure import Sample
-from tests.bench.processes import cpu_seconds
+from tests.bench.processes import cpu_seconds, cpu_since
 
 HOST = "127.0.0.1"
 NUMBER = "{number}"  # in a path: replaced by a new number each time
@@ -74,7 +74,7 @@ async def ask_over_tls(
     clients = await _connected(port, ca, connections)
     cpu, began = cpu_seconds(pids), time.perf_counter()
     done = await asyncio.gather(*map(send_all, clients))
-    cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
+    cpu, wall = cpu_since(pids, cpu), time.perf_counter() - began
     for client in clients:
         await client.close()
     return Sample(sum(done), cpu, cpu, wall).plain()
@@ -91,7 +91,7 @@ async def list_over_tls(
         answer = await client.ask(request_bytes("GET", left.pop(), headers))
         left += [link.decode("ascii") for link in _NEXT.findall(answer)]
         pages += 1
-    cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
+    cpu, wall = cpu_since(pids, cpu), time.perf_counter() - began
     await client.close()
     return Sample(pages, cpu, cpu, wall).plain()
 

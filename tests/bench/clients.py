@@ -11,7 +11,7 @@ from itertools import count, repeat
 from typing import cast
 
 from tests.bench.measure import MICRO, Sample, percentile
-from tests.bench.processes import cpu_seconds, most_descriptors, resident_bytes
+from tests.bench.processes import cpu_seconds, cpu_since, most_descriptors, resident_bytes
 
 DROPPED = "the server closed the connection"
 
@@ -117,7 +117,7 @@ async def flood(
     clients = await known(addresses, port)
     cpu, began = cpu_seconds(pids), time.perf_counter()
     done = await asyncio.gather(*map(poll_on, addresses, clients))
-    cpu, wall = cpu_seconds(pids) - cpu, time.perf_counter() - began
+    cpu, wall = cpu_since(pids, cpu), time.perf_counter() - began
     return Sample(sum(done), cpu, cpu, wall).plain()
 
 

@@ -40,6 +40,14 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(time.clock_gettime(_clock(pid)) for pid in pids)
 
 
+def cpu_since(pids: Iterable[int], before: float) -> float:
+    """The CPU time since `cpu_seconds` was `before`.
+
+    Never zero: the clock of a process that runs on another core may lag behind by a tick.
+    """
+    return max(cpu_seconds(pids) - before, 1e-6)
+
+
 def _clock(pid: int) -> int:
     clock = ctypes.c_int()
     failed = ctypes.CDLL(None).clock_getcpuclockid(pid, ctypes.byref(clock))
