@@ -129,13 +129,15 @@ def _target_deleted(resource: Resource, entities: EntityReader) -> EntityDecisio
         if scope and scope.machines:  # one was added meanwhile
             return _keep(changed(resource, removed_by=""), "machines were added to it")
         sends = (RemoveEmptyScope(scope=resource.scope),)
-    done = tuple(OperationProgress(one, done=1) for one in resource.awaited)
+    done = tuple(OperationProgress(operation, done=1) for operation in resource.awaited)
     return EntityDecision(None, (Fact(FactType.RESOURCE_REMOVED),), sends, progress=done)
 
 
 def _keep(resource: Resource, why: str) -> EntityDecision:
     """The resource stays: operations that wait for its removal fail."""
-    failed = tuple(OperationProgress(one, failed=1, error=why) for one in resource.awaited)
+    failed = tuple(
+        OperationProgress(operation, failed=1, error=why) for operation in resource.awaited
+    )
     return EntityDecision(changed(resource, awaited=()), progress=failed)
 
 

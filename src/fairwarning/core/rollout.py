@@ -235,10 +235,10 @@ def _lane_id(rollout: str, number: int) -> str:
 
 
 def _known(read: Read, scope: str) -> Scope:
-    found = read(scope)
-    if found is None:
+    entity = read(scope)
+    if entity is None:
         raise NotFound("UnknownScope", f"there is no scope {scope!r}")
-    return found
+    return entity
 
 
 # --- Lanes ---------------------------------------------------------------------------------------
@@ -276,8 +276,8 @@ def _advance(lane: Lane, rollout: Rollout, read: Read, now: float) -> EntityDeci
         planned = lane.steps[position]
         step = _present(planned, read)
         if step:
-            lane_there = changed(lane, position=position)
-            decision = _begin_step(lane_there, rollout, step, read, now)
+            lane_at_step = changed(lane, position=position)
+            decision = _begin_step(lane_at_step, rollout, step, read, now)
             if decision.sends:  # not deferred: machines that are absent now are skipped for good
                 skipped += _size(planned) - _size(step)
             sends = (*decision.sends, *_skip(lane, rollout, skipped))

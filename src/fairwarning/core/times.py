@@ -43,9 +43,9 @@ def iso(epoch_seconds: int) -> str:
 def parse_date(text: str) -> int:
     """Epoch seconds of a date in either format; raises `Refused` otherwise."""
     try:
-        found = _RFC1123.fullmatch(text)
-        if found:
-            day, month, year, hour, minute, second = found.groups()
+        match = _RFC1123.fullmatch(text)
+        if match:
+            day, month, year, hour, minute, second = match.groups()
             when = datetime(
                 int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second),
                 tzinfo=UTC,
@@ -65,16 +65,16 @@ def parse_date(text: str) -> int:
 
 def parse_duration(text: str) -> int:
     """Whole seconds of an ISO 8601 duration of days and smaller (`PT5M`, `P1DT12H`)."""
-    found = _DURATION.fullmatch(text)
-    parts = found.groupdict() if found else {}
-    given = {unit: int(value) for unit, value in parts.items() if value is not None}
-    if not given or text.endswith("T"):
+    match = _DURATION.fullmatch(text)
+    parts = match.groupdict() if match else {}
+    units = {unit: int(value) for unit, value in parts.items() if value is not None}
+    if not units or text.endswith("T"):
         raise Refused(
             "BadDuration",
             f"{text[:60]!r} is not a duration: write ISO 8601, for example 'PT5M' or 'PT1H30M'",
         )
-    days, hours = given.get("days", 0), given.get("hours", 0)
-    return ((days * 24 + hours) * 60 + given.get("minutes", 0)) * 60 + given.get("seconds", 0)
+    days, hours = units.get("days", 0), units.get("hours", 0)
+    return ((days * 24 + hours) * 60 + units.get("minutes", 0)) * 60 + units.get("seconds", 0)
 
 
 def format_duration(seconds: int) -> str:

@@ -50,9 +50,9 @@ class FleetReader:
             names = await self._store.list_ids(Resource, after, limit)
             refs: list[Ref] = [(Resource, name) for name in names if name.startswith(prefix)]
             read = (await self.read_all(refs)).values()
-            found = [entity for entity in read if isinstance(entity, Resource)]
-            if len(found) == len(refs):  # otherwise one was removed, and the page would be short
-                return found
+            page = [entity for entity in read if isinstance(entity, Resource)]
+            if len(page) == len(refs):  # otherwise one was removed, and the page would be short
+                return page
 
     async def find_machines(
         self, *, name: str = "", address: str = "", number: int = 0, scope: str = ""

@@ -120,7 +120,7 @@ class MemoryStore:
             numbers = self._index.of_scope(self._entities.get((Scope, scope)))
         else:
             numbers = self._index.find(name, address, number)
-        return [self._location(found) for found in numbers]
+        return [self._location(number) for number in numbers]
 
     async def list_machines(self, after: int, limit: int) -> list[MachineLocation]:
         self._check_open()

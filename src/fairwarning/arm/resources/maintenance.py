@@ -39,8 +39,8 @@ async def _approve(context: ArmContext, request: ArmRequest, events: list[str]) 
         if (known := tuple(event for event in requested if event in scope.events))
     }
     if sum(map(len, by_scope.values())) < len(requested):
-        found = {event for known in by_scope.values() for event in known}
-        unknown = next(event for event in requested if event not in found)
+        existing = {event for known in by_scope.values() for event in known}
+        unknown = next(event for event in requested if event not in existing)
         text = f"The event '{unknown[:60]}' of '{request.name}' was not found."
         raise ArmError("ResourceNotFound", text, 404)
     for scope, known in by_scope.items():
