@@ -60,7 +60,7 @@ def test_one_of_two_impacts_fails() -> None:
 
 @pytest.mark.spec("E2")
 def test_a_driver_that_never_reports() -> None:
-    """After the limit the operation fails and the event ends; a late report is ignored."""
+    """After the limit the operation fails and the event ends."""
     with FleetHarness() as harness:
         harness.standalone(rules=Rules(impact_limit_seconds=30))
         harness.poll("vm")
@@ -72,9 +72,6 @@ def test_a_driver_that_never_reports() -> None:
         assert harness.events("vm") == []
         assert harness.operation("op").status is OperationStatus.FAILED
         assert "did not report" in harness.operation("op").error
-        before = harness.scope("vm"), harness.journal()
-        harness.advance(30)  # the simulated reboot ends after a minute
-        assert (harness.scope("vm"), harness.journal()) == before
 
 
 @pytest.mark.spec("E2", "E9")

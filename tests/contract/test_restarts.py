@@ -19,7 +19,6 @@ from fairwarning.core.model import (
     ImpactKind,
     OperationStatus,
     RolloutStatus,
-    Rules,
 )
 from fairwarning.store.memory import MemoryStore
 from tests.contract.units import DAY, HOUR, MINUTE
@@ -140,21 +139,6 @@ def test_a_finished_impact_is_not_dispatched_again() -> None:
         assert harness.driver.impacts == []
         harness.advance(HOUR)
         assert harness.succeeded("op")
-
-
-def test_a_limit_that_passed_while_down() -> None:
-    """An impact whose limit passes while the service is down has failed."""
-
-    def prepare(harness: FleetHarness) -> None:
-        harness.standalone(rules=Rules(impact_limit_seconds=120))
-        harness.poll("vm")
-        harness.operate(Restart, "vm", "vm")
-        harness.approve("vm")
-
-    with _after_a_pause(prepare, HOUR) as harness:
-        harness.advance(0)
-        assert harness.operation("op").status is OperationStatus.FAILED
-        assert harness.events("vm") == []
 
 
 def test_a_rollout_continues_after_restarts() -> None:

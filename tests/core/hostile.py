@@ -75,6 +75,7 @@ _RULES = st.just(Rules()) | _records(Rules)
 
 _VALID: dict[str, Value] = {
     "actor": st.just("caller"),
+    "request": st.sampled_from(["", "this", "that"]),
     "scope": _SCOPES,
     "set": st.sampled_from(["web", "none"]),
     "rollout": st.sampled_from(["up", "down"]),

@@ -159,7 +159,7 @@ def test_whole_seconds_round_up(moment: float) -> None:
 
 
 def test_when_a_scope_is_due() -> None:
-    """A scope is due at the earliest of NotBefore, an impact's limit and the idle limit."""
+    """A scope is due at the earlier of NotBefore and the idle limit."""
     draft, event = _with(SCHEDULED)
     scope = draft.decision().scope
     assert scope is not None
@@ -168,6 +168,6 @@ def test_when_a_scope_is_due() -> None:
     started.approve(event, "m")
     scope = started.decision().scope
     assert scope is not None
-    assert due(scope) == NOON + 5 + 3600
+    assert due(scope) is None
     assert due(changed(scope, incarnation=1, polled_at=NOON - 86_000)) == NOON + 400
     assert due(Scope(id="s", kind=ScopeKind.STANDALONE)) is None

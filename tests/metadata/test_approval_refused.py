@@ -48,12 +48,28 @@ def test_an_unknown_event() -> None:
 
 
 def test_an_event_that_is_over() -> None:
-    """An event that has left the document cannot be approved."""
+    """An event that left the document ten minutes ago cannot be approved."""
     with EndpointHarness() as endpoint:
         gone, _ = _announced(endpoint)
         endpoint.approve("db_0", gone)
         endpoint.advance(60)
+        endpoint.advance(600)
         assert gone in _refused(endpoint, _named(gone))
+
+
+@pytest.mark.spec("M12")
+def test_an_event_that_just_ended() -> None:
+    """A client that repeats its approval gets 200, and nothing changes."""
+    with EndpointHarness() as endpoint:
+        gone, _ = _announced(endpoint)
+        endpoint.approve("db_0", gone)
+        endpoint.advance(60)
+        before = endpoint.get("db_0").body
+        assert gone.encode() not in before
+        endpoint.advance(599)
+        response = _post(endpoint, _named(gone))
+        assert (response.status, response.body) == (200, b"")
+        assert endpoint.get("db_0").body == before
 
 
 @pytest.mark.spec("M16")

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from fairwarning.core import cascade
-from fairwarning.core.commands import Poll
+from fairwarning.core import cascade, engine
+from fairwarning.core.commands import AdvanceTime, Poll
 from fairwarning.core.errors import InvariantViolated, Unavailable
 from fairwarning.core.model import EventStatus, Operation, OperationStatus, Scope
 from fairwarning.core.record import changed
@@ -257,16 +257,32 @@ async def test_a_fleet_that_never_wrote_can_be_stopped() -> None:
 
 
 @run_async
-async def test_an_entity_that_stays_due_stops_writes() -> None:
+async def test_an_entity_that_stays_due_stops_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """An entity that stays due without changing is a bug: writes stop instead of looping."""
     async with controlled_fleet() as harness:
         await harness.fleet.submit(standalone())
         await harness.fleet.poll("vm")
-        harness.store.lies = [[(Scope, "vm")]]
-        harness.fleet._timers.fire()
+        await harness.fleet.submit(restart())
+        monkeypatch.setitem(engine._HANDLERS, AdvanceTime, lambda *_: None)
+        await harness.fleet.advance(900)
         await harness.fleet.settled()
         assert harness.fleet.broken is not None
         assert harness.fleet.broken.code == "Stuck"
+
+
+@run_async
+async def test_a_due_time_of_other_rules_is_corrected() -> None:
+    """A due time that an earlier version stored, and that no rule knows now, is written anew."""
+    async with controlled_fleet() as harness:
+        await harness.fleet.submit(standalone())
+        await harness.fleet.poll("vm")
+        before = await harness.scope()
+        harness.store.lies = [[(Scope, "vm")]]
+        harness.fleet._timers.fire()
+        await harness.fleet.settled()
+        assert harness.fleet.broken is None
+        assert (await harness.scope()).version == before.version + 1
+        await harness.fleet.submit(restart())  # it is decided on the new version
 
 
 @pytest.mark.spec("E2")

@@ -1,7 +1,8 @@
 import pytest
 
-from fairwarning.core.commands import Approve, ReportImpact
+from fairwarning.core.commands import Approve, Command, ReportImpact
 from fairwarning.core.model import Impact, ImpactKind, Operation, OperationStatus
+from fairwarning.service.clock import VirtualClock
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.store import codec
@@ -27,8 +28,8 @@ async def _operation(controlled_fleet: ControlledFleet) -> Operation:
 
 def test_an_impact_is_dispatched_once() -> None:
     """An impact that is under way is not passed to the driver again."""
-    driver, finished = ControlledDriver(), list[ReportImpact]()
-    impacts = ImpactDispatcher(driver, finished.append)
+    driver, finished = ControlledDriver(), list[Command]()
+    impacts = ImpactDispatcher(driver, VirtualClock(), finished.append)
     for _ in range(3):
         impacts.dispatch(IMPACT)
     assert driver.impacts == [IMPACT]
@@ -44,18 +45,19 @@ def test_an_impact_is_dispatched_once() -> None:
 @pytest.mark.parametrize("error", ["", "no such host", "x" * 5_000])
 def test_a_report_becomes_a_command(error: str) -> None:
     """The driver's error is reported under the impact's id, truncated to the limit."""
-    driver, finished = ControlledDriver(), list[ReportImpact]()
-    ImpactDispatcher(driver, finished.append).dispatch(IMPACT)
+    driver, finished = ControlledDriver(), list[Command]()
+    ImpactDispatcher(driver, VirtualClock(), finished.append).dispatch(IMPACT)
     driver.finish(error)
     assert finished == [ReportImpact(scope="s", machine="m", impact="i", error=error[:1000])]
 
 
 def test_a_driver_that_raises() -> None:
     """An exception of a driver is a failed impact with its reason."""
-    driver, finished = ControlledDriver(), list[ReportImpact]()
+    driver, finished = ControlledDriver(), list[Command]()
     driver.error = OSError("hypervisor not found")
-    ImpactDispatcher(driver, finished.append).dispatch(IMPACT)
+    ImpactDispatcher(driver, VirtualClock(), finished.append).dispatch(IMPACT)
     (report,) = finished
+    assert isinstance(report, ReportImpact)
     assert "hypervisor not found" in report.error
 
 

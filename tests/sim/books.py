@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fairwarning.core.commands import Command
 from fairwarning.core.model import Event, Operation, Resource, Rollout, ScaleSet, Scope
 
 # The contract's own numbers (E1), deliberately not imported from the code under test.
@@ -41,7 +42,14 @@ class Books:
     open: dict[str, KnownEvent] = field(default_factory=dict)  # events that have not ended
     on: set[str] = field(default_factory=set)  # enabled scopes
     operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
-    impacts: dict[str, str] = field(default_factory=dict)  # "begun" or "over"
+    impacts: dict[str, str] = field(default_factory=dict)  # begun, failed, given up, done
+    operation_of: dict[str, str] = field(default_factory=dict)  # by impact
+    limits: dict[str, float] = field(default_factory=dict)  # of begun impacts
+    reported: dict[str, tuple[str, str, float]] = field(default_factory=dict)  # as done, when
+    failed_operations: dict[str, Operation] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)  # events that started before they were stored
+    gone_at: dict[str, float] = field(default_factory=dict)  # events that ended
+    requests: dict[str, Command] = field(default_factory=dict)  # of operations
     carried_out: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)  # approvals
     accepted: set[str] = field(default_factory=set)  # acknowledged operations
@@ -58,7 +66,7 @@ class Books:
     paused: set[str] = field(default_factory=set)
     begun_at: dict[str, float] = field(default_factory=dict)
     up_since: float = 0.0  # start of the current process
-    silent: Callable[[str], bool] = lambda _: False  # whether the driver never reports an impact
+    late: Callable[[str], bool] = lambda _: False  # whether the driver reports late or never
     commits: int = 0
     timers: int = 0
     at: float = 0.0

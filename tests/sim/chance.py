@@ -159,9 +159,17 @@ class Chance:
 
     def _command(self) -> Command:
         if self.sent and self.random.random() < 0.06:
-            return self.random.choice(self.sent[-40:])  # a repeated or delayed command
+            return self._again(self.random.choice(self.sent[-40:]))
         command = self._new_command()
         self.sent.append(command)
+        return command
+
+    def _again(self, command: Command) -> Command:
+        """A repeated or delayed command; sometimes its key with another command."""
+        if isinstance(command, Operate) and self.random.random() < 0.2:
+            return Restart(
+                scope=self._scope(), machines=command.machines, operation=command.operation
+            )
         return command
 
     def _new_command(self) -> Command:
@@ -187,6 +195,9 @@ class Chance:
     def _approve(self) -> Command | None:
         if not self.ledger.open:
             return None
+        if self.random.random() < 0.05 and (gone := list(self.ledger.gone_at)[-20:]):
+            event = self.random.choice(gone)
+            return Approve(scope=self.ledger.events[event].scope, events=(event,), actor="machine")
         events = self.random.sample(
             list(self.ledger.open), min(len(self.ledger.open), self.random.choice((1, 1, 1, 2)))
         )

@@ -1,5 +1,7 @@
 """One function per invariant; it raises `Violation` if the invariant does not hold."""
 
+from collections.abc import Iterable
+
 from fairwarning.core.model import Event, EventStatus, EventType, Impact, Resource, Scope
 from tests.sim.books import LONGEST_IMPACT_SECONDS, NOTICE_SECONDS, Books, KnownEvent
 from tests.sim.violations import must
@@ -108,12 +110,18 @@ def il5_begun(books: Books, impact: Impact) -> None:
             f"{impact.kind} of {impact.machine} begins while its event is {known.status}",
         )
     books.impacts[impact.id] = "begun"
+    books.limits[impact.id] = impact.limit_seconds
+    must(
+        impact.limit_seconds >= impact.duration_seconds,
+        "E9",
+        f"{impact.id} takes {impact.duration_seconds} s, but its limit is {impact.limit_seconds} s",
+    )
 
 
 def il5_carried_out(books: Books, impact: Impact) -> None:
     """The driver acts once, on a begun impact. Not called for repeats that it recognizes."""
     must(
-        books.impacts.get(impact.id) == "begun",
+        books.impacts.get(impact.id) in {"begun", "given up"},
         "IL5",
         f"{impact.id} is carried out while it is {books.impacts.get(impact.id)}",
     )
@@ -121,7 +129,7 @@ def il5_carried_out(books: Books, impact: Impact) -> None:
     books.carried_out.add(impact.id)
 
 
-def il6(scope: Scope, now: float) -> None:
+def il6(books: Books, scope: Scope, now: float) -> None:
     """No event stays Scheduled past NotBefore, or Started past its limit."""
     for event in scope.events.values():
         if event.status is EventStatus.SCHEDULED:
@@ -131,8 +139,9 @@ def il6(scope: Scope, now: float) -> None:
                 f"event {event.id} is still Scheduled {now - event.not_before:.1f} s too late",
             )
     for impact in scope.impacts.values():
-        if impact.deadline is not None:
-            must(now <= impact.deadline + 5, "IL6", f"{impact.id} never ends")
+        if impact.in_progress:
+            had_it = now - max(books.begun_at[impact.id], books.up_since)
+            must(had_it <= impact.limit_seconds + 5, "IL6", f"{impact.id} never ends")
 
 
 def il9(books: Books, name: str) -> None:
@@ -224,10 +233,40 @@ def ic6(books: Books, started: KnownEvent) -> None:
 
 
 def e9(books: Books, impact: str, now: float) -> None:
-    """The driver gets every impact, and gets it again after a crash."""
+    """The driver gets every impact, again after a crash, and each time has its limit for it."""
     available = now - max(books.begun_at[impact], books.up_since)
     must(
-        books.silent(impact) or available <= LONGEST_IMPACT_SECONDS,
+        books.late(impact) or available <= LONGEST_IMPACT_SECONDS,
         "E9",
         f"{impact} was never carried out, although there were {available:.0f} s for it",
     )
+    limit = books.limits[impact]
+    must(available >= limit, "E9", f"{impact} was given up after {available:.0f} of {limit:.0f} s")
+
+
+def e9_reports(books: Books, now: float) -> None:
+    """What a driver reported as done is done for the fleet too, however late the report came."""
+    for impact, (scope, machine, at) in tuple(books.reported.items()):
+        if now < at + 5:
+            continue  # the disk may have been full
+        del books.reported[impact]
+        if scope in books.scopes and machine in books.scopes[scope].machines:
+            state = books.impacts[impact]
+            must(state == "done", "E9", f"{impact} was carried out, but the fleet says {state}")
+    for name, operation in books.failed_operations.items():
+        if operation.kind not in {"DeleteSet", "Remove"}:  # these count more than impacts
+            states = [books.impacts[i] for i, of in books.operation_of.items() if of == name]
+            failed = sum(state != "done" for state in states)
+            must(operation.failed <= failed, "E9", f"{name} failed for {operation.failed} machines")
+    books.failed_operations.clear()
+
+
+def m12(books: Books, scope: str, events: Iterable[str], now: float) -> None:
+    """An approval was refused: not for events of this scope that ended a short time ago."""
+    for name in events:
+        known = books.events.get(name.upper())
+        if known is None or known.scope != scope or now >= books.gone_at.get(name, now) + 600:
+            return
+        if known.status == "":
+            return  # it was never visible
+    must(scope not in books.scopes, "M12", f"{scope} may not approve {list(events)}")

@@ -5,7 +5,7 @@ from fairwarning.core.decision import FactType
 from fairwarning.core.model import EventType, guid
 from tests.sim.books import ANNOUNCED, Books
 from tests.sim.invariants import e9, e10, ic6, t6
-from tests.sim.violations import Violation, must
+from tests.sim.violations import must
 
 
 def _scheduled(books: Books, line: JournalLine) -> None:
@@ -32,7 +32,8 @@ def _approved(books: Books, line: JournalLine) -> None:
 def _started(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
-        raise Violation("IL1", f"{line.fact.event} started but was never seen")
+        books.unseen.add(line.fact.event)  # it must end within the same commit
+        return
     if line.fact.announcement:
         must(
             known.status == "",
@@ -57,12 +58,14 @@ def _started(books: Books, line: JournalLine) -> None:
 def _event_ended(books: Books, line: JournalLine) -> None:
     known = books.events.get(line.fact.event)
     if known is None:
+        books.unseen.discard(line.fact.event)
         return
     before = {FactType.ENDED: "Started"}.get(line.fact.type, "Scheduled")
     must(
         known.status == before, "IL1", f"{line.fact.event} is {line.fact.type} from {known.status}"
     )
     known.status = "gone"
+    books.gone_at[line.fact.event] = line.at
     del books.open[line.fact.event]
 
 
@@ -74,19 +77,38 @@ def _impact_id(line: JournalLine) -> str:
 def _impact_ended(books: Books, line: JournalLine) -> None:
     key = _impact_id(line)
     must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
-    books.impacts[key] = "over"
     if "in time" in line.fact.detail:
         e9(books, key, line.at)
-    if line.fact.type is FactType.IMPACT_CARRIED_OUT:
-        rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
-        if rollout in books.rollouts:
-            books.machines_done[rollout].update(line.fact.machines)
+    if "in time" in line.fact.detail or "interrupted" in line.fact.detail:
+        books.impacts[key] = "given up"
+    elif line.fact.type is FactType.IMPACT_FAILED:
+        books.impacts[key] = "failed"
+    else:
+        _done(books, line, key)
+
+
+def _done(books: Books, line: JournalLine, key: str) -> None:
+    books.impacts[key] = "done"
+    rollout = line.fact.operation.rpartition("/")[0].rpartition("/")[0]
+    if rollout in books.rollouts:
+        books.machines_done[rollout].update(line.fact.machines)
+
+
+def _reported_late(books: Books, line: JournalLine) -> None:
+    key = _impact_id(line)
+    state = books.impacts.get(key)
+    must(state == "given up", "E9", f"{key} is reported late, but it is {state}")
+    if line.fact.detail == "carried out":
+        _done(books, line, key)
+    else:
+        books.impacts[key] = "failed"
 
 
 def _impact_begun(books: Books, line: JournalLine) -> None:
     key = _impact_id(line)
     must(key not in books.impacts, "IL5", f"{key} begins again")
     books.begun_at[key] = line.at
+    books.operation_of[key] = line.fact.operation
     books.impacts[key] = "begun"
     if line.fact.detail in ANNOUNCED and not line.fact.event:
         must(
@@ -116,6 +138,11 @@ def _operation_ended(books: Books, line: JournalLine) -> None:
     name = line.fact.operation
     must(books.operations.get(name) == "accepted", "IC1", f"operation {name} ends twice")
     books.operations[name] = "ended"
+
+
+def _operation_corrected(books: Books, line: JournalLine) -> None:
+    name = line.fact.operation
+    must(books.operations.get(name) == "ended", "IC1", f"{name} is corrected before its end")
 
 
 def _step(books: Books, line: JournalLine) -> None:
@@ -160,6 +187,8 @@ LINES = {
     FactType.IMPACT_BEGUN: _impact_begun,
     FactType.IMPACT_CARRIED_OUT: _impact_ended,
     FactType.IMPACT_FAILED: _impact_ended,
+    FactType.REPORTED_LATE: _reported_late,
+    FactType.OPERATION_CORRECTED: _operation_corrected,
     FactType.OPERATION_ACCEPTED: _operation_accepted,
     FactType.OPERATION_ENDED: _operation_ended,
     FactType.STEP_BEGUN: _step,

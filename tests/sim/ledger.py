@@ -19,7 +19,21 @@ from fairwarning.core.model import (
 )
 from fairwarning.store.store import Batch
 from tests.sim.books import FIELDS, HIDDEN, ONLY_NEWEST, Books, KnownEvent
-from tests.sim.invariants import e4, ic1, ic4, id1_id2, id4, id7, id8, il3, il4, il5_begun, il6, il9
+from tests.sim.invariants import (
+    e4,
+    e9_reports,
+    ic1,
+    ic4,
+    id1_id2,
+    id4,
+    id7,
+    id8,
+    il3,
+    il4,
+    il5_begun,
+    il6,
+    il9,
+)  # fmt: skip
 from tests.sim.journal import LINES
 from tests.sim.resources import c1, concerns_c1
 from tests.sim.violations import Violation, must
@@ -49,6 +63,7 @@ class Ledger(Books):
         self._check_order(batch.lines)
         for line in batch.lines:
             self._line(line)
+        must(not self.unseen, "IL1", f"{self.unseen} started but were never seen")
         for impact in batch.impacts:
             il5_begun(self, impact)
 
@@ -58,6 +73,9 @@ class Ledger(Books):
                 self.open_operations[name] = after
             else:
                 self.open_operations.pop(name, None)
+                self.failed_operations.pop(name, None)
+                if after.failed:
+                    self.failed_operations[name] = after
         elif isinstance(after, ScaleSet):
             self.sets[name] = after
         elif isinstance(after, Rollout):
@@ -163,8 +181,9 @@ class Ledger(Books):
         """Check the invariants that hold once all due work is done."""
         for scope in self.scopes.values():
             if scope.impacts or scope.events:
-                il6(scope, now)
+                il6(self, scope, now)
         ic1(self)
+        e9_reports(self, now)
         for name in self.acknowledged:
             il9(self, name)
         self.acknowledged = {

@@ -60,8 +60,8 @@ PLANTS: dict[str, Plant] = {
         "ID3 IS4",
         Patch(
             "core.announce",
-            "guid(command.operation, draft.scope.id, key)",
-            "guid(draft.scope.id, key)",
+            "guid(draft.secret, command.operation, draft.scope.id, key)",
+            "guid(draft.secret, draft.scope.id, key)",
         ),
     ),
     "do not set timers at a restart": Plant(
@@ -158,6 +158,31 @@ PLANTS: dict[str, Plant] = {
             "domains.setdefault(machine.update_domain, [])",
             "domains.setdefault(0, [])",
         ),
+    ),
+    "blame the driver while no service ran": Plant(
+        "E9",
+        Patch(
+            "service.impacts",
+            "(self._clock.now() + impact.limit_seconds, impact.id)",
+            "(impact.deadline or 0.0, impact.id)",
+        ),
+    ),
+    "give up before the announced duration": Plant(
+        "E9",
+        Patch("core.lifecycle", "limit = max(limit, impact", "limit = min(limit, impact"),
+        Patch("core.lifecycle", "+ limits.IMPACT_MARGIN_SECONDS)", "- 1)"),
+    ),
+    "ignore a late report": Plant(
+        "E9",
+        Patch("core.engine", "        draft.report_late(late, command.error)", "        pass"),
+    ),
+    "answer another command with the first operation": Plant(
+        "IC2",
+        Patch("core.cascade", "            _check_repeat(known, command)\n", ""),
+    ),
+    "refuse to approve what just ended": Plant(
+        "M12",
+        Patch("core.engine", " and not draft.may_have_ended(name)", ""),
     ),
     "accept a repeated operation again": Plant(
         "IC2 IS4 ID3",

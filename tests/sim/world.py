@@ -24,7 +24,7 @@ from fairwarning.service.fleet import RETRY_SECONDS, Fleet
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.sqlite import SQLiteStore
 from fairwarning.store.store import Batch, Store
-from tests.sim.invariants import il5_carried_out
+from tests.sim.invariants import il5_carried_out, m12
 from tests.sim.ledger import Ledger
 from tests.sim.script import Action, Advance, FillDisk, Kill, Read, Send, StopAndStart
 from tests.sim.violations import Crash, Violation, must
@@ -92,9 +92,12 @@ class Machines:
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Carry out an impact once; recognize repeats by the id."""
         hash_of = self.hash_of(impact.id)
-        if self.world.faults_stopped or not self.silent(impact.id):
-            seconds = (hash_of >> 8) % 240 / 4
-            self.world.after(seconds, lambda: self._act(impact, hash_of, report))
+        seconds = (hash_of >> 8) % 240 / 4
+        if self.late(impact.id) and not self.world.faults_stopped:
+            if self.silent(impact.id):
+                return
+            seconds += impact.limit_seconds
+        self.world.after(seconds, lambda: self._act(impact, hash_of, report))
 
     def hash_of(self, impact: str) -> int:
         """A hash that determines the duration and outcome of an impact."""
@@ -104,15 +107,21 @@ class Machines:
         """Whether an impact is never reported: three in a hundred."""
         return self.hash_of(impact) % 100 < 3
 
+    def late(self, impact: str) -> bool:
+        """Whether an impact is not reported within its limit: six in a hundred."""
+        return self.hash_of(impact) % 100 < 6
+
     def _act(self, impact: Impact, hash_of: int, report: Report) -> None:
         if impact.id not in self.done:
             scope = self.world.ledger.scopes.get(impact.scope)
-            current = scope.impacts.get(impact.machine) if scope else None
-            if current is None or current.id != impact.id:
-                return  # the service has given it up; a real driver would notice that
+            if scope is None or impact.machine not in scope.machines:
+                return  # there is no such machine any more
             il5_carried_out(self.world.ledger, impact)
             self.done[impact.id] = "the machine did not boot" if hash_of % 10 == 0 else ""
         report(impact, self.done[impact.id])
+        if not self.done[impact.id]:
+            where = (impact.scope, impact.machine, self.world.clock.now())
+            self.world.ledger.reported[impact.id] = where
         if hash_of % 7 == 0:
             report(impact, self.done[impact.id])  # a duplicate, as networks deliver
 
@@ -126,7 +135,7 @@ class World:
         self.ledger = Ledger()
         self.disk = Disk(self.ledger)
         self.machines = Machines(self)
-        self.ledger.silent = self.machines.silent
+        self.ledger.late = self.machines.late
         self.store: Store = (
             WatchedSQLiteStore(path, self.disk) if path else WatchedMemoryStore(self.disk)
         )
@@ -148,11 +157,13 @@ class World:
         """Start a new process on the same disk, at the current time."""
         self.restarts += 1
         self.ledger.up_since = self.now
+        self.ledger.reported.clear()
         self.clock = VirtualClock(self.now)
         # Sometimes use a small cache, so that entities are loaded again.
         cached = 4096 if self.restarts % 4 else 3
         self.readers.clear()
         self.fleet = Fleet(self.store, self.clock, self.machines, cached=cached)
+        self.fleet.new_secret = lambda: f"secret {self.seed}"
         self.fleet.retry_later = lambda retry: self.after(1.0, retry)
         await self.fleet.open()
         self.clock.settled = self.fleet.process_queue
@@ -240,12 +251,21 @@ class World:
         if isinstance(error, InvariantViolated):
             raise Violation("IS4", str(error))
         if error is not None:
+            if isinstance(command, Approve) and error.code == "UnknownEvent":
+                m12(self.ledger, command.scope, command.events, self.clock.now())
             return
         if isinstance(command, Approve):
             self.ledger.approved(command.scope, command.events)
         if isinstance(command, Operate | SetOperation):
             must(operation and operation.id == command.operation, "IC1", f"{command} has no answer")
             self.ledger.accepted.add(command.operation)
+            first = self.ledger.requests.setdefault(command.operation, command)
+            must(
+                (type(first), getattr(first, first.target))
+                == (type(command), getattr(command, command.target)),
+                "IC2",
+                f"{command} was answered with the operation of {first}",
+            )
 
     async def _read(self, scope: str, version: str) -> None:
         try:

@@ -4,7 +4,7 @@ E1 (notice), E4 (one update domain per event), E5 (one impact per machine), E6 (
 (automatic approval), E10 (waves), M15 (no notice while the scope is disabled).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Degrade, Operate
@@ -15,6 +15,7 @@ from fairwarning.core.model import (
     Event,
     EventStatus,
     EventType,
+    Impact,
     Machine,
     Priority,
     Rules,
@@ -28,15 +29,15 @@ def announce(draft: ScopeDraft, command: Operate) -> None:
     """Apply an operation to its machines: with notice where required, otherwise at once."""
     rule = rule_of(command)
     machines = [draft.machine(name) for name in command.machines]
-    replaced = _check_machines(draft, machines, rule)
+    busy = _check_machines(draft, machines, rule)
+    machines = [m for m in machines if m.name not in busy or not _is_hastened(busy[m.name], rule)]
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     noticed = [m for m in machines if _gets_notice(draft, m, rule, wave)]
     events = [
         _event(draft, command, rule, *part) for part in _parts(noticed, apart=rule.per_machine)
     ]
     _check_limits(draft, command, rule, events)
-    for event_id, names in replaced.items():
-        draft.displace(draft.events[event_id], names, f"replaced by {rule.impact}")
+    _make_way(draft, busy.values(), rule)
     for event in events:
         _enter(draft, event)
     if rule.impact is not None:
@@ -60,9 +61,9 @@ def _enter(draft: ScopeDraft, event: Event) -> None:
 
 def _check_machines(
     draft: ScopeDraft, machines: Sequence[Machine], rule: OperationRule
-) -> dict[str, set[str]]:
-    """Refuse conflicts; return the machines, by event, whose pending impact is replaced (E5)."""
-    replaced: dict[str, set[str]] = {}
+) -> dict[str, Impact]:
+    """Refuse conflicts; return the unfinished impacts that give way, by machine (E5)."""
+    busy: dict[str, Impact] = {}
     for machine in machines:
         if machine.power not in rule.powers:
             raise Conflict("NotRunning", f"{machine.name!r} is {machine.power}; start it first")
@@ -73,22 +74,47 @@ def _check_machines(
         if rule.impact is None:
             _check_advice(draft, machine, rule)
         elif machine.name in draft.impacts:
-            event = _check_replaceable(draft, machine, rule)
-            replaced.setdefault(event, set()).add(machine.name)
-    return replaced
+            busy[machine.name] = impact = draft.impacts[machine.name]
+            _check_gives_way(draft, impact, rule)
+    return busy
 
 
-def _check_replaceable(draft: ScopeDraft, machine: Machine, rule: OperationRule) -> str:
-    """The event of a pending impact that is replaced; raises `Conflict` otherwise (E5)."""
-    pending = draft.impacts[machine.name]
-    if pending.kind in rule.replaces and pending.deadline is None:
-        return pending.event
-    cause = f"event {pending.event}" if pending.event else f"operation {pending.operation}"
-    raise Conflict(
-        "MachineBusy",
-        f"{machine.name!r} has an unfinished {pending.kind} ({cause}); "
-        "wait until it has ended, or cancel it",
-    )
+def _check_gives_way(draft: ScopeDraft, impact: Impact, rule: OperationRule) -> None:
+    """Raise `Conflict` unless the unfinished impact gives way to this operation (E5)."""
+    if impact.in_progress:
+        gives_way = impact.kind in rule.interrupts
+    else:
+        platform = draft.events[impact.event].source is Source.PLATFORM
+        gives_way = (
+            impact.kind in rule.replaces
+            or impact.kind in rule.hastens
+            or (platform and impact.kind in rule.replaces_platform)
+        )
+    if not gives_way:
+        cause = f"event {impact.event}" if impact.event else f"operation {impact.operation}"
+        raise Conflict(
+            "MachineBusy",
+            f"{impact.machine!r} has an unfinished {impact.kind} ({cause}); "
+            "wait until it has ended, or cancel it",
+        )
+
+
+def _is_hastened(impact: Impact, rule: OperationRule) -> bool:
+    return not impact.in_progress and impact.kind in rule.hastens
+
+
+def _make_way(draft: ScopeDraft, busy: Iterable[Impact], rule: OperationRule) -> None:
+    """Interrupt, hasten or replace the unfinished impacts that give way."""
+    replaced: dict[str, set[str]] = {}
+    for impact in busy:
+        if impact.in_progress:
+            draft.give_up(impact, f"interrupted by {rule.impact}")
+        elif _is_hastened(impact, rule):
+            draft.hasten(impact, "the hardware failed")
+        else:
+            replaced.setdefault(impact.event, set()).add(impact.machine)
+    for event_id, names in replaced.items():
+        draft.displace(draft.events[event_id], names, f"replaced by {rule.impact}")
 
 
 def _check_advice(draft: ScopeDraft, machine: Machine, rule: OperationRule) -> None:
@@ -154,7 +180,7 @@ def _event(
     approved = _approved_by_policy(draft.rules, rule)
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     return Event(
-        id=guid(command.operation, draft.scope.id, key),
+        id=guid(draft.secret, command.operation, draft.scope.id, key),
         type=rule.event,
         status=EventStatus.STARTED if rule.sudden or approved else EventStatus.SCHEDULED,
         source=rule.source,

@@ -24,7 +24,7 @@ from fairwarning.core.commands import (
     operation_of,
 )
 from fairwarning.core.decision import Decision, EntityDecision, Fact, FactType, OperationProgress
-from fairwarning.core.errors import InvariantViolated
+from fairwarning.core.errors import InvariantViolated, key_reused
 from fairwarning.core.messages import (
     AddInstances,
     LinkMachine,
@@ -81,22 +81,38 @@ class Outcome:
     operation: Operation | None = None
 
 
-def run(command: Command, now: float, get: Callable[[Ref], Entity | None]) -> Outcome:
+def run(
+    command: Command, now: float, get: Callable[[Ref], Entity | None], secret: str = ""
+) -> Outcome:
     """Decide a valid `command` and everything that follows from it.
 
+    `secret` goes into the ids of events, so that nobody can guess them (E2).
     Raises `Refused` (nothing changes) or `EntityNotLoaded` (load that first).
     """
-    unit = _UnitOfWork(command, now, get)
+    unit = _UnitOfWork(command, now, get, secret)
     name = operation_of(command)
     if name:
         known = unit.get(Operation, name)
         if known is not None:  # IC2: a repeat has the effect of one
+            _check_repeat(known, command)
             return Outcome(operation=known)
         unit.count(OperationProgress(name))
     unit.run()
     if name:
         unit.outcome.operation = unit.get(Operation, name)
     return unit.outcome
+
+
+def _check_repeat(known: Operation, command: Command) -> None:
+    """Raise `Conflict` if the operation was started by another request (E9)."""
+    if known.request and command.request:
+        same = known.request == command.request
+    else:
+        same = known.kind == _kind(command) and known.target in {"", _target(command)}
+    if not same:
+        first = known.request or f"{known.kind} of {known.target!r}"
+        second = command.request or f"{_kind(command)} of {_target(command)!r}"
+        raise key_reused(known.id, first, second)
 
 
 def due(entity: Entity) -> float | None:
@@ -118,14 +134,17 @@ class _UnitOfWork:
     hence the `type: ignore` comments.
     """
 
-    __slots__ = ("before", "command", "now", "outcome", "present", "progress", "stored", "waiting")
+    __slots__ = (
+        "before", "command", "now", "outcome", "present", "progress", "secret", "stored", "waiting",
+    )  # fmt: skip
 
     def __init__(
-        self, command: Command, now: float, stored: Callable[[Ref], Entity | None]
+        self, command: Command, now: float, stored: Callable[[Ref], Entity | None], secret: str
     ) -> None:
         self.command = command
         self.now = now
         self.stored = stored
+        self.secret = secret
         self.outcome = Outcome()
         self.present: dict[Ref, Entity | None] = {}  # after the messages so far
         self.before: dict[Ref, Entity | None] = {}  # of changed entities
@@ -199,7 +218,7 @@ class _UnitOfWork:
             self._apply_decision(kind, name, self._decide_other(command, current))
 
     def _decide(self, scope: Scope | None, command: ScopeCommand) -> None:
-        decision: Decision = engine.decide(scope, command, self.now)
+        decision: Decision = engine.decide(scope, command, self.now, self.secret)
         self.note(Scope, command.scope, decision.facts)
         if decision.scope is scope:
             return
@@ -244,12 +263,16 @@ class _UnitOfWork:
         name = progress.operation
         so_far = self.progress.get(name)
         if so_far is None and self.get(Operation, name) is None:
+            if progress.corrects:
+                return  # the operation is too old to be kept
             kind = Rollout.__name__ if lane else _kind(self.command)
             command = self.command
             removes = (*command.others, command.resource) if isinstance(command, Remove) else ()
             accepted = Operation(
                 id=name,
                 kind=kind,
+                target=_target(command),
+                request=command.request,
                 actor=self._requested_by(lane),
                 accepted_at=self.now,
                 lane=lane,
@@ -278,3 +301,7 @@ def _kind(command: Command) -> str:
     """The kind of an operation, the same for instances of a set as for machines."""
     kind = command.action if isinstance(command, OperateInstances) else type(command)
     return kind.__name__
+
+
+def _target(command: Command) -> str:
+    return str(getattr(command, command.target))

@@ -33,6 +33,7 @@ class Command:
     target: ClassVar[str]  # the field that names the entity it addresses
     internal: ClassVar[bool] = False  # sent by the rules only, never by a caller
     actor: str = required(checks.name, default="operator")
+    request: str = required(checks.text, default="")  # what the caller asked for, in its words
 
 
 @record
@@ -125,6 +126,15 @@ class ReportImpact(ScopeCommand):
     machine: str = required(checks.known)
     impact: str = required(checks.known)
     error: str = required(checks.text, default="")
+
+
+@record
+class GiveUpImpact(ScopeCommand):
+    """The driver had an impact for longer than its limit, and has not reported it."""
+
+    actor: str = required(checks.name, default="clock")
+    machine: str = required(checks.known)
+    impact: str = required(checks.known)
 
 
 @record

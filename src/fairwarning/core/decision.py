@@ -30,6 +30,7 @@ class FactType(StrEnum):
     IMPACT_BEGUN = "ImpactBegun"
     IMPACT_CARRIED_OUT = "ImpactCarriedOut"
     IMPACT_FAILED = "ImpactFailed"
+    REPORTED_LATE = "ReportedLate"
     SET_CREATED = "SetCreated"
     SET_CHANGED = "SetChanged"
     SET_REMOVED = "SetRemoved"
@@ -37,6 +38,7 @@ class FactType(StrEnum):
     RESOURCE_REMOVED = "ResourceRemoved"
     OPERATION_ACCEPTED = "OperationAccepted"
     OPERATION_ENDED = "OperationEnded"
+    OPERATION_CORRECTED = "OperationCorrected"
     ROLLOUT_STARTED = "RolloutStarted"
     ROLLOUT_PAUSED = "RolloutPaused"
     ROLLOUT_RESUMED = "RolloutResumed"
@@ -49,6 +51,10 @@ class FactType(StrEnum):
 
 EVENT_ENDED = frozenset({FactType.CANCELLED, FactType.LAPSED, FactType.ENDED})
 """After one of these facts an event is no longer in the document."""
+
+
+CARRIED_OUT = "carried out"
+"""The detail of the end of an event, and of a late report, if nothing failed."""
 
 
 @short_record
@@ -88,6 +94,11 @@ class OperationProgress:
     failed: int = 0
     cancelled: int = 0
     error: str = ""
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it takes back failures that were counted; an ended operation may change so."""
+        return self.failed < 0
 
     def plus(self, more: "OperationProgress") -> "OperationProgress":
         """The sum of both."""

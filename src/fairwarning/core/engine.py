@@ -15,6 +15,7 @@ from fairwarning.core.commands import (
     Command,
     Configure,
     CreateScope,
+    GiveUpImpact,
     Poll,
     RecordDelivery,
     ReportImpact,
@@ -33,19 +34,19 @@ from fairwarning.core.messages import (
     SetProtection,
     StartQueuedDelete,
 )
-from fairwarning.core.model import Event, EventStatus, Machine, Scope, ScopeKind
+from fairwarning.core.model import Event, EventStatus, Impact, Machine, Scope, ScopeKind
 from fairwarning.core.operation_rules import OPERATION_RULES
 from fairwarning.core.record import changed
 
 
-def decide(scope: Scope | None, command: Command, now: float) -> Decision:
+def decide(scope: Scope | None, command: Command, now: float, secret: str = "") -> Decision:
     """Decide `command` on `scope` at `now`. Raises `Refused` if it is not allowed."""
     handler = _HANDLERS[type(command)]
     if scope is None:
         if isinstance(command, CreateScope | AddInstances):
             return _create(command, now)
         raise NotFound("UnknownScope", f"there is no scope {_scope_name(command)!r}")
-    draft = ScopeDraft(scope, now)
+    draft = ScopeDraft(scope, now, secret)
     handler(draft, command)
     return draft.decision()
 
@@ -170,10 +171,11 @@ def _record_delivery(draft: ScopeDraft, command: RecordDelivery) -> None:
 def _approve(draft: ScopeDraft, command: Approve) -> None:
     ids = dict.fromkeys(name.upper() for name in command.events)
     for name in ids:  # approve all of them or none (M13)
-        if name not in draft.events:
+        if name not in draft.events and not draft.may_have_ended(name):
             raise Refused("UnknownEvent", _unknown(name))
     for name in ids:
-        draft.approve(draft.events[name], command.actor)
+        if name in draft.events:
+            draft.approve(draft.events[name], command.actor)
 
 
 def _cancel(draft: ScopeDraft, command: Cancel) -> None:
@@ -228,18 +230,26 @@ def _advance_time(draft: ScopeDraft, _: AdvanceTime) -> None:
     for event in tuple(draft.events.values()):
         if event.status is EventStatus.SCHEDULED and draft.now >= event.not_before:
             draft.time_out(event)
-    for impact in tuple(draft.impacts.values()):
-        if impact.deadline is not None and draft.now >= impact.deadline:
-            draft.finish_impact(impact, "the driver did not report in time")
     if draft.incarnation and draft.now >= draft.polled_at + draft.rules.idle_seconds:
         draft.disable()
 
 
 def _report_impact(draft: ScopeDraft, command: ReportImpact) -> None:
-    impact = draft.impacts.get(command.machine)
     # Drivers report at least once: ignore a report for an impact that has ended.
-    if impact and impact.id == command.impact and impact.deadline is not None:
+    if impact := _in_progress(draft, command):
         draft.finish_impact(impact, command.error)
+    elif late := draft.given_up.get(command.impact):
+        draft.report_late(late, command.error)
+
+
+def _give_up_impact(draft: ScopeDraft, command: GiveUpImpact) -> None:
+    if impact := _in_progress(draft, command):
+        draft.give_up(impact, "the driver did not report in time")
+
+
+def _in_progress(draft: ScopeDraft, command: ReportImpact | GiveUpImpact) -> Impact | None:
+    impact = draft.impacts.get(command.machine)
+    return impact if impact and impact.id == command.impact and impact.in_progress else None
 
 
 def _scope_name(command: Command) -> str:
@@ -264,6 +274,7 @@ _HANDLERS: dict[type[Command], Callable[..., None]] = {
     CancelOperation: _cancel_operation,
     AdvanceTime: _advance_time,
     ReportImpact: _report_impact,
+    GiveUpImpact: _give_up_impact,
     MaintainForRollout: announce,
     **dict.fromkeys((kind for kind, _ in OPERATION_RULES), announce),
 }

@@ -36,6 +36,15 @@ class Conflict(Refused):
     status = 409
 
 
+def key_reused(key: str, first: str, second: str) -> Conflict:
+    """The error for a key that another request has used (E9)."""
+    return Conflict(
+        "KeyReused",
+        f"the key {key!r} belongs to another request ({first}), and cannot be used for this one "
+        f"({second}); use a new key for each request",
+    )
+
+
 class Unavailable(FairwarningError):
     """The service cannot do this now; try again later. The command had no effect.
 

@@ -9,7 +9,14 @@ from enum import StrEnum
 
 from fairwarning.core import limits
 from fairwarning.core.commands import Command
-from fairwarning.core.decision import Decision, Fact, FactType, OperationProgress, announcement_of
+from fairwarning.core.decision import (
+    CARRIED_OUT,
+    Decision,
+    Fact,
+    FactType,
+    OperationProgress,
+    announcement_of,
+)
 from fairwarning.core.errors import InvariantViolated, NotFound
 from fairwarning.core.messages import (
     DeleteAnnounced,
@@ -79,7 +86,6 @@ def due(scope: Scope) -> float | None:
     times: list[float] = [
         event.not_before for event in scope.events.values() if event.status is EventStatus.SCHEDULED
     ]
-    times.extend(i.deadline for i in scope.impacts.values() if i.deadline is not None)
     if scope.enabled:
         times.append(scope.polled_at + scope.rules.idle_seconds)
     return min(times, default=None)
@@ -89,18 +95,21 @@ class ScopeDraft:
     """A scope that is being changed by a decision. It works on copies."""
 
     __slots__ = (
-        "_copied", "enabled_anew", "events", "facts", "impacts", "incarnation", "machines",
-        "new_impacts", "now", "polled_at", "progress", "ready_at", "rules", "scope", "sends",
-        "settled",
+        "_copied", "enabled_anew", "ended", "events", "facts", "given_up", "impacts",
+        "incarnation", "machines", "new_impacts", "now", "polled_at", "progress", "ready_at",
+        "rules", "scope", "secret", "sends", "settled",
     )  # fmt: skip
 
-    def __init__(self, scope: Scope, now: float) -> None:
+    def __init__(self, scope: Scope, now: float, secret: str = "") -> None:
         self.scope = scope
         self.now = now
+        self.secret = secret  # of the fleet
         self.machines = scope.machines
         self._copied: dict[str, Machine] | None = None
         self.events = dict(scope.events)
         self.impacts = dict(scope.impacts)
+        self.given_up = scope.given_up
+        self.ended = scope.ended
         self.rules = scope.rules
         self.incarnation = scope.incarnation
         self.polled_at = scope.polled_at
@@ -252,7 +261,19 @@ class ScopeDraft:
         if _next(event.status, move) is not None:
             raise InvariantViolated("BadTransition", f"{move} does not end event {event.id}")
         del self.events[event.id]
+        self._remember(event)
         self._fact(_LEFT[move], event, why)
+
+    def _remember(self, event: Event) -> None:
+        """Keep the id of an event that ended, for approvals that come too late (M12)."""
+        oldest = self.now - limits.ENDED_SECONDS
+        recent = [(name, at) for name, at in self.ended.items() if at > oldest]
+        self.ended = dict([*recent[1 - limits.ENDED_EVENTS :], (event.id, self.now)])
+
+    def may_have_ended(self, event: str) -> bool:
+        """Whether this event of the scope ended a short time ago (M12)."""
+        at = self.ended.get(event)
+        return at is not None and self.now < at + limits.ENDED_SECONDS
 
     # --- Impacts ---
 
@@ -279,8 +300,10 @@ class ScopeDraft:
             self._start_impact(self.impacts[name])
 
     def _start_impact(self, impact: Impact) -> None:
-        deadline = self.now + self.rules.impact_limit_seconds
-        impact = changed(impact, deadline=deadline)
+        limit = self.rules.impact_limit_seconds
+        if impact.duration_seconds != limits.UNKNOWN_DURATION:
+            limit = max(limit, impact.duration_seconds + limits.IMPACT_MARGIN_SECONDS)
+        impact = changed(impact, limit_seconds=limit, deadline=self.now + limit)
         self.impacts[impact.machine] = impact
         self.new_impacts.append(impact)
         self.facts.append(
@@ -305,9 +328,60 @@ class ScopeDraft:
             self._report_not_deleted(impact.machine, impact.kind, error)
         else:
             self._apply_result(self.machines[impact.machine], impact.kind)
-        event = self.events.get(impact.event)
-        if event and not any(self._holds(event, name) for name in event.resources):
-            self._remove_event(event, EventTransition.END, "carried out")
+        if event := self.events.get(impact.event):
+            self._count_for_event(event, failed)
+
+    def _count_for_event(self, event: Event, failed: int) -> None:
+        """One impact of the event has ended: end the event with the last."""
+        if failed:
+            self.events[event.id] = event = changed(event, failed=event.failed + 1)
+        if not any(self._holds(event, name) for name in event.resources):
+            machines = len(event.resources)
+            result = f"failed for {event.failed} of {machines} machines"
+            self._remove_event(event, EventTransition.END, result if event.failed else CARRIED_OUT)
+
+    def hasten(self, impact: Impact, why: str) -> None:
+        """Cancel the event of a pending impact, and start the impact without it."""
+        event = self.events[impact.event]
+        assert event.resources == (impact.machine,)
+        self._drop_impacts(event)
+        self._count(OperationProgress(impact.operation, planned=-1))
+        self._dequeue(event)
+        self._remove_event(event, EventTransition.CANCEL, why)
+        self.add_impact(impact.machine, impact.kind, impact.operation, None)
+
+    def give_up(self, impact: Impact, why: str) -> None:
+        """End an impact as failed although its driver still has it; a late report counts (E9)."""
+        self.finish_impact(impact, why)
+        kept = list(self.given_up.values())[1 - limits.GIVEN_UP_IMPACTS :]
+        self.given_up = {each.id: each for each in (*kept, impact)}
+
+    def report_late(self, impact: Impact, error: str) -> None:
+        """The driver reports an impact that was given up: believe it (E9)."""
+        self.given_up = {k: v for k, v in self.given_up.items() if k != impact.id}
+        fact = Fact(
+            FactType.REPORTED_LATE,
+            impact.event,
+            (impact.machine,),
+            impact.operation,
+            error or CARRIED_OUT,
+        )
+        self.facts.append(fact)
+        if error:
+            return  # it counts as failed already
+        self._count(OperationProgress(impact.operation, done=1, failed=-1))
+        machine = self.machines[impact.machine]
+        if _deletes(machine, impact.kind):
+            self._end_work_on_deleted(machine.name)
+        self._apply_result(machine, impact.kind)
+
+    def _end_work_on_deleted(self, name: str) -> None:
+        """End a newer impact on a machine that turns out to be deleted."""
+        newer, why = self.impacts.get(name), "the machine was deleted"
+        if newer and newer.in_progress:
+            self.finish_impact(newer, why)
+        elif newer:
+            self.displace(self.events[newer.event], {name}, why)
 
     def _report_not_deleted(self, name: str, kind: ImpactKind, why: str) -> None:
         """A delete did not happen: inform the scale set and the resource."""
@@ -323,11 +397,13 @@ class ScopeDraft:
         return impact is not None and impact.event == event.id
 
     def _apply_result(self, machine: Machine, kind: ImpactKind) -> None:
-        deleted = kind is ImpactKind.DELETE or (
-            kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
-        )
-        if deleted:  # IL11: its identity gets no answer from now on
+        if _deletes(machine, kind):  # IL11: its identity gets no answer from now on
             del self.own_machines()[machine.name]
+            self.given_up = {
+                key: impact
+                for key, impact in self.given_up.items()
+                if impact.machine != machine.name
+            }
             self._drop_advice(machine.name)
             self.facts.append(Fact(FactType.MACHINE_REMOVED, machines=(machine.name,)))
             if self.scope.owner:
@@ -404,6 +480,8 @@ class ScopeDraft:
             machines=self.machines,
             events=self.events or NOTHING,
             impacts=self.impacts or NOTHING,
+            given_up=self.given_up or NOTHING,
+            ended=self.ended or NOTHING,
             rules=self.rules,
             incarnation=self.incarnation,
             polled_at=self.polled_at,
@@ -436,6 +514,12 @@ def _next(status: EventStatus | None, move: EventTransition) -> EventStatus | No
         raise InvariantViolated(
             "BadTransition", f"no transition {move!r} from {status} (IL1)"
         ) from None
+
+
+def _deletes(machine: Machine, kind: ImpactKind) -> bool:
+    return kind is ImpactKind.DELETE or (
+        kind is ImpactKind.EVICT and machine.eviction is EvictionPolicy.DELETE
+    )
 
 
 def _shown(event: Event | None) -> EventStatus | None:

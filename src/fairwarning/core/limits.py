@@ -20,8 +20,11 @@ UNKNOWN_DURATION = -1
 FREEZE_DURATION_SECONDS = 9
 DURATION_MAX_SECONDS = 24 * 3600
 
-# An impact without a report by then has failed (IL6).
+# An impact that its driver has had for so long without a report has failed (IL6). The limit is
+# never shorter than the announced duration and a margin (E9).
 IMPACT_LIMIT_SECONDS = 3600
+IMPACT_MARGIN_SECONDS = 300
+GIVEN_UP_IMPACTS = 256  # of a scope, whose late reports are still believed
 IMPACT_LIMIT_MAX_SECONDS = 7 * 24 * 3600
 
 # The first response may take this long; a day without polls disables the feature (M14).
@@ -37,6 +40,9 @@ PLACEMENT_GROUP_MACHINES = 100
 SCOPE_MACHINES = 200
 SCOPE_EVENTS = 256
 APPROVAL_EVENTS = 100  # ids in one approval
+# An event that ended may still be approved, without effect: clients repeat themselves (M12).
+ENDED_SECONDS = 10 * 60
+ENDED_EVENTS = 256  # of a scope, at most
 SET_INSTANCES = 1000
 UPDATE_DOMAINS = 5
 UPDATE_DOMAINS_MAX = 20

@@ -148,6 +148,7 @@ class Event:
     queue: str = ""  # the scale set whose terminate queue must release it (T6)
     peers: tuple[str, ...] = ()  # the other scopes of its wave (E10)
     awaits: tuple[str, ...] = ()  # the peers that have not approved yet
+    failed: int = 0  # how many of its impacts failed
 
 
 @record
@@ -161,14 +162,22 @@ class Impact:
     operation: str
     event: str = ""  # empty: without notice
     duration_seconds: int = limits.UNKNOWN_DURATION
-    deadline: float | None = None  # None: waits for its event to start
+    limit_seconds: int = limits.IMPACT_LIMIT_SECONDS  # for the driver, from when it has it (E9)
+    deadline: float | None = None  # by that limit, from the start; None: waits for its event
+
+    @property
+    def in_progress(self) -> bool:
+        """Whether the impact has started."""
+        return self.deadline is not None
 
 
 @record
 class Scope:
     """The machines that share one document, with their events and impacts.
 
-    `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5).
+    `impacts` is keyed by machine, so a machine has at most one unfinished impact (E5). `given_up`
+    holds impacts, by id, that count as failed although the driver has not reported them yet (E9).
+    `ended` holds the last events that ended, and when: they may still be approved (M12).
     """
 
     id: str
@@ -179,6 +188,8 @@ class Scope:
     machines: Mapping[str, Machine] = field(default_factory=dict)
     events: Mapping[str, Event] = field(default_factory=dict)  # in order of creation
     impacts: Mapping[str, Impact] = field(default_factory=dict)
+    given_up: Mapping[str, Impact] = field(default_factory=dict)
+    ended: Mapping[str, float] = field(default_factory=dict)
     incarnation: int = 0  # 0: Scheduled Events is disabled
     polled_at: float = 0.0
     ready_at: float = 0.0  # the first response is held until then (M14)
@@ -208,6 +219,8 @@ class Operation:
     actor: str
     accepted_at: float
     lane: str = ""  # the rollout lane whose step it is
+    target: str = ""  # the entity that the command addressed
+    request: str = ""  # what the caller asked for; a repeat must ask for the same (E9)
     planned: int = 0
     done: int = 0
     failed: int = 0
@@ -293,6 +306,7 @@ class Rollout:
     batch: int
     lanes: int
     machines: int
+    request: str = ""  # as of an operation
     duration_seconds: int = limits.UNKNOWN_DURATION
     halt_percent: int | None = None  # pauses when more than this share of machines has failed
     next_lane: int = 0

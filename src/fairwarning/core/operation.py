@@ -3,14 +3,15 @@
 from fairwarning.core.commands import Command
 from fairwarning.core.decision import EntityDecision, Fact, FactType, OperationProgress
 from fairwarning.core.errors import InvariantViolated
-from fairwarning.core.messages import RemovalFailed, StepEnded, TargetDeleted
+from fairwarning.core.messages import LaneProgressed, RemovalFailed, StepEnded, TargetDeleted
 from fairwarning.core.model import Operation, OperationStatus
 from fairwarning.core.record import changed
 
 
 def settle(operation: Operation, progress: OperationProgress, now: float) -> EntityDecision:
     """Add progress to an operation; end it once nothing is left to do."""
-    if operation.status is not OperationStatus.RUNNING:
+    ended = operation.status is not OperationStatus.RUNNING
+    if ended and not progress.corrects:
         raise InvariantViolated(
             "OperationOver", f"operation {operation.id} has already ended (IC1)"
         )
@@ -30,15 +31,32 @@ def settle(operation: Operation, progress: OperationProgress, now: float) -> Ent
         done=total.done,
         failed=total.failed,
         cancelled=total.cancelled,
-        error=total.error,
+        error=total.error if total.failed or total.cancelled else "",
         status=status,
         ended_at=None if status is OperationStatus.RUNNING else now,
     )
     if status is OperationStatus.RUNNING:
         return EntityDecision(after)
     why = f"{status}: {after.error}" if after.error else status.value
+    if ended:
+        fact = Fact(FactType.OPERATION_CORRECTED, operation=after.id, detail=why)
+        return EntityDecision(after, (fact,), _correction_messages(after, progress))
     fact = Fact(FactType.OPERATION_ENDED, operation=after.id, detail=why)
     return EntityDecision(after, (fact,), _end_messages(after))
+
+
+def _correction_messages(operation: Operation, progress: OperationProgress) -> tuple[Command, ...]:
+    """Messages after a late report (E9): to the rollout that counted, or to what was removed."""
+    if operation.lane:
+        rollout, _, lane = operation.lane.rpartition("/")
+        return (
+            LaneProgressed(
+                rollout=rollout, lane=int(lane), done=progress.done, failed=progress.failed
+            ),
+        )
+    if operation.status is not OperationStatus.SUCCEEDED:
+        return ()
+    return tuple(TargetDeleted(resource=resource) for resource in operation.removes)
 
 
 def _end_messages(operation: Operation) -> tuple[Command, ...]:

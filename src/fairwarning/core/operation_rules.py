@@ -44,6 +44,9 @@ class OperationRule:
     spot_only: bool = False
     powers: frozenset[Power] = frozenset(Power)
     replaces: frozenset[ImpactKind] = frozenset()  # pending impacts that it replaces (E5)
+    replaces_platform: frozenset[ImpactKind] = frozenset()  # the same, if the platform's
+    interrupts: frozenset[ImpactKind] = frozenset()  # impacts in progress that it ends
+    hastens: frozenset[ImpactKind] = frozenset()  # pending impacts that it starts at once
 
 
 _ON_A_HOST = frozenset({Power.RUNNING, Power.STOPPED})
@@ -60,10 +63,15 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         event=EventType.REDEPLOY,
         text="Virtual machine is going to be redeployed as requested by authorized user.",
         powers=_ON_A_HOST,
+        replaces_platform=_PENDING_WORK,
     ),
-    (Reimage, None): OperationRule(impact=ImpactKind.REIMAGE),
-    (Stop, None): OperationRule(impact=ImpactKind.STOP, powers=_ON_A_HOST),
-    (Deallocate, None): OperationRule(impact=ImpactKind.DEALLOCATE),
+    (Reimage, None): OperationRule(impact=ImpactKind.REIMAGE, replaces_platform=_PENDING_WORK),
+    (Stop, None): OperationRule(
+        impact=ImpactKind.STOP, powers=_ON_A_HOST, replaces_platform=_PENDING_WORK
+    ),
+    (Deallocate, None): OperationRule(
+        impact=ImpactKind.DEALLOCATE, replaces_platform=_PENDING_WORK
+    ),
     (Start, None): OperationRule(impact=ImpactKind.START),
     (Delete, None): OperationRule(
         impact=ImpactKind.DELETE,
@@ -97,6 +105,8 @@ OPERATION_RULES: dict[tuple[type[Operate], ImpactKind | None], OperationRule] = 
         sudden=True,
         powers=_ON_A_HOST,
         replaces=_PENDING_WORK,
+        interrupts=_PENDING_WORK,
+        hastens=frozenset({ImpactKind.DELETE}),
     ),
     (Degrade, None): OperationRule(
         impact=ImpactKind.REDEPLOY,

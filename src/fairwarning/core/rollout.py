@@ -122,6 +122,7 @@ def _start(
         machines=sum(len(names) for lane in lanes for step in lane for names in step.values()),
         duration_seconds=command.duration_seconds,
         halt_percent=command.halt_percent,
+        request=command.request,
     )
     entities = tuple(
         Lane(id=_lane_id(planned.id, n), rollout=planned.id, number=n, steps=tuple(steps))
@@ -191,7 +192,7 @@ def _lane_progressed(rollout: Rollout, command: LaneProgressed, now: float) -> E
     )
     facts: tuple[Fact, ...] = ()
     if (
-        command.failed
+        command.failed > 0
         and rollout.status is RolloutStatus.RUNNING
         and (why := _failure_limit_exceeded(rollout))
     ):

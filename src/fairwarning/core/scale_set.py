@@ -354,7 +354,7 @@ def _choose(rule: ScaleInRule, picks: list[Pick], count: int, groups: Groups) ->
 def _may_go(impact: Impact | None) -> bool:
     """Whether a delete may replace the pending impact (E5)."""
     return impact is None or (
-        impact.deadline is None and impact.kind in OPERATION_RULES[Delete, None].replaces
+        not impact.in_progress and impact.kind in OPERATION_RULES[Delete, None].replaces
     )
 
 

@@ -55,6 +55,8 @@ class CommandBatch:
         self.lines += outcome.lines
         self.impacts += outcome.impacts
         self.settled += outcome.settled
+        if outcome.settled:  # what began and ended in one batch is not handed over
+            self.impacts = [i for i in self.impacts if i.id not in outcome.settled]
 
     def scopes(self) -> list[tuple[str, Scope | None]]:
         """The changed scopes in their new state."""

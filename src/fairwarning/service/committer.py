@@ -4,13 +4,14 @@ If another process has changed an entity that a decision was based on, the batch
 (IK1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairwarning.core import cascade
 from fairwarning.core.cascade import EntityNotLoaded, Outcome
 from fairwarning.core.commands import Command, ResourceCommand, operation_of
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Entity, Operation, Ref, Scope
+from fairwarning.core.record import changed
 from fairwarning.service import failpoints
 from fairwarning.service.batch import CommandBatch, PendingCommand
 from fairwarning.service.clock import Clock
@@ -37,6 +38,7 @@ class Committer:
     ) -> None:
         self.broken: InvariantViolated | None = None  # once set, no command is decided (IS4)
         self.commits = 0
+        self.secret = ""  # of the fleet; see `Fleet.new_secret`
         self._store = store
         self._clock = clock
         self._documents = documents
@@ -140,7 +142,7 @@ class Committer:
 
         while True:
             try:
-                return cascade.run(command, self._clock.now(), get)
+                return cascade.run(command, self._clock.now(), get, self.secret)
             except EntityNotLoaded as missing:
                 await self._load([missing.ref], work)
             except FairwarningError:
@@ -169,6 +171,22 @@ class Committer:
             for ref, entity in work.loaded.items():
                 if again[ref] is not entity and again[ref] != entity:
                     raise stale_version(ref)
+
+    async def correct_due(self, refs: Iterable[Ref]) -> CommandBatch:
+        """Write entities again that are stored as due, and did not change when told so.
+
+        The stored time is that of an earlier version of the rules, or another process has changed
+        the entity meanwhile. Raises `InvariantViolated` for an entity that is really due.
+        """
+        work = CommandBatch()
+        for ref, entity in (await self._store.load(refs)).items():
+            moment = cascade.due(entity) if entity else None
+            if moment is not None and moment <= self._clock.now():
+                raise InvariantViolated("Stuck", f"{ref[1]!r} is due but does not change")
+            if entity:
+                work.changes[ref] = (entity, changed(entity, version=entity.version + 1))
+        await self._commit(work)
+        return work
 
     def _keep(self, work: CommandBatch) -> None:
         for ref, entity in work.loaded.items():

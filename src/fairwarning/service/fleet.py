@@ -7,10 +7,10 @@ before impact, acknowledged only when durable.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from fairwarning.core import cascade
 from fairwarning.core.commands import (
     AdvanceTime,
     Command,
@@ -30,7 +30,6 @@ from fairwarning.core.model import (
     Entity,
     Lane,
     Operation,
-    Ref,
     Scope,
 )
 from fairwarning.machines.driver import Driver
@@ -81,7 +80,7 @@ class Fleet:
         self.readers: list[Callable[[], None]] = []
         """Called when the journal has new lines or the clock was changed."""
         self._decided = self._refused = 0
-        self._impacts = ImpactDispatcher(driver, self.post)
+        self._impacts = ImpactDispatcher(driver, clock, self.post)
         self._timers = Timers(clock, self._wake)
         self.following = (
             ChangeFollower(store, self._shared, self.documents, self._wake)
@@ -95,6 +94,8 @@ class Fleet:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.retry_later: Callable[[Callable[[], None]], None] = _in_real_time
+        self.new_secret: Callable[[], str] = secrets.token_hex
+        """Makes the secret of a new fleet. It goes into event ids: none can be guessed (E2)."""
 
     @property
     def broken(self) -> InvariantViolated | None:
@@ -122,6 +123,7 @@ class Fleet:
             self.clock.synchronize(await self._shared.time())
         elif kept := await self.store.get_note("clock"):
             self.clock.restore(kept)
+        self._committer.secret = await self.store.add_note_if_absent("secret", self.new_secret())
         if isinstance(self.clock, VirtualClock):
             self.clock.settled = self.settled
         await self._resume_impacts()
@@ -144,6 +146,7 @@ class Fleet:
         await self.settled()
         failpoints.hit("stop.drained")
         self._timers.disarm()
+        self._impacts.close()
         for task in self._tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -298,7 +301,7 @@ class Fleet:
             if pending.error:
                 self._refuse(pending, pending.error)
         if due and not work.changes:
-            self._check_time(due, work)
+            await self._check_time(due)
         if self._shared:
             self._show_newer(work)
         if work.committed:
@@ -319,23 +322,19 @@ class Fleet:
             self._refused += pending.error is not None
         failpoints.hit("ack.after")
 
-    def _check_time(self, due: Sequence[PendingCommand], work: CommandBatch) -> None:
-        """A due entity must change, unless another process has changed it meanwhile."""
+    async def _check_time(self, due: Sequence[PendingCommand]) -> None:
+        """An entity that is due must change."""
         if any(isinstance(pending.error, Unavailable) for pending in due):
             return  # the store is unavailable: nothing can be said about due entities
-        stuck = [pending for pending in due if self._is_due(target(pending.command), work)]
-        if stuck:
-            self._stop_writing(
-                InvariantViolated("Stuck", f"{stuck[0].command} is due but changes nothing")
-            )
+        try:
+            work = await self._committer.correct_due({target(p.command) for p in due})
+        except InvariantViolated as stuck:
+            self._stop_writing(stuck)
             return
+        except (Unavailable, Conflict):
+            work = CommandBatch()  # it is tried again
+        self._make_visible(work)
         self._timers.fire()
-
-    def _is_due(self, ref: Ref, work: CommandBatch) -> bool:
-        entity = work.loaded.get(ref)
-        moment = cascade.due(entity) if entity else None
-        # Without other processes, what the store returned as due is still due.
-        return not self._shared or (moment is not None and moment <= self.clock.now())
 
     async def _take_due(self) -> list[PendingCommand]:
         """Commands for the entities that are due."""

@@ -63,6 +63,8 @@ def with_machines(scope: Scope, machines: Mapping[str, Machine]) -> Scope:
         machines=machines,
         events=scope.events or NOTHING,
         impacts=scope.impacts or NOTHING,
+        given_up=scope.given_up or NOTHING,
+        ended=scope.ended or NOTHING,
         rules=_RULES if scope.rules == _RULES else scope.rules,
     )
 

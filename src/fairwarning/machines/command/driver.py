@@ -19,7 +19,6 @@ from hashlib import sha256
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from fairwarning.core import limits
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Impact
 from fairwarning.machines.command import keeper
@@ -62,7 +61,7 @@ class CommandDriver:
         state: Path,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`state` is a folder used by nothing else; `now` is the clock of the deadlines."""
+        """`state` is a folder used by nothing else; `now` is the clock of the impacts' limits."""
         self._program = _runnable("program", program)
         self._check = _runnable("check", check) if check else []
         self._timeout_seconds = timeout_seconds
@@ -79,7 +78,7 @@ class CommandDriver:
         """Queue the impact: the impacts of one machine run one at a time and in order."""
         if self._closing:
             return  # the next service hands it over again
-        task = asyncio.create_task(self._execute(impact, report))
+        task = asyncio.create_task(self._execute(impact, report, self._now()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -96,19 +95,19 @@ class CommandDriver:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._keepers.close()
 
-    async def _execute(self, impact: Impact, report: Report) -> None:
+    async def _execute(self, impact: Impact, report: Report, received_at: float) -> None:
         lock = self._locks.setdefault((impact.scope, impact.machine), asyncio.Lock())
         async with lock, self._slots:
-            result = await self._result(impact)
+            result = await self._result(impact, received_at)
         if result.error:
             output = "".join(f"\n  | {line}" for line in result.output)
             log.warning("impact %s (%s) failed: %s%s", impact.id, impact.kind, result.error, output)
         report(impact, result.error)
 
-    async def _result(self, impact: Impact) -> ImpactResult:
+    async def _result(self, impact: Impact, received_at: float) -> ImpactResult:
         for pause in _PAUSES_SECONDS:
             await asyncio.sleep(pause)
-            run = self._command_run(impact)
+            run = self._command_run(impact, received_at)
             if run.left_seconds <= 0:
                 return ImpactResult("not started: the service has given the impact up")
             try:
@@ -125,11 +124,9 @@ class CommandDriver:
             "the keeper process was killed on every attempt; is this system out of memory?"
         )
 
-    def _command_run(self, impact: Impact) -> CommandRun:
+    def _command_run(self, impact: Impact, received_at: float) -> CommandRun:
         name = sha256(impact.id.encode()).hexdigest()
-        left: float = limits.IMPACT_LIMIT_SECONDS
-        if impact.deadline is not None:
-            left = impact.deadline - self._now()
+        left = received_at + impact.limit_seconds - self._now()
         return CommandRun(
             record=str(self._state / name[:2] / name[2:]),
             impact={

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fairwarning.core.decision import EVENT_ENDED, FactType
+from fairwarning.core.decision import CARRIED_OUT, EVENT_ENDED, Fact, FactType
 from fairwarning.core.model import EventType, Scope, Source
 from fairwarning.store.store import JournalEntry
 
@@ -67,11 +67,21 @@ def _add(history: EventHistory, entry: JournalEntry) -> None:
             history.approved_by, history.approved_at = actor, at
         case FactType.STARTED:
             history.started_at, history.started_because = at, fact.detail
+        case ended if ended in EVENT_ENDED:
+            history.ended, history.ended_at, history.ended_because = ended, at, fact.detail
+        case _:
+            _add_impact(history, at, fact)
+
+
+def _add_impact(history: EventHistory, at: float, fact: Fact) -> None:
+    match fact.type:
         case FactType.IMPACT_BEGUN:
             history.impact_began |= dict.fromkeys(fact.machines, at)
         case FactType.IMPACT_CARRIED_OUT:
             history.impact_done |= dict.fromkeys(fact.machines, at)
         case FactType.IMPACT_FAILED:
             history.impact_failed |= dict.fromkeys(fact.machines, fact.detail)
-        case ended if ended in EVENT_ENDED:
-            history.ended, history.ended_at, history.ended_because = ended, at, fact.detail
+        case FactType.REPORTED_LATE if fact.detail == CARRIED_OUT:
+            for machine in fact.machines:
+                history.impact_failed.pop(machine, None)
+                history.impact_done[machine] = at

@@ -178,9 +178,11 @@ _SENTENCES = {
     FactType.IMPACT_FAILED: "it failed for {machines}, after {took}: {detail}",
     FactType.CANCELLED: "it was cancelled: {detail}",
     FactType.LAPSED: "it lapsed; it was advice, and no impact followed",
-    FactType.ENDED: "it ended",
+    FactType.ENDED: "it ended: {detail}",
+    FactType.REPORTED_LATE: "the driver reported {machines} late: {detail}",
     FactType.OPERATION_ACCEPTED: "it was requested by {actor} ({detail}) and accepted",
     FactType.OPERATION_ENDED: "the operation ended: {detail}",
+    FactType.OPERATION_CORRECTED: "the operation was corrected: {detail}",
 }
 _START_CAUSES = {"approved": "because it was approved", "NotBefore": "because NotBefore passed"}
 
