@@ -99,3 +99,49 @@ def test_a_repeat_after_a_restart() -> None:
         first = console.api("POST", "/api/machines/vm/freeze", {}, key="key")
         console.restart_service()
         assert bare(console.api("POST", "/api/machines/vm/freeze", {}, key="key")) == bare(first)
+
+
+OTHERS: list[tuple[Repeat, Repeat]] = [
+    (("POST", "/api/machines/vm/evict", {}), ("POST", "/api/machines/vm/restart", {})),
+    (("POST", "/api/machines/vm/restart", {}), ("POST", "/api/machines/web_0/restart", {})),
+    (
+        ("POST", "/api/sets/web/scale", {"capacity": 1}),
+        ("POST", "/api/sets/web/scale", {"capacity": 5}),
+    ),
+    (("POST", "/api/machines", {"name": "new"}), ("POST", "/api/machines", {"name": "newer"})),
+    (("POST", "/api/machines/vm/restart", {}), ("POST", "/api/rollouts", {"scopes": ["vm"]})),
+    (("POST", "/api/rollouts", {"scopes": ["vm"]}), ("POST", "/api/machines/vm/restart", {})),
+    (("POST", "/api/rollouts", {"scopes": ["vm"]}), ("POST", "/api/rollouts", {"sets": ["web"]})),
+]
+
+
+@pytest.mark.spec("E9")
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize(("first", "second"), OTHERS)
+def test_a_key_is_for_one_request(first: Repeat, second: Repeat, restarted: bool) -> None:
+    """The key of another request is a conflict that names both, and nothing changes."""
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        assert console.api(*first, key="key").status in {201, 202}
+        console.settle()
+        if restarted:
+            console.restart_service()
+        before = console.state()
+        refused = console.api(*second, key="key")
+        assert (refused.status, refused.json["error"]["code"]) == (409, "KeyReused")
+        for request in (first, second):
+            words = request[1].removeprefix("/api/").split("/")
+            assert words[-1].removesuffix("s") in refused.json["error"]["message"]
+        assert console.state() == before
+
+
+@pytest.mark.spec("E9")
+def test_a_repeat_after_a_restart_gets_the_first_answer() -> None:
+    """The same key and the same request give the first operation, also after a restart."""
+    with ConsoleHarness() as console:
+        make_fleet(console)
+        first = console.api("POST", "/api/machines/vm/restart", {}, key="key")
+        console.restart_service()
+        again = console.api("POST", "/api/machines/vm/restart", {}, key="key")
+        assert again.json["operation"]["id"] == first.json["operation"]["id"]
+        assert again.status == 202

@@ -13,6 +13,7 @@ from fairwarning.console.api.part import (
     maintenance_kind,
     operation_id,
     parse,
+    request_text,
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import Command, Operate
@@ -101,7 +102,7 @@ class MachinesApi(ApiSection):
         """Create a standalone machine, or `count` of them."""
         entry = bodies.set_fields(parse(bodies.NewMachine, settings))
         create_commands = fleet_file.entry("machine", entry)
-        await self._create(create_commands, key, actor)
+        await self._create(create_commands, key, request_text("create machines", settings), actor)
         scopes = [
             command.scope
             for command in create_commands
@@ -114,7 +115,7 @@ class MachinesApi(ApiSection):
         return responses.MachineList(machines=await self._machine_infos(locations), next=None)
 
     async def _create(
-        self, create_commands: tuple[fleet_file.Create, ...], key: str, actor: str
+        self, create_commands: tuple[fleet_file.Create, ...], key: str, request: str, actor: str
     ) -> None:
         """Create all resources, and their resource group if it is new, in one decision."""
         group = create_commands[0].group or self.cloud.group  # all come from one entry
@@ -124,7 +125,7 @@ class MachinesApi(ApiSection):
             writes.insert(0, changed(new_group, operation=key, actor=actor))
         first, *rest = writes
         try:
-            await self.fleet.submit(changed(first, follow=(*first.follow, *rest)))
+            await self.fleet.submit(changed(first, follow=(*first.follow, *rest), request=request))
         except Conflict as conflict:
             if conflict.code != "Changed":
                 raise
@@ -137,11 +138,12 @@ class MachinesApi(ApiSection):
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
         """Start an action on a machine; a repeat with the same key has no effect (IC2)."""
-        if repeated := await self._repeated(key):
+        request = request_text(f"{action} {name}", settings)
+        if repeated := await self._repeated(key, request):
             return repeated
         command = await self.machine_command(name, action, operation_id(key), settings, actor)
         location = await find_machine(self.fleet, name)
-        return await self._submit(command, (location.scope,))
+        return await self._submit(changed(command, request=request), (location.scope,))
 
     async def machine_command(
         self, name: str, action: str, operation: str, settings: Settings, actor: str = OPERATOR

@@ -1,15 +1,17 @@
 """What all sections of the API share: the fleet, page sizes, and parsing of settings."""
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
 
 from fairwarning.console.api import bodies, responses, views
 from fairwarning.core.commands import Command
-from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import ImpactKind, Operation, Scope
+from fairwarning.core.errors import NotFound, Refused, key_reused
+from fairwarning.core.model import ImpactKind, Operation, Rollout, Scope
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import queries
@@ -21,8 +23,10 @@ Settings = Mapping[str, Any]
 OPERATOR = "operator"
 PAGE_SIZE = 100  # entries in a page of a list, by default
 MAX_PAGE_SIZE = 1000
+_REQUEST_CHARACTERS = 300
 
 B = TypeVar("B", bound=bodies.Body)
+K = TypeVar("K", Operation, Rollout)
 
 
 class ApiSection:
@@ -49,21 +53,29 @@ class ApiSection:
         return [views.machine_info(location, scope) for location, scope in scopes if scope]
 
     async def _repeated(
-        self, key: str, groups: tuple[str, ...] = ()
+        self, key: str, request: str, groups: tuple[str, ...] = ()
     ) -> responses.AcceptedOperation | None:
         """Return the operation with this idempotency key; None if the key is new (IC2).
 
-        The response also covers these placement groups of a set, even if the operation changed
-        none of their machines.
+        Raises `Conflict` if the key is that of another request (E9). The response also covers these
+        placement groups of a set, even if the operation changed none of their machines.
         """
-        operation = await self.fleet.reader.read(Operation, key) if key else None
+        operation = await self._known(Operation, key, request)
         if operation is None:
+            await self._known(Rollout, key, request)  # raises: it is no rollout's request
             return None
         scopes = {scope.id: scope for scope in await queries.operation_scopes(self.fleet, key)}
         for name in groups:
             if scope := await self.fleet.reader.read(Scope, name):
                 scopes[name] = scope
         return _accepted(operation, scopes.values())
+
+    async def _known(self, kind: type[K], key: str, request: str) -> K | None:
+        """What an earlier request with this key started, if it asked for the same (E9)."""
+        known = await self.fleet.reader.read(kind, key) if key else None
+        if known and known.request and known.request != request:
+            raise key_reused(known.id, known.request, request)
+        return known
 
     async def _submit(
         self, command: Command, scopes: tuple[str, ...]
@@ -88,6 +100,14 @@ def _accepted(operation: Operation, scopes: Iterable[Scope]) -> responses.Accept
     return responses.AcceptedOperation(
         operation=views.operation_info(operation), events=events, polled=polled
     )
+
+
+def request_text(what: str, settings: Settings) -> str:
+    """Return what a caller asks for, to compare it with a repeat. A long text ends in a hash."""
+    text = f"{what} {json.dumps(settings, sort_keys=True, default=str)}" if settings else what
+    if len(text) <= _REQUEST_CHARACTERS:
+        return text
+    return f"{text[:_REQUEST_CHARACTERS]}... {sha256(text.encode()).hexdigest()}"
 
 
 def operation_id(key: str) -> str:

@@ -12,11 +12,12 @@ from fairwarning.console.api.part import (
     maintenance_kind,
     operation_id,
     parse,
+    request_text,
 )
 from fairwarning.core import commands, limits
 from fairwarning.core.commands import RolloutCommand
 from fairwarning.core.errors import NotFound, Refused
-from fairwarning.core.model import Rollout, ScaleSet, Scope
+from fairwarning.core.model import Operation, Rollout, ScaleSet, Scope
 
 ROLLOUT_ACTIONS: Mapping[str, type[RolloutCommand]] = {
     "pause": commands.PauseRollout,
@@ -53,14 +54,18 @@ class RolloutsApi(ApiSection):
         """Start a rollout, which handles one update domain or one host at a time."""
         fields = bodies.set_fields(parse(bodies.NewRollout, settings))
         name = fields.pop("id", "") or operation_id(key)
-        if key and await self.fleet.reader.read(Rollout, name):  # a repeat (IC2)
+        request = request_text("start rollout", settings)
+        await self._known(Operation, key, request)  # raises: it is no operation's request
+        if key and await self._known(Rollout, name, request):  # a repeat (IC2)
             return await self.rollout(name)
         fields["scopes"] = await self._scopes(fields.pop("scopes", []), fields.pop("sets", []))
         if "kind" in fields:
             fields["kind"] = maintenance_kind(fields["kind"])
         if hosts := fields.pop("hosts", []):
             fields["hosts"] = tuple(hosts)
-        await self.fleet.submit(commands.StartRollout(rollout=name, actor=actor, **fields))
+        await self.fleet.submit(
+            commands.StartRollout(rollout=name, actor=actor, request=request, **fields)
+        )
         return await self.rollout(name)
 
     async def _scopes(self, scopes: list[str], sets: list[str]) -> tuple[str, ...]:

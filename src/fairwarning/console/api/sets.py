@@ -9,10 +9,12 @@ from fairwarning.console.api.part import (
     choose,
     operation_id,
     parse,
+    request_text,
 )
 from fairwarning.core import commands
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import ScaleSet, Scope
+from fairwarning.core.record import changed
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.values import MODEL, FleetFileError, table
 
@@ -40,9 +42,11 @@ class ScaleSetsApi(MachinesApi):
             raise NotFound("UnknownSet", f"there is no scale set {name[:60]!r}")
         return scale_set
 
-    async def _repeated_on_set(self, name: str, key: str) -> responses.AcceptedOperation | None:
+    async def _repeated_on_set(
+        self, name: str, key: str, request: str
+    ) -> responses.AcceptedOperation | None:
         scale_set = await self.fleet.reader.read(ScaleSet, name)
-        return await self._repeated(key, scale_set.groups if scale_set else ())
+        return await self._repeated(key, request, scale_set.groups if scale_set else ())
 
     async def _set_info(self, scale_set: ScaleSet) -> responses.ScaleSetInfo:
         groups = [await self.fleet.reader.read(Scope, group) for group in scale_set.groups]
@@ -55,7 +59,8 @@ class ScaleSetsApi(MachinesApi):
         entry = bodies.set_fields(parse(bodies.NewSet, settings))
         if entry["terminate_notice"] is None:
             del entry["terminate_notice"]
-        await self._create(fleet_file.entry("scale_set", entry), key, actor)
+        request = request_text("create set", settings)
+        await self._create(fleet_file.entry("scale_set", entry), key, request, actor)
         return await self.set(entry["name"])
 
     async def update_set(
@@ -80,14 +85,15 @@ class ScaleSetsApi(MachinesApi):
         self, name: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
         """Scale a set; instances that are deleted get their notice first."""
-        if repeated := await self._repeated_on_set(name, key):
+        request = request_text(f"scale set {name}", settings)
+        if repeated := await self._repeated_on_set(name, key, request):
             return repeated
         groups = (await self._read_set(name)).groups
         capacity = parse(bodies.Capacity, settings).capacity
         command = commands.Scale(
             set=name, operation=operation_id(key), capacity=capacity, actor=actor
         )
-        return await self._submit(command, groups)
+        return await self._submit(changed(command, request=request), groups)
 
     async def upgrade_set(
         self, name: str, settings: Settings, actor: str = OPERATOR
@@ -104,7 +110,8 @@ class ScaleSetsApi(MachinesApi):
         self, name: str, action: str, settings: Settings, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
         """Start an action on instances of a set, each with its notice."""
-        if repeated := await self._repeated_on_set(name, key):
+        request = request_text(f"{action} instances of set {name}", settings)
+        if repeated := await self._repeated_on_set(name, key, request):
             return repeated
         groups = (await self._read_set(name)).groups
         kind = choose(action, {name: ACTIONS[name] for name in SET_ACTIONS}, "action")
@@ -114,17 +121,18 @@ class ScaleSetsApi(MachinesApi):
         command = commands.OperateInstances(
             set=name, operation=operation_id(key), action=kind, instances=instances, actor=actor
         )
-        return await self._submit(command, groups)
+        return await self._submit(changed(command, request=request), groups)
 
     async def delete_set(
         self, name: str, key: str = "", actor: str = OPERATOR
     ) -> responses.AcceptedOperation:
         """Delete a scale set; each instance gets its notice first."""
-        if repeated := await self._repeated_on_set(name, key):
+        request = f"delete set {name}"
+        if repeated := await self._repeated_on_set(name, key, request):
             return repeated
         groups = (await self._read_set(name)).groups
         command = commands.DeleteSet(set=name, operation=operation_id(key), actor=actor)
-        return await self._submit(command, groups)
+        return await self._submit(changed(command, request=request), groups)
 
 
 def _instances(settings: Settings) -> tuple[int, ...] | None:

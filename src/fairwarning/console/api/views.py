@@ -102,7 +102,7 @@ def machine_info(location: MachineLocation, scope: Scope) -> responses.MachineIn
         tags=dict(machine.tags),
         address=machine.address,
         polled=scope.enabled,
-        doing=impact.kind.value if impact and impact.deadline is not None else None,
+        doing=impact.kind.value if impact and impact.in_progress else None,
         events=[
             event_info(event, scope.id)
             for event in scope.events.values()
