@@ -136,6 +136,19 @@ def test_a_second_service_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         assert service.poll("vm")
 
 
+@pytest.mark.spec("O2")
+@pytest.mark.parametrize("memory", [(), ("--memory",)], ids=["kept", "memory"])
+def test_commands_find_the_service_after_a_second_one_was_refused(
+    tmp_path: Path, memory: tuple[str, ...]
+) -> None:
+    """The refused one removes nothing that belongs to the service that runs."""
+    with ServiceProcess(tmp_path / "data", *memory, fleet=ONE) as service:
+        refused = run_command("up", "--data", str(tmp_path / "data"), *memory)
+        assert refused.returncode == 1
+        assert [machine["name"] for machine in service.json("machine", "list")] == ["vm"]
+        assert service.run("healthcheck").returncode == 0
+
+
 def test_a_port_in_use(tmp_path: Path) -> None:
     """The error names the address."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
