@@ -10,6 +10,7 @@ from typing import Self
 
 import pytest
 
+from fairwarning.service.config.settings import TENANT
 from tests.fixtures.programs import run_program
 from tests.fixtures.requirements import needs_curl, needs_namespaces
 from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
@@ -92,6 +93,45 @@ def test_up_prints_a_program_to_run_inside(tmp_path: Path) -> None:
     """It reads the document of the machine at Azure's address."""
     with PrintedHints(tmp_path) as printed:
         assert printed.paste("exec").stdout == '{"DocumentIncarnation":1,"Events":[]}'
+
+
+AZ = """#!/bin/sh
+echo "$*" >> "$HOME/calls"
+env | grep "^AZURE_CORE_INSTANCE\\|^REQUESTS_CA" >> "$HOME/$1"
+test "$*" != "$FAILING"
+"""
+"""Records how it is called; fails for one command."""
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize("failing", ["", "cloud set --name Fairwarning"], ids=["works", "fails"])
+def test_token_prints_a_login(
+    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It registers this service first, and never sends the secret if that fails."""
+    (tmp_path / "az").write_text(AZ)
+    (tmp_path / "az").chmod(0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAILING", failing)
+    with ServiceProcess(tmp_path / "the data", "--memory") as service:
+        words = ("token", NAME, "--role", "tenant", "--login")
+        printed = run_command(*words, "--data", str(service.data)).stdout
+        commands = "\n".join(line for line in printed.splitlines() if line.startswith("  "))
+        pasted = paste(commands)
+        arm, ca = service.ready["arm"], service.ready["ca"]
+    assert pasted.returncode == (1 if failing else 0), pasted.stderr
+    register, choose, *login = (tmp_path / "calls").read_text().splitlines()
+    assert register == f"cloud register --name Fairwarning --endpoint-resource-manager {arm}"
+    assert choose == "cloud set --name Fairwarning"
+    if failing:
+        assert login == []
+    else:
+        assert login == [f"login --service-principal --username {NAME} --tenant {TENANT}"]
+        environment = (tmp_path / "login").read_text().splitlines()
+        assert sorted(environment) == [
+            "AZURE_CORE_INSTANCE_DISCOVERY=false", f"REQUESTS_CA_BUNDLE={ca}",
+        ]  # fmt: skip
 
 
 # --- Other commands -------------------------------------------------------------------------------
