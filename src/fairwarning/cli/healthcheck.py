@@ -26,6 +26,7 @@ def command(data: Path) -> None:
 
 
 def _check(data: Path) -> None:
-    status, _ = client.send(data, read_ready(data)["console"], "GET", "/readyz")
+    status, answer = client.send(data, read_ready(data)["console"], "GET", "/readyz")
     if status != HTTPStatus.OK:
-        raise Unavailable("NotReady", f"the service is up but not ready (status {status})")
+        why = answer.get("error") if isinstance(answer, dict) else f"status {status}"
+        raise Unavailable("NotReady", f"the service is up but not ready: {why}")
