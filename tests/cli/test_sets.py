@@ -84,6 +84,20 @@ def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
         assert none["terminate_notice"] is None
 
 
+@pytest.mark.spec("T3", "M19")
+def test_new_tags_reach_instances_by_an_upgrade(tmp_path: Path) -> None:
+    """An instance reads them in its metadata from then on."""
+    target = "/metadata/instance/compute/tags?api-version=2021-02-01&format=text"
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        updated = service.json("set", "update", "web", "--tag", "env=prod", "--tag", "team=a")
+        assert updated["outdated"] == ["web_0", "web_1", "web_2"]
+        service.json("set", "upgrade", "web", "web_0")
+        assert service.get("web_0", target).text == "env:prod;team:a"
+        assert service.get("web_1", target).text == ""
+        service.json("set", "scale", "web", "4")
+        assert service.get("web_3", target).text == "env:prod;team:a"
+
+
 WRONG = [
     (("set", "show", "nothing"), 3, "nothing"),
     (("set", "create", "x"), 2, "--capacity"),
