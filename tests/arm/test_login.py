@@ -6,7 +6,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from fairwarning.service.config.settings import TENANT
+from fairwarning.service.config.settings import TENANT, ArmSettings
 from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.arm import OPERATOR, ArmHarness
 from tests.fixtures.http import Response
@@ -109,8 +109,8 @@ def test_an_invalid_version_of_cloud_metadata() -> None:
 
 
 def test_urls_have_the_host_of_the_request() -> None:
-    """URLs use the Host header; an invalid one is refused."""
-    with ArmHarness() as arm:
+    """URLs use the Host header if it names this service; an invalid one is refused."""
+    with ArmHarness(ArmSettings(hosts=("cloud.test",))) as arm:
         document = public(arm, "/metadata/endpoints", headers={"host": "cloud.test:8171"}).json
         assert document["resourceManager"] == "https://cloud.test:8171/"
         response = public(arm, "/metadata/endpoints", headers={"host": "a b"})

@@ -164,6 +164,21 @@ def test_manual_upgrades() -> None:
         assert {tuple(machines) for _, _, machines in web_events(arm)} == {("web_1",), ("web_2",)}
 
 
+@pytest.mark.spec("T3", "M19")
+def test_changed_tags_are_a_new_model() -> None:
+    """They reach an instance when it is upgraded; the same tags again need no upgrade."""
+    with ArmHarness() as arm:
+        scale_set(arm, model=notice())
+        for _ in range(2):
+            arm.patch(WEB, {"tags": {"team": "a"}})
+        assert model(arm).model == 2
+        assert arm.post(f"{WEB}/manualupgrade", {"instanceIds": ["1"]}).status == 200
+        instances = arm.get(f"{WEB}/virtualMachines").json["value"]
+        assert [instance.get("tags") for instance in instances] == [None, {"team": "a"}, None]
+        applied = [instance["properties"]["latestModelApplied"] for instance in instances]
+        assert applied == [False, True, False]
+
+
 @pytest.mark.spec("T3")
 @pytest.mark.parametrize("mode", ["Automatic", "Rolling"])
 def test_automatic_upgrades(mode: str) -> None:
@@ -281,7 +296,7 @@ def test_a_write_back_creates_no_new_model() -> None:
             assert arm.put(path, arm.get(path).json).status == 200
             name = path.rpartition("/")[2]
             assert model(arm, f"rg:{name}").model == 1
-        arm.patch(WEB, {"tags": {"a": "b"}, "properties": {"zoneBalance": True}})
+        arm.patch(WEB, {"properties": {"zoneBalance": True}})
         assert model(arm).model == 1
         arm.patch(WEB, {"properties": {"virtualMachineProfile": {"licenseType": "None"}}})
         assert model(arm).model == 2

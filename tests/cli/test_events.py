@@ -106,7 +106,7 @@ def test_watch(tmp_path: Path) -> None:
 
 WRONG = [
     (("event", "show", "AB"), 2, "give at least 4 characters"),
-    (("event", "show", "ABCD"), 3, "run `fairwarning event list`"),
+    (("event", "show", "ABCD"), 3, "run `fairwarning event list "),
     (("event", "show", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),
     (("event", "approve"), 2, "Missing argument"),
     (("event", "explain", "00000000-0000-0000-0000-000000000000"), 3, "00000000"),

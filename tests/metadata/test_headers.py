@@ -98,6 +98,46 @@ def test_a_post_needs_it_but_for_the_first_version(version: str) -> None:
             assert _status(endpoint) == "Scheduled"
 
 
+@pytest.mark.spec("M4", "E2")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Origin", "https://evil.example"),
+        ("origin", "null"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("SEC-FETCH-MODE", "no-cors"),
+        ("Content-Type", "text/plain"),
+        ("content-type", "Text/Plain; charset=UTF-8"),
+        ("Content-Type", "multipart/form-data; boundary=x"),
+    ],
+)
+def test_a_web_page_cannot_approve_without_the_header(name: str, value: str) -> None:
+    """Where no Metadata header is needed, what only browsers send is refused."""
+    with EndpointHarness() as endpoint:
+        response = _post(endpoint, "2017-03-01", {name: value})
+        assert response.status == 400
+        assert name.lower() in response.error
+        assert _status(endpoint) == "Scheduled"
+
+
+@pytest.mark.spec("M4", "M12")
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json", "Accept-Language": "nl"},
+        {"Metadata": "true", "Origin": "https://portal.example", "Content-Type": "text/plain"},
+    ],
+    ids=["none", "curl", "C#", "with Metadata"],
+)
+def test_a_program_can_approve_at_the_first_version(headers: dict[str, str]) -> None:
+    """With the types that programs send, and with anything if it has the Metadata header."""
+    with EndpointHarness() as endpoint:
+        assert _post(endpoint, "2017-03-01", headers).status == 200
+        assert _status(endpoint) == "Started"
+
+
 @pytest.mark.spec("M4")
 def test_metadata_header_twice() -> None:
     """Two Metadata headers are refused, even if both are true."""

@@ -11,7 +11,8 @@ from starlette.types import Receive, Scope, Send
 from fairwarning.arm.http import errors
 from fairwarning.arm.http.context import ArmContext
 from fairwarning.arm.http.errors import ArmError
-from fairwarning.arm.http.request import ArmRequest, api_version, base_url, json_response
+from fairwarning.arm.http.own_hosts import OwnHosts
+from fairwarning.arm.http.request import ArmRequest, api_version, json_response
 from fairwarning.arm.http.routes import RouteMatch, RouteTable
 from fairwarning.arm.identity import login
 from fairwarning.arm.resources import (
@@ -55,6 +56,7 @@ class ArmApplication:
 
     def __init__(self, context: ArmContext) -> None:
         self.context = context
+        self._hosts = OwnHosts(context.settings.hosts)
         self.table = RouteTable(route for module in MODULES for route in module.ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,14 +79,14 @@ class ArmApplication:
     async def _answer(self, http: Request) -> Response:
         match = self.table.find(http.method, http.scope["path"])
         if isinstance(match, RouteMatch) and match.route.public:
-            return await match.route.handler(
-                self.context, ArmRequest(http, match.params, ANONYMOUS)
-            )
+            request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
+            return await match.route.handler(self.context, request)
         principal = self.context.tokens.read(_bearer(http))
         if not isinstance(match, RouteMatch):
             raise _no_route(http, match)
-        request = ArmRequest(http, match.params, principal, api_version(http))
-        base_url(http)  # refuse an invalid Host before the handler changes anything
+        version = api_version(http)
+        # Refuse an invalid Host before the handler changes anything.
+        request = ArmRequest(http, match.params, principal, self._hosts.base_url(http), version)
         self._check(request, match)
         return await match.route.handler(self.context, request)
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
-from fairwarning.server.ready import OPERATOR, START, read_ready
+from fairwarning.server.hints import start_hint
+from fairwarning.server.ready import OPERATOR, read_ready
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Tokens, signing_key
 
@@ -36,7 +37,7 @@ def ask(
 ) -> Any:  # noqa: ANN401  (JSON)
     """Send a request to the console and return the answer; raise the service's error."""
     console, token = _address(folder)
-    status, answer = send(console, method, path, token, body, seconds=seconds)
+    status, answer = send(folder, console, method, path, token, body=body, seconds=seconds)
     if status < _BAD_REQUEST:
         return answer
     raise _error(status, answer)
@@ -49,12 +50,13 @@ def _address(folder: Path) -> tuple[str, str]:
 
 
 def send(
+    folder: Path,
     console: str,
     method: str,
     path: str,
     token: str = "",
-    body: object = None,
     *,
+    body: object = None,
     seconds: float = _TIMEOUT_SECONDS,
 ) -> tuple[int, Any]:
     """Send one request; return its status and JSON answer."""
@@ -69,13 +71,14 @@ def send(
         text = response.read()
         return response.status, json.loads(text) if text else None
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _not_up(console, error) from error
+        raise _not_up(folder, console, error) from error
     finally:
         connection.close()
 
 
-def _not_up(console: str, error: Exception) -> Unavailable:
-    return Unavailable("NotUp", f"no answer from the service at {console} ({error}); {START}")
+def _not_up(folder: Path, console: str, error: Exception) -> Unavailable:
+    text = f"no answer from the service at {console} ({error}); {start_hint(folder)}"
+    return Unavailable("NotUp", text)
 
 
 def _error(status: int, answer: object) -> FairwarningError:
@@ -164,7 +167,7 @@ def _read_stream(folder: Path, after: int) -> Iterator[StreamMessage]:
         yield from _parse(response)
         raise EOFError("the stream ended")
     except (OSError, ValueError, EOFError, http.client.HTTPException) as error:
-        raise _not_up(console, error) from error
+        raise _not_up(folder, console, error) from error
     finally:
         connection.close()
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from fairwarning.cli import client, options
+from fairwarning.cli import client
 from fairwarning.core.errors import FairwarningError
+from fairwarning.server import hints
 
 _VARIABLE = "_FAIRWARNING_COMPLETE"
 _TIMEOUT_SECONDS = 1.0  # completion must not make the user wait
@@ -38,7 +39,7 @@ def command(shell: str) -> None:
 
 def _names(collection: str, key: str) -> Complete:
     def complete(context: click.Context, _: click.Parameter, prefix: str) -> list[str]:
-        folder = Path(context.params.get("data") or options.DATA)
+        folder = Path(context.params.get("data") or hints.DATA)
         path = f"/api/{collection}?limit={_MOST}"
         try:
             page = client.ask(folder, "GET", path, seconds=_TIMEOUT_SECONDS)

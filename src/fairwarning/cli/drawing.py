@@ -23,9 +23,9 @@ def console() -> Console:
 
 
 def put(screen: Console, blocks: Iterable[Block]) -> None:
-    """Print blocks."""
+    """Print blocks. Text is not folded, so that a command in it can be copied."""
     for block in blocks:
-        screen.print(_render(block))
+        screen.print(_render(block), soft_wrap=isinstance(block, str))
 
 
 class TerminalDisplay:

@@ -10,6 +10,7 @@ from fairwarning.cli import client, completion, explanation, follow, journal, op
 from fairwarning.cli.blocks import Block, FieldList
 from fairwarning.cli.show import Json, moment
 from fairwarning.core.errors import NotFound
+from fairwarning.server import hints
 
 _PREFIX_MIN = 4  # characters of an abbreviated id
 _ID_LENGTH = 36
@@ -113,7 +114,8 @@ def _full_id(data: Path, prefix: str) -> str:
     active: list[str] = [event["id"] for event in client.list_all(data, "events")]
     matches = [id_ for id_ in active if id_.startswith(prefix.upper())]
     if not matches:
-        text = f"no active event has an id starting with {prefix!r}; run `fairwarning event list`"
+        hint = hints.command_line(data, "event list")
+        text = f"no active event has an id starting with {prefix!r}; run `{hint}`"
         raise NotFound("UnknownEvent", text)
     if len(matches) > 1:
         raise click.UsageError(

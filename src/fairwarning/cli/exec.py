@@ -6,8 +6,9 @@ from pathlib import Path
 import click
 
 from fairwarning.cli import options
-from fairwarning.core.errors import FairwarningError
+from fairwarning.core.errors import FairwarningError, Unavailable
 from fairwarning.machines.process import supervisor
+from fairwarning.server import hints
 
 _EPILOG = """\b
 Examples:
@@ -49,6 +50,10 @@ def command(
     task = supervisor.MachineProgram(machine, program, data.resolve(), grace, quiet)
     try:
         code = supervisor.run(task)
+    except Unavailable as error:
+        hint = f"{hints.start_hint(data)}, or name its --data folder"
+        click.echo(f"fairwarning: {error.message}; {hint}", err=True)
+        code = options.FAILED
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)
         code = options.exit_code(error)

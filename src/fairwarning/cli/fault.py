@@ -9,6 +9,7 @@ from fairwarning.cli.blocks import Block, OutputTable
 from fairwarning.cli.durations import Duration
 from fairwarning.cli.show import Json
 from fairwarning.core.times import spoken
+from fairwarning.server import hints
 from fairwarning.service.faults import FaultKind
 
 _EPILOG = show.examples(
@@ -50,7 +51,8 @@ def set_(
     with options.errors_reported():
         client.ask(data, "POST", "/api/faults", body)
     target = machine or (f"all machines of {scope}" if scope else "all machines")
-    click.echo(f"Fault {kind} set for {target}. Clear it with `fairwarning fault clear`.")
+    clear = hints.command_line(data, "fault clear")
+    click.echo(f"Fault {kind} set for {target}. Clear it with `{clear}`.")
 
 
 @command.command("list", epilog=show.examples("fault list", "fault list --json"))

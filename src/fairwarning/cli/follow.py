@@ -17,6 +17,7 @@ from fairwarning.cli.client import StreamMessage
 from fairwarning.cli.show import Json
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.times import parse_date
+from fairwarning.server import hints
 
 Value = TypeVar("Value")
 
@@ -222,7 +223,7 @@ def wait_for_end(
         ended, _ = follow(
             folder,
             read,
-            lambda value, now: _progress(*value, now),
+            lambda value, now: _progress(folder, *value, now),
             over=lambda value: not any(map(_running, value[0])),
             concerns=lambda line: line["operation"] in operations_by_id,
             silent=silent,
@@ -230,7 +231,7 @@ def wait_for_end(
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the operation continues. To wait again, run:", err=True)
         for id_ in operations_by_id:
-            click.echo(f"  fairwarning operation show {id_} --wait", err=True)
+            click.echo(f"  {hints.command_line(folder, 'operation show --wait', id_)}", err=True)
         raise SystemExit(options.FAILED) from None
     return ended
 
@@ -239,7 +240,9 @@ def _running(operation: Json) -> bool:
     return bool(operation["status"] == "InProgress")
 
 
-def _progress(operations: Sequence[Json], events: Sequence[Json], now: ServiceTime) -> list[Block]:
+def _progress(
+    folder: Path, operations: Sequence[Json], events: Sequence[Json], now: ServiceTime
+) -> list[Block]:
     def count(state: str) -> int:
         return sum(operation[state] for operation in operations)
 
@@ -253,15 +256,16 @@ def _progress(operations: Sequence[Json], events: Sequence[Json], now: ServiceTi
     )
     kinds = ", ".join(dict.fromkeys(operation["kind"] for operation in operations))
     blocks: list[Block] = [ProgressBar(over, planned, f"{kinds}: {text}")]
-    waiting = any(map(_running, operations))
-    return blocks + show.pending(events, now.at) + stopped_clock_hint(now, waiting=waiting)
+    hint = stopped_clock_hint(folder, now, waiting=any(map(_running, operations)))
+    return blocks + show.pending(events, now.at) + hint
 
 
-def stopped_clock_hint(now: ServiceTime, *, waiting: bool) -> list[Block]:
+def stopped_clock_hint(folder: Path, now: ServiceTime, *, waiting: bool) -> list[Block]:
     """Return a hint when the command waits for a clock that does not run."""
     if not (now.stopped and waiting):
         return []
-    return ["  The clock is stopped; advance it with `fairwarning clock advance 15m`."]
+    advance = hints.command_line(folder, "clock advance", "15m")
+    return [f"  The clock is stopped; advance it with `{advance}`."]
 
 
 def exit_if_failed(operations: Sequence[Json], *, silent: bool) -> None:

@@ -21,11 +21,12 @@ Examples:
 def command(data: Path) -> None:
     """Check whether the service is ready for commands. Exits with 0 only if it is."""
     with options.errors_reported():
-        _check(read_ready(data)["console"])
+        _check(data)
     click.echo("The service is ready.")
 
 
-def _check(console: str) -> None:
-    status, _ = client.send(console, "GET", "/readyz")
+def _check(data: Path) -> None:
+    status, answer = client.send(data, read_ready(data)["console"], "GET", "/readyz")
     if status != HTTPStatus.OK:
-        raise Unavailable("NotReady", f"the service is up but not ready (status {status})")
+        why = answer.get("error") if isinstance(answer, dict) else f"status {status}"
+        raise Unavailable("NotReady", f"the service is up but not ready: {why}")

@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused
+from fairwarning.server import hints
 
-DATA = ".fairwarning"
 _LAST_PORT = 65535
 FAILED, NOT_FOUND, REFUSED = 1, 3, 4  # exit codes; click uses 2 for wrong usage
 
 data = click.option(
     "--data",
     metavar="PATH",
-    default=DATA,
+    default=hints.DATA,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Data folder of the service.",

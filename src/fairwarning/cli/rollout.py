@@ -10,6 +10,7 @@ from fairwarning.cli.blocks import Block, FieldList, OutputTable, ProgressBar, S
 from fairwarning.cli.durations import WholeSeconds
 from fairwarning.cli.follow import ServiceTime
 from fairwarning.cli.show import Json, moment
+from fairwarning.server import hints
 
 _EVENTS_READ = 1000  # searched for the events of a rollout
 _STYLES = {"Running": "cyan", "Paused": "yellow", "Aborted": "red", "Done": "green"}
@@ -83,7 +84,7 @@ def start(*, data: Path, wait: bool, as_json: bool, **settings: object) -> None:
     if as_json:
         show.print_result(rollout, as_json=True)
     if wait:
-        _exit_if_failed(rollout, silent=as_json)
+        _exit_if_failed(data, rollout, silent=as_json)
 
 
 @command.command(
@@ -181,7 +182,7 @@ def _wait_for_end(data: Path, id_: str, *, silent: bool, wait: bool = True) -> J
         rollout, _ = follow.follow(
             data,
             read,
-            lambda value, now: _progress(*value, now),
+            lambda value, now: _progress(data, *value, now),
             over=lambda value: _has_stopped(value[0]),
             concerns=lambda line: (
                 line["about"] == f"Rollout {id_}" or line["operation"].startswith(f"{id_}/")
@@ -190,7 +191,7 @@ def _wait_for_end(data: Path, id_: str, *, silent: bool, wait: bool = True) -> J
         )
     except KeyboardInterrupt:
         click.echo("Stopped waiting; the rollout continues. To watch it again, run:", err=True)
-        click.echo(f"  fairwarning rollout status {id_} --watch", err=True)
+        click.echo(f"  {hints.command_line(data, 'rollout status --watch', id_)}", err=True)
         raise SystemExit(options.FAILED if wait else 0) from None
     return rollout
 
@@ -200,11 +201,11 @@ def _has_stopped(rollout: Json) -> bool:
     return bool(rollout["ended_at"]) or (rollout["status"] == "Paused" and bool(rollout["why"]))
 
 
-def _progress(rollout: Json, events: list[Json], now: ServiceTime) -> list[Block]:
+def _progress(data: Path, rollout: Json, events: list[Json], now: ServiceTime) -> list[Block]:
     blocks = [_bar(rollout)]
     if rollout["why"]:
         blocks.append(StyledText(f"  {rollout['why']}", "yellow"))
-    hint = follow.stopped_clock_hint(now, waiting=not _has_stopped(rollout))
+    hint = follow.stopped_clock_hint(data, now, waiting=not _has_stopped(rollout))
     return blocks + show.pending(events, now.at) + hint
 
 
@@ -225,16 +226,18 @@ def _counts(rollout: Json) -> str:
     return f"{rollout['done']} of {rollout['machines']} done{more}"
 
 
-def _exit_if_failed(rollout: Json, *, silent: bool) -> None:
+def _exit_if_failed(data: Path, rollout: Json, *, silent: bool) -> None:
     """Exit with 1 unless the rollout is done and no machine failed."""
     if rollout["status"] == "Done" and not rollout["failed"]:
         return
     if not silent:
         id_ = rollout["id"]
+        resume, abort = (
+            hints.command_line(data, f"rollout {verb}", id_) for verb in ("resume", "abort")
+        )
         messages = {
             "Done": f"rollout {id_}: {rollout['failed']} machines failed",
-            "Paused": f"rollout {id_} was paused automatically; run"
-            f" `fairwarning rollout resume {id_}` or `fairwarning rollout abort {id_}`",
+            "Paused": f"rollout {id_} was paused automatically; run `{resume}` or `{abort}`",
         }
         message = messages.get(rollout["status"], f"rollout {id_} was aborted")
         click.echo(f"Error: {message}", err=True)

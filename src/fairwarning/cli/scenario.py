@@ -10,6 +10,7 @@ import click
 
 from fairwarning.cli import options
 from fairwarning.core.errors import NotFound, Refused
+from fairwarning.server import hints
 
 if TYPE_CHECKING:  # imports a whole service, which --help does not need
     from fairwarning.testing.scenarios import Scenario, ScenarioProgress, ScenarioResult
@@ -100,7 +101,8 @@ def run(
     """Run scenarios, given by name or path. A scenario stops at its first failed expectation."""
     if every == bool(names):
         raise click.UsageError(
-            "Give the names of scenarios, or --all. To list them, run `fairwarning scenario list`."
+            "Give the names of scenarios, or --all. To list them, run"
+            f" `{hints.program()} scenario list`."
         )
     if rate is not None and not real:
         raise click.UsageError("--rate needs --real.")

@@ -8,6 +8,7 @@ from fairwarning.cli import client, completion, follow, machine, options, show
 from fairwarning.cli.blocks import Block, FieldList, OutputTable
 from fairwarning.cli.durations import Notice
 from fairwarning.cli.show import Json
+from fairwarning.server import hints
 
 _EPILOG = show.examples(
     "set create web --capacity 3 --terminate-notice 5m",
@@ -102,7 +103,10 @@ def show_(data: Path, name: str, *, as_json: bool) -> None:
     """Show a scale set."""
     with options.errors_reported():
         scale_set = client.ask(data, "GET", f"/api/sets/{client.quoted(name)}")
-    show.print_result(scale_set, _fields(scale_set), as_json=as_json)
+    upgrade_all = hints.command_line(data, "set upgrade", name)
+    hint = f"To update the outdated instances, run `{upgrade_all}`."
+    blocks = [hint] if scale_set["outdated"] else []
+    show.print_result(scale_set, _fields(scale_set), *blocks, as_json=as_json)
 
 
 def _fields(scale_set: Json) -> FieldList:
@@ -117,9 +121,7 @@ def _fields(scale_set: Json) -> FieldList:
             "upgrade": scale_set["upgrade"],
             "scale-in": scale_set["scale_in"],
             "model": str(scale_set["model"]),
-            "outdated": f"{', '.join(outdated[:10])}{more}; run `set upgrade` to update them"
-            if outdated
-            else "",
+            "outdated": f"{', '.join(outdated[:10])}{more}",
             "priority": scale_set["priority"],
             "eviction": scale_set["eviction"] if scale_set["priority"] == "Spot" else "",
             "scopes": ", ".join(scale_set["scopes"]),
@@ -155,10 +157,10 @@ def update(
     if terminate_notice is not None:
         body["terminate_notice"] = terminate_notice or None
     if not body:
-        raise click.UsageError("nothing to change; see `fairwarning set update --help`")
+        raise click.UsageError("nothing to change; give at least one option")
     with options.errors_reported():
         scale_set = client.ask(data, "PATCH", f"/api/sets/{client.quoted(name)}", body)
-    _print_model(scale_set, as_json=as_json)
+    _print_model(data, scale_set, as_json=as_json)
 
 
 @command.command(
@@ -174,15 +176,16 @@ def upgrade(data: Path, name: str, instances: tuple[str, ...], *, as_json: bool)
     body = {"instances": _numbers(name, instances)} if instances else {}
     with options.errors_reported():
         scale_set = client.ask(data, "POST", f"/api/sets/{client.quoted(name)}/upgrade", body)
-    _print_model(scale_set, as_json=as_json)
+    _print_model(data, scale_set, as_json=as_json)
 
 
-def _print_model(scale_set: Json, *, as_json: bool) -> None:
+def _print_model(data: Path, scale_set: Json, *, as_json: bool) -> None:
     """Print the current model, and how many instances do not have it yet."""
     name, outdated = scale_set["name"], len(scale_set["outdated"])
     text = "all instances are up to date"
     if outdated:
-        text = f"{outdated} instances are outdated; run `fairwarning set upgrade {name}`"
+        upgrade_all = hints.command_line(data, "set upgrade", name)
+        text = f"{outdated} instances are outdated; run `{upgrade_all}`"
     show.print_result(scale_set, f"{name}: model {scale_set['model']}; {text}", as_json=as_json)
 
 

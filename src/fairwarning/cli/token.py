@@ -1,12 +1,14 @@
 """`fairwarning token`: create access tokens and client secrets (C3)."""
 
 import json
+import shlex
 from pathlib import Path
 
 import click
 
 from fairwarning.cli import options
-from fairwarning.server.ready import read_ready
+from fairwarning.cli.az import CLOUD
+from fairwarning.server.ready import ReadyLine, read_ready
 from fairwarning.service.config.settings import TENANT
 from fairwarning.service.tokens import Principal, Role, Tokens, signing_key
 
@@ -60,5 +62,16 @@ def command(
         click.echo(json.dumps(login_data))
     else:
         click.echo(f"client  {name}\ntenant  {TENANT}\nsecret  {secret}")
-        click.echo(f"\naz login --service-principal --username {name} --tenant {TENANT} \\")
-        click.echo("  --password SECRET")
+        click.echo(_login_commands(name, ready))
+
+
+def _login_commands(name: str, ready: ReadyLine) -> str:
+    """Return the commands that log in. Without the first ones, the secret would go to Azure."""
+    principal = shlex.join(["--username", name, "--tenant", TENANT])
+    return f"""
+To log in with the Azure CLI in this shell (it asks for the secret):
+  export AZURE_CONFIG_DIR="$(mktemp -d)" AZURE_CORE_INSTANCE_DISCOVERY=false
+  export REQUESTS_CA_BUNDLE={shlex.quote(ready["ca"])}
+  az cloud register --name {CLOUD} --endpoint-resource-manager {ready["arm"]} &&
+    az cloud set --name {CLOUD} &&
+    az login --service-principal {principal}"""

@@ -4,11 +4,9 @@ import asyncio
 import gc
 import json
 import logging
-import os
 import resource
-import shutil
+import shlex
 import signal
-import sys
 from collections.abc import Callable, Coroutine
 from math import ceil
 from pathlib import Path
@@ -20,6 +18,7 @@ from fairwarning.cli import logs, options
 from fairwarning.core import limits
 from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
+from fairwarning.server import hints
 from fairwarning.server.database import is_database
 from fairwarning.server.ready import write_ready
 from fairwarning.server.wiring import ServerOptions, ServerProcess
@@ -37,6 +36,8 @@ _OTHER_FILES = 256
 _PIPE_CHARACTERS = 32 * 1024  # that fit into an unread pipe
 _SHOWN = 12  # machines listed in the text output
 _GC_THRESHOLDS = 50_000, 20, 100  # the default thresholds cost a sixteenth of all CPU
+_AZ = "vm", "list", "--output", "table"
+_QUERY = "metadata/scheduledevents?api-version=2020-07-01"
 _EMPTY = "  No machines yet; give a fleet file, or start with --demo."
 
 _EPILOG = """\b
@@ -57,7 +58,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 @click.option(
     "--data",
     metavar="PATH|URL",
-    default=options.DATA,
+    default=hints.DATA,
     show_default=True,
     envvar="FAIRWARNING_DATA",
     help="Data folder, or the postgresql:// URL of a database that several services can share."
@@ -66,7 +67,7 @@ Press Ctrl-C to stop. The service completes accepted requests first.
 @click.option(
     "--run",
     metavar="PATH",
-    default=options.DATA,
+    default=hints.DATA,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="With a database: folder on this host where other commands find the service.",
@@ -273,12 +274,13 @@ async def _print_text(server: ServerProcess) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     lines += [f"  {name:<{width}}  {url}" for name, url in shown]
     if len(shown) == _SHOWN:
-        lines.append("  To list all machines, run `fairwarning machine list`.")
-    lines += _hints(*shown[0], programs=server.programs is not None) if shown else [_EMPTY]
+        machines = hints.command_line(server.options.data, "machine list")
+        lines.append(f"  To list all machines, run `{machines}`.")
+    lines += _hints(server, *shown[0]) if shown else [_EMPTY]
     lines += [
         "",
         f"Manage the fleet with the Azure CLI ({ready['arm']}):",
-        f"  {_program()} az vm list --output table",
+        f"  {hints.command_line(server.options.data, 'az', *_AZ)}",
         "Open the console in a browser:",
         f"  {ready['page']}",
         f"Health and metrics: {ready['console']}/healthz, {ready['console']}/metrics",
@@ -313,25 +315,24 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _hints(name: str, url: str, *, programs: bool) -> list[str]:
-    query = "metadata/scheduledevents?api-version=2020-07-01"
-    program = _program()
+def _hints(server: ServerProcess, name: str, url: str) -> list[str]:
+    data = server.options.data
+    curl = ["curl", "-H", "Metadata:true"]
     inside = [
         f"Run a program inside {name}, with the endpoint at Azure's address:",
-        f"  {program} exec {name} -- curl -H Metadata:true \\",
-        f'    "http://169.254.169.254/{query}"',
+        f"  {hints.command_line(data, 'exec', name, '--', *curl)} \\",
+        f'    "http://169.254.169.254/{_QUERY}"',
     ]
+    sockets = server.options.sockets
+    if sockets and (path := sockets / f"{name}.sock").is_socket():
+        curl += ["--unix-socket", str(path)]
+        url = "http://localhost"
     return [
         "",
         f"Poll for events as {name}:",
-        "  curl -H Metadata:true \\",
-        f'    "{url}/{query}"',
-        *(inside if programs else ()),
+        f"  {shlex.join(curl)} \\",
+        f'    "{url}/{_QUERY}"',
+        *(inside if server.programs else ()),
         "After the first poll, schedule an event:",
-        f"  {program} machine restart {name}",
+        f"  {hints.command_line(data, 'machine restart', name)}",
     ]
-
-
-def _program() -> str:
-    """Return the command that runs this program."""
-    return "fairwarning" if shutil.which("fairwarning") else os.path.relpath(sys.argv[0])

@@ -85,6 +85,10 @@ def _health_routes(parts: ConsoleParts) -> list[Route]:
         if parts.fleet.documents.is_stale():
             error = "the database has been unreachable for too long; polls fail until it is back"
             return JSONResponse({"status": "stale", "error": error}, 503)
+        # The heartbeat writes to a shared store and reports its failure as stale.
+        if not parts.fleet.following and (failed := await parts.fleet.store_check.error()):
+            error = f"the store cannot be written ({failed.code}) and reads continue; see the log"
+            return JSONResponse({"status": "unwritable", "error": error}, 503)
         return JSONResponse({"status": "ok"})
 
     async def metrics(_: Request) -> Response:

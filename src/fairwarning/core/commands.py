@@ -32,7 +32,7 @@ class Command:
     on: ClassVar[type[Entity]]
     target: ClassVar[str]  # the field that names the entity it addresses
     internal: ClassVar[bool] = False  # sent by the rules only, never by a caller
-    actor: str = required(checks.name, default="operator")
+    actor: str = required(checks.known, default="operator")  # a machine that approves, too
     request: str = required(checks.text, default="")  # what the caller asked for, in its words
 
 

@@ -137,6 +137,7 @@ def _apply_model(draft: ScopeDraft, command: ApplyModel) -> None:
                 model=command.model,
                 terminate_seconds=command.terminate_seconds,
                 size=command.size,
+                tags=command.tags,
             )
             _change(draft, after, f"follows model {command.model}")
 

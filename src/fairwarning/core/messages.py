@@ -4,6 +4,7 @@ A message is a fact in the past tense (`InstanceDeleted`) or an instruction (`Ap
 command that no client can send: `validate` refuses it.
 """
 
+from collections.abc import Mapping
 from dataclasses import field
 
 from fairwarning.core.commands import (
@@ -38,6 +39,7 @@ class ApplyModel(ScopeCommand):
     model: int
     terminate_seconds: int
     size: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @record

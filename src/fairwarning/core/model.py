@@ -274,7 +274,7 @@ class ScaleSet:
     update_domains: int = limits.UPDATE_DOMAINS
     fault_domains: int = limits.FAULT_DOMAINS
     rules: Rules = field(default_factory=Rules)
-    size: str = ""  # size, zone and tags are for new instances
+    size: str = ""  # size and tags are part of the model; zone is for new instances
     zone: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
     flexible: bool = False  # flexible orchestration: instances can be addressed by name

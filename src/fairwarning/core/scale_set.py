@@ -116,7 +116,7 @@ def _update(scale_set: ScaleSet, command: UpdateSet, groups: Groups) -> EntityDe
         terminate_seconds=_or(command.terminate_seconds, scale_set.terminate_seconds),
         size=_or(command.size, scale_set.size),
     )
-    before, after = ((s.terminate_seconds, s.size) for s in (scale_set, updated))
+    before, after = ((s.terminate_seconds, s.size, s.tags) for s in (scale_set, updated))
     if command.renewed or before != after:
         updated = changed(updated, model=scale_set.model + 1)
     sends: list[Command] = []
@@ -150,6 +150,7 @@ def _apply_model(scale_set: ScaleSet, picks: Iterable[Pick]) -> list[Command]:
             model=scale_set.model,
             terminate_seconds=scale_set.terminate_seconds,
             size=scale_set.size,
+            tags=scale_set.tags,
         )
         for scope, names in _by_scope(picks).items()
     ]

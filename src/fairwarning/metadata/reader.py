@@ -7,7 +7,13 @@ import httptools
 from fairwarning.core import limits
 from fairwarning.core.record import short_record
 from fairwarning.metadata.answers import RequestRefused
-from fairwarning.metadata.validation import Header, ParsedHeaders, ParsedRequest, RequestValidator
+from fairwarning.metadata.validation import (
+    Header,
+    ParsedHeaders,
+    ParsedRequest,
+    RequestValidator,
+    check_no_browser,
+)
 
 _MALFORMED: Final = RequestRefused(
     400, "malformed", "Bad request. This is not valid HTTP (RFC 9112)."
@@ -164,6 +170,8 @@ class RequestReader:
             if head.size + len(self._target) > limits.HEADER_BYTES:
                 raise _HEADERS
             parsed = self._validator.check(method, self._target, head, close=not keep)
+            if head.metadata is None:
+                check_no_browser(self._headers)
             if head.framing:
                 self._check_body(head.framing, http)
             self._parsed = parsed

@@ -177,6 +177,7 @@ def _bad(reason: str, error: str) -> RequestRefused:
 
 _NO_TARGET = _bad("target", "the target must be a path, such as /metadata/scheduledevents")
 _FIRST_POST = (b"POST", "2017-03-01")  # the only request without a Metadata header (M4)
+_FORM_TYPES = frozenset({b"text/plain", b"multipart/form-data"})  # which pages send anywhere
 
 
 def _single_headers(headers: Sequence[Header]) -> tuple[dict[bytes, bytes], int]:
@@ -245,6 +246,20 @@ def _check_metadata(value: bytes | None, *, optional: bool) -> None:
         raise _bad("metadata-header", "Required metadata header not specified: add Metadata: true")
     if value.strip().lower() != b"true":
         raise _bad("metadata-header", "the Metadata header must be true")
+
+
+def check_no_browser(headers: Sequence[Header]) -> None:
+    """Refuse a POST without a Metadata header that a web page may have sent (M4).
+
+    The only other protection is that event ids cannot be guessed. The type of a form stays
+    allowed, because curl sends it (M12).
+    """
+    for raw_name, value in headers:
+        name = raw_name.lower()
+        form = name == b"content-type" and value.partition(b";")[0].strip().lower() in _FORM_TYPES
+        if form or name == b"origin" or name.startswith(b"sec-fetch-"):
+            text = f"{name.decode('latin-1')} is sent by web pages, which may not approve events"
+            raise _bad("browser", f"{text}; a program adds Metadata: true")
 
 
 def _wait(text: str) -> int:

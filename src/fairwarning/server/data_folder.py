@@ -24,11 +24,13 @@ def lock(folder: Path, *, memory: bool) -> Iterator[None]:
         raise Refused("CannotUseFolder", f"cannot use data folder {folder}: {error}") from error
     try:
         _acquire(descriptor, folder)
-        yield
+        try:
+            yield
+        finally:  # only with the lock: these are the files of the service that holds it
+            (folder / READY).unlink(missing_ok=True)
+            if memory and created:
+                _clear(folder)
     finally:
-        (folder / READY).unlink(missing_ok=True)
-        if memory and created:
-            _clear(folder)
         os.close(descriptor)
 
 

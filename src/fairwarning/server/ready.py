@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TypedDict
 
 from fairwarning.core.errors import Unavailable
+from fairwarning.server.hints import start_hint
 from fairwarning.service.tokens import Principal, Role
 
 OPERATOR = Principal(name="operator", role=Role.OPERATOR)
-START = "start one with `fairwarning up`"
 READY = "up.json"  # in the data folder while the service is up
 
 
@@ -42,5 +42,6 @@ def read_ready(folder: Path) -> ReadyLine:
     try:
         ready: ReadyLine = json.loads((folder / READY).read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise Unavailable("NotUp", f"no service is running in {folder}; {START}") from error
+        text = f"no service is running in {folder}; {start_hint(folder)}"
+        raise Unavailable("NotUp", text) from error
     return ready

@@ -107,8 +107,8 @@ class ServerProcess:
         self._webhooks_lock = asyncio.Lock()
         self._closing = ShutdownSignal(self.fleet)
         self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
-        names = (options.arm[0], *options.fleet.control_plane.hosts)
-        self.authority = Authority(options.data, names)
+        self._arm_hosts = (options.arm[0], *options.fleet.control_plane.hosts)
+        self.authority = Authority(options.data, self._arm_hosts)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["ServerProcess"]:
@@ -194,7 +194,8 @@ class ServerProcess:
         from fairwarning.arm.app import application  # noqa: PLC0415  (see LazyServer)
 
         file = self.options.fleet
-        return application(self.fleet, file.cloud, self.tokens, file.control_plane)
+        settings = changed(file.control_plane, hosts=self._arm_hosts)
+        return application(self.fleet, file.cloud, self.tokens, settings)
 
     async def _renew(self) -> None:
         while True:

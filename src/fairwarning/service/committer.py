@@ -18,7 +18,7 @@ from fairwarning.service.clock import Clock
 from fairwarning.service.documents import DocumentCache
 from fairwarning.service.reader import FleetReader
 from fairwarning.store.differences import stale_version
-from fairwarning.store.store import Store
+from fairwarning.store.store import Batch, Store
 
 CACHED_ENTITIES = 4096
 _ATTEMPTS = 10  # to decide a batch while other processes change its entities
@@ -163,6 +163,10 @@ class Committer:
         failpoints.hit("commit.after")
         self.commits += 1
         self._keep(work)
+
+    async def write_nothing(self) -> None:
+        """Commit an empty batch; raises `Unavailable` if the store cannot be written."""
+        await self._store.commit(Batch(self._clock.now(), notes=self.notes()))
 
     async def _check_moment(self, work: CommandBatch) -> None:
         """Entities that were read, but not changed, must all be as of one moment (IK1)."""

@@ -45,8 +45,9 @@ from fairwarning.service.impacts import ImpactDispatcher
 from fairwarning.service.metrics import Metric, counter, gauge
 from fairwarning.service.polls import PollLog
 from fairwarning.service.reader import FleetReader
+from fairwarning.service.store_check import StoreCheck
 from fairwarning.service.timers import Timers
-from fairwarning.store.store import Batch, Store
+from fairwarning.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class Fleet:
         self.reader = FleetReader(store)
         self.documents = DocumentCache(self._load_scope)
         self._committer = Committer(store, clock, self.reader, self.documents, cached=cached)
+        self.store_check = StoreCheck(self._committer.write_nothing)
         self._shared = store.shared
         self.polls = PollLog(self.post)
         self.deliveries = DeliveryLog(self.post, self._rate)
@@ -193,7 +195,7 @@ class Fleet:
         await self._keep_time()
 
     async def _keep_time(self) -> None:
-        await self.store.commit(Batch(self.clock.now(), notes=self._committer.notes()))
+        await self._committer.write_nothing()
         self._notify_readers()
 
     def _rate(self) -> float:

@@ -5,6 +5,7 @@
 
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,8 +84,9 @@ def _sync(folder: Path) -> None:
 
 def _check_mode(path: Path, status: os.stat_result) -> None:
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        protect = shlex.join(["chmod", "600", str(path)])
         text = (
-            f"users other than its owner can access {path}; run `chmod 600 {path}`,"
+            f"users other than its owner can access {path}; run `{protect}`,"
             " or delete it to get a new one if another user may have read it"
         )
         raise Refused("KeyExposed", text)

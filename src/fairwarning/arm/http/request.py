@@ -19,7 +19,6 @@ Body = dict[str, Any]
 BODY_BYTES = 4 * 1024 * 1024  # Azure's limit
 RETRY_SECONDS = "1"
 _VERSION = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(-[a-z]{1,20})?", re.ASCII)
-_HOST = re.compile(r"(?:[A-Za-z0-9.\-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -27,11 +26,17 @@ class ArmRequest:
     """A request to the control plane: the HTTP request, its route parameters and its principal."""
 
     def __init__(
-        self, http: Request, params: dict[str, str], principal: Principal, version: str = ""
+        self,
+        http: Request,
+        params: dict[str, str],
+        principal: Principal,
+        base_url: str,
+        version: str = "",
     ) -> None:
         self.http = http
         self.params = params
         self.principal = principal
+        self.base_url = base_url  # of this service, for links
         self.version = version
 
     @property
@@ -67,12 +72,12 @@ class ArmRequest:
         return await read_body(self.http)
 
     def link(self, path: str, **query: str) -> str:
-        """Return a URL of this service, on the host that the client used."""
+        """Return a URL of this service."""
         return self.link_with(path, query)
 
     def link_with(self, path: str, query: Mapping[str, str]) -> str:
         """Return a URL with query parameters whose names need not be identifiers."""
-        return f"{base_url(self.http)}{path}?{urlencode({**query, 'api-version': self.version})}"
+        return f"{self.base_url}{path}?{urlencode({**query, 'api-version': self.version})}"
 
 
 def api_version(request: Request) -> str:
@@ -90,15 +95,6 @@ def api_version(request: Request) -> str:
             "optionally with a suffix, such as 2024-11-01-preview.",
         )
     return versions[0]
-
-
-def base_url(request: Request) -> str:
-    """Return the URL of this service on the host that the client used."""
-    host = request.headers.get("host", "")
-    if not _HOST.fullmatch(host):
-        text = "The Host header is missing or invalid; send the host name of this service."
-        raise ArmError("InvalidHost", text)
-    return f"https://{host}"
 
 
 async def read_body(request: Request) -> Body:

@@ -18,7 +18,6 @@ from fairwarning.arm.http.errors import ArmError
 from fairwarning.arm.http.request import (
     ArmRequest,
     api_version,
-    base_url,
     json_response,
     read_bytes,
 )
@@ -46,7 +45,7 @@ _ISSUER = f"https://sts.windows.net/{TENANT}/"  # the `iss` of our tokens
 async def _metadata(_context: ArmContext, request: ArmRequest) -> Response:
     """Return the endpoints of this cloud, in the form of the requested api-version."""
     version = api_version(request.http) if request.query("api-version") else _OBJECT_SINCE
-    base = base_url(request.http)
+    base = request.base_url
     if version >= _OBJECT_SINCE:
         return json_response(_cloud_metadata(base))
     return json_response(
@@ -103,7 +102,7 @@ async def _aliases(_context: ArmContext, _request: ArmRequest) -> Response:
 
 async def _discover_instance(_context: ArmContext, request: ArmRequest) -> Response:
     """Confirm that an authority belongs to this cloud; some clients check this before login."""
-    base = base_url(request.http)
+    base = request.base_url
     host, tenant = _split_authority(request.query("authorization_endpoint"))
     if not host or host != _split_authority(base)[0]:
         text = "the authorization_endpoint does not belong to this service"
@@ -138,7 +137,7 @@ async def _openid_configuration(_context: ArmContext, request: ArmRequest) -> Re
     tenant = request.params["tenant"].lower()
     if tenant not in TENANTS:
         return _unknown_tenant()
-    tenant_url = _tenant_url(base_url(request.http), tenant)
+    tenant_url = _tenant_url(request.base_url, tenant)
     version = "/v2.0" if "/v2.0/" in request.path.lower() else ""
     return json_response(
         {

@@ -29,7 +29,7 @@ class ImpactOrder:
 
 
 def check_service(folder: Path) -> None:
-    """Raise Unavailable, with advice, if no service is running."""
+    """Raise Unavailable if no service is running."""
     try:
         control.connect(folder).close()
     except PermissionError as error:
@@ -37,8 +37,8 @@ def check_service(folder: Path) -> None:
         raise Refused("NotAllowed", text) from error
     except OSError as error:
         text = (
-            f"no service that programs can attach to runs in {folder}; start one with"
-            " `fairwarning up` (one that uses PostgreSQL does not count), or name its --data"
+            f"no service that programs can attach to runs in {folder} (one that uses PostgreSQL"
+            " does not count)"
         )
         raise Unavailable("NoService", text) from error
 

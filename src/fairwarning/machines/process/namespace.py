@@ -119,8 +119,8 @@ def _call(result: int) -> None:
 
 def _forbidden(error: OSError) -> str:
     return f"""this system does not let a user create namespaces ({error.strerror}).
-Without them, poll the address that `fairwarning up` prints for the machine, for instance
-  curl -H Metadata:true "http://127.1.0.1:8169/metadata/scheduledevents?api-version=2020-07-01"
+Without them, poll the address that `fairwarning up` prints for the machine:
+  curl -H Metadata:true "ADDRESS/metadata/scheduledevents?api-version=2020-07-01"
 Or have an administrator allow them with whichever of these settings the system has:
   sysctl user.max_user_namespaces=15000
   sysctl kernel.unprivileged_userns_clone=1

@@ -41,7 +41,7 @@ class ArmSettings:
 
     ends_at_acceptance: bool = False
     """Whether an operation is reported as done once it is accepted, not once it has finished."""
-    hosts: tuple[str, ...] = ()  # additional host names for its certificate
+    hosts: tuple[str, ...] = ()  # names of its host, for its certificate and its links
     rules: Rules = field(default_factory=Rules)  # of scopes and sets created through it
 
 

@@ -310,5 +310,5 @@ def _exists(name: str) -> Conflict:
 
 def _unknown(name: str) -> NotFound:
     return NotFound(
-        "UnknownWebhook", f"there is no webhook {name[:60]!r}; run `fairwarning webhook list`"
+        "UnknownWebhook", f"there is no webhook {name[:60]!r}; list the webhooks to see their names"
     )

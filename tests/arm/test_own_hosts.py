@@ -1,0 +1,89 @@
+"""Links of the control plane lead to the service itself, whatever Host a client sends."""
+
+import ssl
+from http.client import HTTPSConnection
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.fixtures.arm import SUBSCRIPTION, VERSION
+from tests.fixtures.http import Response, send
+from tests.fixtures.service import ServiceProcess
+from tests.fixtures.waiting import LIMIT_SECONDS
+
+FLEET = """
+[arm]
+hosts = ["arm.example", "*.clouds.example"]
+
+[[machine]]
+name = "vm"
+count = 201
+"""
+MACHINES = f"{SUBSCRIPTION}/resourceGroups/fairwarning/providers/Microsoft.Compute/virtualMachines"
+
+
+class ArmClient:
+    """A client of a running service that sends any Host header, over TLS."""
+
+    def __init__(self, service: ServiceProcess) -> None:
+        self.url: str = service.ready["arm"]
+        self._token = service.ready["token"]
+        self._machines = count()
+        self._tls = ssl.create_default_context(cafile=service.ready["ca"])
+
+    def request(self, method: str, path: str, host: str) -> Response:
+        """Send a request."""
+        arm = urlsplit(self.url)
+        assert arm.hostname
+        headers = {"Host": host, "Authorization": f"Bearer {self._token}"}
+        connection = HTTPSConnection(
+            arm.hostname, arm.port, timeout=LIMIT_SECONDS, context=self._tls
+        )
+        try:
+            return send(connection, method, f"{path}?api-version={VERSION}", headers)
+        finally:
+            connection.close()
+
+    def links(self, host: str) -> set[str]:
+        """The origins of all links that a client with this Host header is given."""
+        accepted = self.request("POST", f"{MACHINES}/vm_{next(self._machines)}/restart", host)
+        listed = self.request("GET", MACHINES, host)
+        cloud = self.request("GET", "/metadata/endpoints", host)
+        links = (
+            accepted.headers["location"],
+            accepted.headers["azure-asyncoperation"],
+            listed.json["nextLink"],
+            cloud.json["resourceManager"],
+            cloud.json["authentication"]["loginEndpoint"],
+        )
+        return {f"https://{urlsplit(link).netloc}" for link in links}
+
+
+FOREIGN = (
+    "evil.example", "evil.example:443", "127.0.0.1.evil.example", "arm.example.evil", "192.0.2.1",
+    "[2001:db8::1]:8171", "a.b.clouds.example", "clouds.example",
+)  # fmt: skip
+OWN = (
+    "localhost", "LocalHost:8443", "127.0.0.1:8443", "[::1]:8171", "arm.example", "ARM.example:443",
+    "eu.clouds.example", "arm.example.",
+)  # fmt: skip
+
+
+@pytest.mark.spec("C1", "C3")
+def test_a_foreign_host_is_in_no_link(tmp_path: Path) -> None:
+    """They have the address that the client is connected to."""
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
+        client = ArmClient(service)
+        links = {host: client.links(host) for host in FOREIGN}
+    assert links == {host: {client.url} for host in FOREIGN}
+
+
+@pytest.mark.spec("C1", "C2")
+def test_an_own_host_is_in_all_links(tmp_path: Path) -> None:
+    """With the port that the client used, which a forwarded port makes another than ours."""
+    with ServiceProcess(tmp_path / "data", "--memory", fleet=FLEET) as service:
+        client = ArmClient(service)
+        links = {host: client.links(host) for host in OWN}
+    assert links == {host: {f"https://{host}"} for host in OWN}

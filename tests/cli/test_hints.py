@@ -1,0 +1,194 @@
+"""Commands that the program prints work as they are printed, where they are read."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from fairwarning.service.config.settings import TENANT
+from tests.fixtures.programs import run_program
+from tests.fixtures.requirements import needs_curl, needs_namespaces
+from tests.fixtures.service import FREE, BackgroundCommand, ServiceProcess, run_command
+
+NAME = """it's "$1" & co"""
+"""A name that a shell would take apart."""
+MACHINE = f"[[machine]]\nname = '''{NAME}'''\n"
+SET = f"[[scale_set]]\nname = '''{NAME}'''\ncapacity = 1\n"
+PORTS = ("--metadata", FREE, "--console", FREE, "--arm", FREE)
+VIRTUAL = ("--memory", "--clock", "virtual")
+
+
+def paste(command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a shell that finds this Python's programs."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return run_program("sh", "-c", command, env=os.environ | {"PATH": path})
+
+
+def suggested(text: str) -> str:
+    """Return the command that the text suggests last."""
+    commands: list[str] = re.findall(r"`(.+?)`(?=[.,;]|$)", text, re.MULTILINE)
+    assert commands, text
+    return commands[-1]
+
+
+class PrintedHints:
+    """`fairwarning up` in a data folder with a space in its name, and the commands it prints."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        (folder / "fleet.toml").write_text(MACHINE)
+        where = ("--data", str(folder / "the data"))
+        self._up = BackgroundCommand("up", str(folder / "fleet.toml"), *where, *PORTS, *words)
+
+    def __enter__(self) -> Self:
+        self._up.__enter__()
+        text = "\n".join(self._up.read_until("Ctrl-C")).replace("\\\n", "")
+        self._lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._up.__exit__(*error)
+
+    def paste(self, verb: str) -> subprocess.CompletedProcess[str]:
+        """Run the only printed command with this verb."""
+        commands = re.compile(rf"(.*fairwarning )?{verb} ")
+        (command,) = filter(commands.match, self._lines)
+        return paste(command)
+
+
+@pytest.mark.spec("O2")
+def test_up_names_its_data_folder(tmp_path: Path) -> None:
+    """The shell takes neither the folder's name nor the machine's apart."""
+    with PrintedHints(tmp_path) as printed:
+        done = printed.paste("machine restart")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{NAME}: accepted")
+
+
+@needs_curl
+@pytest.mark.spec("O2")
+def test_up_prints_a_poll(tmp_path: Path) -> None:
+    """It reads the document of the first machine."""
+    with PrintedHints(tmp_path) as printed:
+        assert printed.paste("curl").stdout == '{"DocumentIncarnation":1,"Events":[]}'
+
+
+@needs_curl
+@pytest.mark.spec("M22", "O2")
+def test_up_prints_a_poll_through_a_socket(tmp_path: Path) -> None:
+    """With `--sockets`, the poll uses the machine's socket: this host has no machine's address."""
+    words = ("--sockets", str(tmp_path / "s t"), "--metadata", "0.0.0.0:0")
+    with PrintedHints(tmp_path, *words) as printed:
+        assert printed.paste("curl").stdout == '{"DocumentIncarnation":1,"Events":[]}'
+
+
+@needs_curl
+@needs_namespaces
+@pytest.mark.spec("O3")
+def test_up_prints_a_program_to_run_inside(tmp_path: Path) -> None:
+    """It reads the document of the machine at Azure's address."""
+    with PrintedHints(tmp_path) as printed:
+        assert printed.paste("exec").stdout == '{"DocumentIncarnation":1,"Events":[]}'
+
+
+AZ = """#!/bin/sh
+echo "$*" >> "$HOME/calls"
+env | grep "^AZURE_CORE_INSTANCE\\|^REQUESTS_CA" >> "$HOME/$1"
+test "$*" != "$FAILING"
+"""
+"""Records how it is called; fails for one command."""
+
+
+@pytest.mark.spec("C3")
+@pytest.mark.parametrize("failing", ["", "cloud set --name Fairwarning"], ids=["works", "fails"])
+def test_token_prints_a_login(
+    tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It registers this service first, and never sends the secret if that fails."""
+    (tmp_path / "az").write_text(AZ)
+    (tmp_path / "az").chmod(0o700)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAILING", failing)
+    with ServiceProcess(tmp_path / "the data", "--memory") as service:
+        words = ("token", NAME, "--role", "tenant", "--login")
+        printed = run_command(*words, "--data", str(service.data)).stdout
+        commands = "\n".join(line for line in printed.splitlines() if line.startswith("  "))
+        pasted = paste(commands)
+        arm, ca = service.ready["arm"], service.ready["ca"]
+    assert pasted.returncode == (1 if failing else 0), pasted.stderr
+    register, choose, *login = (tmp_path / "calls").read_text().splitlines()
+    assert register == f"cloud register --name Fairwarning --endpoint-resource-manager {arm}"
+    assert choose == "cloud set --name Fairwarning"
+    if failing:
+        assert login == []
+    else:
+        assert login == [f"login --service-principal --username {NAME} --tenant {TENANT}"]
+        environment = (tmp_path / "login").read_text().splitlines()
+        assert sorted(environment) == [
+            "AZURE_CORE_INSTANCE_DISCOVERY=false", f"REQUESTS_CA_BUNDLE={ca}",
+        ]  # fmt: skip
+
+
+# --- Other commands -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "answer"),
+    [
+        (("event", "show", "ABCD"), 3, "No events found."),
+        (("fault", "set", "410"), 0, "Cleared all faults."),
+        (("set", "show", NAME), 0, "all instances are up to date"),
+        (("set", "update", NAME, "--size", "Standard_B1s"), 0, "all instances are up to date"),
+    ],
+    ids=["event", "fault", "outdated set", "changed set"],
+)
+def test_a_command_suggests_another(
+    tmp_path: Path, words: tuple[str, ...], code: int, answer: str
+) -> None:
+    """The suggested command is for the same data folder."""
+    with ServiceProcess(tmp_path / "the data", "--memory", fleet=SET) as service:
+        service.run("set", "update", NAME, "--size", "Standard_B2s")
+        done = service.run(*words)
+        assert done.returncode == code, done.stderr
+        pasted = paste(suggested(done.stdout + done.stderr))
+        assert (pasted.returncode, pasted.stderr) == (0, "")
+        assert answer in pasted.stdout
+
+
+@pytest.mark.parametrize("words", [("machine", "list"), ("healthcheck",), ("exec",)], ids=" ".join)
+def test_a_command_without_a_service_suggests_to_start_one(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """In the data folder that the command was given, so that the command then finds it."""
+    data = tmp_path / "the data"
+    more = ("vm", "--", "true") if words == ("exec",) else ()
+    done = run_command(*words, "--data", str(data), *more)
+    assert done.returncode == 1
+    assert shlex.split(suggested(done.stderr))[-3:] == ["up", "--data", str(data)]
+
+
+def test_a_killed_service(tmp_path: Path) -> None:
+    """Its address is still in the data folder; the error suggests to start it there again."""
+    with ServiceProcess(tmp_path / "the data", fleet=SET) as service:
+        service.kill()
+        for words in (("machine", "list"), ("healthcheck",)):
+            suggestion = suggested(service.run(*words).stderr)
+            assert shlex.split(suggestion)[-3:] == ["up", "--data", str(tmp_path / "the data")]
+
+
+def test_an_interrupted_wait(tmp_path: Path) -> None:
+    """It suggests to wait again; the wait suggests to advance a clock that stands still."""
+    with ServiceProcess(tmp_path / "the data", *VIRTUAL, fleet=MACHINE) as service:
+        service.poll(NAME)
+        with service.start_command("machine", "restart", NAME, "--wait") as waiting:
+            shown = "\n".join(waiting.read_until("The clock is stopped"))
+            _, _, errors = waiting.interrupt()
+        for _ in ("the event starts", "the reboot ends"):
+            assert paste(suggested(shown)).returncode == 0
+        again = paste(errors.splitlines()[-1])
+        assert (again.returncode, again.stderr) == (0, "")
