@@ -123,14 +123,23 @@ class LibvirtDriver:
             raise
 
     async def _find(self, impact: Impact) -> LibvirtDomain | None:
-        """Return the machine's domain; None if it was to be deleted and does not exist."""
+        """Return the machine's domain; None if it was to be deleted and does not exist.
+
+        A host that cannot be reached matters only if no other host has the domain.
+        """
         domains: list[LibvirtDomain] = []
+        unreachable: list[str] = []
         for host in self._options.hosts:
-            domains += [
-                LibvirtDomain(host, raw) for raw in await host.find(impact.scope, impact.machine)
-            ]
+            try:
+                found = await host.find(impact.scope, impact.machine)
+            except RetryLater as error:
+                unreachable.append(str(error))
+                continue
+            domains = [LibvirtDomain(host, raw) for raw in found]
             if domains:
                 break
+        if unreachable and not domains:
+            raise RetryLater("; ".join(unreachable))
         if len(domains) > 1:
             names = ", ".join(sorted(domain.name for domain in domains))
             text = (
