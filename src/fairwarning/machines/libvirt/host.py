@@ -22,6 +22,7 @@ Connection = Any
 RawDomain = Any
 
 _CALLS = 16  # concurrent calls to one host
+_MIGRATIONS = 4  # of those; libvirtd leaves a connection with 5 unfinished calls unread
 _OPEN_SECONDS = 60.0
 _WAIT_SECONDS = 5.0  # for a connection; then the caller tries another host, and this one later
 _KEEPALIVE_SECONDS = 5
@@ -83,6 +84,7 @@ class LibvirtHost:
         self._connection: Connection = None
         self._opening: asyncio.Future[None] | None = None
         self._slots = asyncio.Semaphore(_CALLS)
+        self.migrations = asyncio.Semaphore(_MIGRATIONS)
 
     async def connection(self) -> Connection:
         """Return a working connection. Raises RetryLater."""
