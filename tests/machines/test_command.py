@@ -229,7 +229,7 @@ async def test_the_parent_of_the_keepers_is_killed(tmp_path: Path) -> None:
         driver = harness.start_driver(WAITS)
         harness.submit("one")
         await harness.wait_for_runs()
-        os.kill(driver._keepers._process, signal.SIGKILL)
+        os.kill(driver._keepers.parent, signal.SIGKILL)
         harness.submit("two", machine="web_1")
         await harness.wait_for_runs(2)
         harness.release()

@@ -45,7 +45,7 @@ def never_concurrent(harness: CommandDriverHarness) -> bool:
 
 def has_keepers(driver: CommandDriver) -> bool:
     """Return whether the driver has running keepers."""
-    parent = driver._keepers._process
+    parent = driver._keepers.parent
     return bool(parent and Path(f"/proc/{parent}/task/{parent}/children").read_text())
 
 

@@ -11,6 +11,7 @@ from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import EvictionPolicy, Machine, Priority, Scope, ScopeKind
 from fairwarning.core.record import changed
 from fairwarning.metadata.instance import NEWEST, VERSIONS, render, versions_body
+from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.service.config.settings import CloudSettings
 from tests.fixtures.fleet import FleetHarness
 
@@ -20,13 +21,13 @@ CLOUD = CloudSettings(subscription="sub", location="westeurope", group="rg", siz
 VM = Machine(
     name="vm",
     host_name="vm-host",
-    address="10.0.0.4",
     update_domain=3,
     fault_domain=1,
     zone="2",
     tags={"team": "web", "cost": "low"},
     created_at=7.5,
 )
+INTERFACE = NetworkInterface("10.0.0.4", 24, "002248000001")
 ALONE = Scope(id="vm", kind=ScopeKind.STANDALONE, machines={"vm": VM})
 
 
@@ -38,7 +39,7 @@ def render_text(
     text: bool = False,
 ) -> tuple[str, str]:
     """Return the body as text, and the content type."""
-    body, kind = render(CLOUD, scope, machine, version, path, text=text)
+    body, kind = render(CLOUD, scope, machine, version, path, text=text, interface=INTERFACE)
     return body.decode(), kind
 
 

@@ -10,6 +10,7 @@ from fairwarning.core.model import Impact, ImpactKind
 from fairwarning.machines.libvirt.driver import LibvirtDriver
 from tests.fixtures.requirements import needs_root
 from tests.machines.libvirt_daemon import daemon
+from tests.machines.libvirt_harness import libvirt
 from tests.qemu.guest import SETTINGS, Guest, guest, guest_of
 
 NO_SERVICE = ("127.0.0.1", 9)  # the guest gets no answer and keeps running
@@ -18,8 +19,9 @@ NO_SERVICE = ("127.0.0.1", 9)  # the guest gets no answer and keeps running
 class DriverRunner:
     """Runs a driver for one impact at a time."""
 
-    def __init__(self, *uris: str) -> None:
+    def __init__(self, *uris: str, timeout_seconds: float = 600) -> None:
         self._uris = uris
+        self._timeout_seconds = timeout_seconds
         self._count = 0
 
     def carry_out(self, kind: str, seconds: int = -1) -> str:
@@ -37,7 +39,13 @@ class DriverRunner:
 
     async def _carry_out(self, impact: Impact) -> str:
         uri, destination = (*self._uris, "")[:2]
-        driver = LibvirtDriver(uri, destination=destination, grace_seconds=3, claim_seconds=2)
+        driver = LibvirtDriver(
+            uri,
+            destination=destination,
+            grace_seconds=3,
+            timeout_seconds=self._timeout_seconds,
+            claim_seconds=2,
+        )
         result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         driver.carry_out(impact, lambda _, error: result.set_result(error))
         try:
@@ -79,9 +87,9 @@ def test_the_effect_of_impacts() -> None:
         assert vm.names() == []
 
 
-@needs_root
-def test_a_guest_moves_to_another_host() -> None:
-    """A redeployed guest keeps running on the other host, and moves back when redeployed again."""
+@contextmanager
+def running_here() -> Iterator[tuple[Guest, Guest]]:
+    """Start a guest on one of two hosts; provide it and its counterpart on the other host."""
     settings = SETTINGS + 'migration_host = "127.0.0.2"\n'  # libvirt takes 127.0.0.1 for itself
     with (
         daemon(settings, host="here") as here,
@@ -90,6 +98,13 @@ def test_a_guest_moves_to_another_host() -> None:
         guest_of(here, "vm") as defined,
         running(defined) as vm,
     ):
+        yield vm, moved
+
+
+@needs_root
+def test_a_guest_moves_to_another_host() -> None:
+    """A redeployed guest keeps running on the other host, and moves back when redeployed again."""
+    with running_here() as (vm, moved):
         runner = DriverRunner(vm.uri, moved.uri)
         assert runner.carry_out("redeploy") == ""
         assert (vm.names(), moved.names()) == ([], ["vm"])
@@ -98,4 +113,21 @@ def test_a_guest_moves_to_another_host() -> None:
         assert runner.carry_out("redeploy") == ""
         assert (vm.names(), moved.names()) == (["vm"], [])
         vm.wait_for_output("tick", len(vm.wait_for_output("tick")) + 3)
+        assert vm.console().count("booted") == 1
+
+
+@needs_root
+def test_a_migration_that_takes_too_long_is_aborted() -> None:
+    """It is reported as failed, and the guest stays where it is and keeps running."""
+    with running_here() as (vm, moved):
+        vm.domain().migrateSetMaxSpeed(1)  # MiB/s
+        error = DriverRunner(vm.uri, moved.uri, timeout_seconds=3).carry_out("redeploy")
+        assert error.startswith(f"the migration of domain vm to {moved.uri} took too long and was")
+        assert (vm.names(), moved.names(), vm.domain().isActive()) == (["vm"], [], 1)
+        assert vm.domain().jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE
+        assert vm.record().owner == ""
+        vm.wait_for_output("tick", len(vm.wait_for_output("tick")) + 3)
+        vm.domain().migrateSetMaxSpeed(1000)
+        assert DriverRunner(vm.uri, moved.uri).carry_out("redeploy") == ""
+        assert (vm.names(), moved.names()) == ([], ["vm"])
         assert vm.console().count("booted") == 1

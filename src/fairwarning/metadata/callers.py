@@ -8,6 +8,7 @@ from socket import inet_aton, inet_ntoa
 from fairwarning.core.model import Machine, Power, Scope
 from fairwarning.service.documents import PublishedScope
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.lookup import MachineLocation
 
 Key = str | tuple[str, str]
 """A local address, a source address with the prefix `_FROM`, or a scope and a machine name."""
@@ -72,16 +73,17 @@ class Caller:
         "enabled_at",
         "idle_checks",
         "name",
+        "number",
         "polls",
         "published",
         "scope",
     )  # fmt: skip
 
-    def __init__(
-        self, scope: str, machine: Machine, published: PublishedScope, allowed: int
-    ) -> None:
-        self.scope = scope
+    def __init__(self, location: MachineLocation, published: PublishedScope, allowed: int) -> None:
+        machine = location.machine
+        self.scope = location.scope
         self.name = machine.name
+        self.number = location.number  # of the machine in the fleet
         self.published = published
         self.polls = 0  # since the last `collect_polls`
         self.allowed = allowed  # polls left under the rate limit; other requests are deducted
@@ -141,23 +143,21 @@ class Callers:
             if changes == self._changes and len(self._unknown) < _UNKNOWN_KEYS:
                 self._unknown.add(key)
             return None
-        scope, machine = location
-        published = await self._fleet.documents.fetch(scope)
+        published = await self._fleet.documents.fetch(location.scope)
         caller = self.known.get(key)  # another connection may have added it meanwhile
         if caller is None:
-            caller = self.known[key] = Caller(scope, machine, published, self._allowed)
+            caller = self.known[key] = Caller(location, published, self._allowed)
         return caller
 
-    async def _locate(self, key: Key) -> tuple[str, Machine] | None:
+    async def _locate(self, key: Key) -> MachineLocation | None:
         if isinstance(key, tuple):
-            scope = await self._fleet.reader.read(Scope, key[0])
-            machine = scope.machines.get(key[1]) if scope else None
-            return (key[0], machine) if machine else None
-        if key.startswith(_FROM):
+            places = await self._fleet.reader.find_machines(scope=key[0])
+            places = [place for place in places if place.machine.name == key[1]]
+        elif key.startswith(_FROM):
             places = await self._fleet.reader.find_machines(address=key.removeprefix(_FROM))
         else:
             places = await self._fleet.reader.find_machines(number=_number(key))
-        return (places[0].scope, places[0].machine) if places else None
+        return places[0] if places else None
 
     def collect_polls(self) -> int:
         """Report polls to the fleet, charge them to the rate limit, and return their number.

@@ -8,11 +8,14 @@ from typing import Protocol
 
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
+from fairwarning.core.model import Machine, Scope
 from fairwarning.metadata import instance
 from fairwarning.metadata.answers import RequestRefused, render
 from fairwarning.metadata.callers import Caller, Callers, Key, Listener
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
+from fairwarning.metadata.interface_finder import InterfaceFinder
+from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.metadata.request_cache import RequestCache
 from fairwarning.metadata.validation import API_VERSIONS, EVENTS, ParsedRequest, RequestValidator
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
@@ -70,6 +73,7 @@ class RequestHandler:
         self.max_connections_per_machine = self.settings.connections_of_machine
         self._unidentified: dict[Key, int] = {}
         self._cloud = cloud or CloudSettings()
+        self._interfaces = InterfaceFinder(fleet.reader)
 
     # --- Counting connections ---
 
@@ -111,18 +115,40 @@ class RequestHandler:
             return partial(self.events.approve, caller, parsed, body)
         return self._describe(caller, parsed)
 
-    def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+    def _describe(self, caller: Caller, parsed: ParsedRequest) -> bytes | Work:
         """Return instance metadata (M19)."""
         self.counts.descriptions += 1
         if parsed.path == API_VERSIONS:
             return render(200, instance.versions_body(), close=parsed.close)
-        machine, scope = caller.machine(), caller.published.scope
-        if machine is None or scope is None or not caller.is_running():
-            raise GONE
+        if instance.shows_interface(parsed.segments):
+            return partial(self._describe_with_interface, caller, parsed)
+        return self._render_instance(*_state(caller), parsed)
+
+    async def _describe_with_interface(self, caller: Caller, parsed: ParsedRequest) -> bytes:
+        scope, machine = _state(caller)
+        interface = await self._interfaces.find(scope, machine, caller.number)
+        return self._render_instance(scope, machine, parsed, interface)
+
+    def _render_instance(
+        self,
+        scope: Scope,
+        machine: Machine,
+        parsed: ParsedRequest,
+        interface: NetworkInterface | None = None,
+    ) -> bytes:
         try:
             body, kind = instance.render(
-                self._cloud, scope, machine, parsed.version, parsed.segments, text=parsed.text
-            )
+                self._cloud, scope, machine, parsed.version, parsed.segments,
+                text=parsed.text, interface=interface,
+            )  # fmt: skip
         except FairwarningError as error:
             raise refusal_of(error) from error
         return render(200, body, kind=kind, close=parsed.close)
+
+
+def _state(caller: Caller) -> tuple[Scope, Machine]:
+    """Return the caller's scope and machine; refuse a machine that cannot send requests."""
+    machine, scope = caller.machine(), caller.published.scope
+    if machine is None or scope is None or not caller.is_running():
+        raise GONE
+    return scope, machine

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from fairwarning.core.errors import NotFound, Refused
 from fairwarning.core.model import Machine, Priority, Scope, ScopeKind, guid
 from fairwarning.metadata.answers import JSON
+from fairwarning.metadata.interfaces import NetworkInterface
 from fairwarning.service.config.settings import CloudSettings
 from fairwarning.service.resources import vm_id
 
@@ -82,6 +83,11 @@ def versions_body() -> bytes:
     return _compact({"apiVersions": list(VERSIONS)})
 
 
+def shows_interface(path: Sequence[str]) -> bool:
+    """Whether the answer for `path` below /metadata/instance depends on the network interface."""
+    return not path or path[0] == "network"
+
+
 def render(
     cloud: CloudSettings,
     scope: Scope,
@@ -90,17 +96,18 @@ def render(
     path: Sequence[str],
     *,
     text: bool,
+    interface: NetworkInterface | None = None,
 ) -> tuple[bytes, str]:
     """Return the body and content type for `path` below /metadata/instance.
 
     `version` must be in VERSIONS. `path` is case-sensitive; numbers index arrays. A leaf is served
     as text only. As text, a node is a list of its names, one per line, with a slash after each
-    name that has children.
+    name that has children. A path that `shows_interface` needs the interface.
     """
-    node: Tree = {
-        "compute": _compute(cloud, scope, machine, version),
-        "network": _network(machine),
-    }
+    compute = _compute(cloud, scope, machine, version)
+    node: Tree = {"compute": compute}
+    if interface is not None:
+        node = {"compute": compute, "network": _network(interface)}
     for depth, segment in enumerate(path):
         children = _children(node)
         if segment not in children:
@@ -182,16 +189,18 @@ def _identity(cloud: CloudSettings, scope: Scope, machine: Machine) -> dict[str,
     }
 
 
-def _network(machine: Machine) -> Tree:
+def _network(interface: NetworkInterface) -> Tree:
+    ipv4: Tree = {"privateIpAddress": interface.address, "publicIpAddress": interface.public}
+    ipv6: list[Tree] = [{"privateIpAddress": interface.ipv6}] if interface.ipv6 else []
     return {
         "interface": [
             {
                 "ipv4": {
-                    "ipAddress": [{"privateIpAddress": machine.address, "publicIpAddress": ""}],
-                    "subnet": [{"address": "", "prefix": ""}],
+                    "ipAddress": [ipv4],
+                    "subnet": [{"address": interface.subnet, "prefix": str(interface.prefix)}],
                 },
-                "ipv6": {"ipAddress": []},
-                "macAddress": "",
+                "ipv6": {"ipAddress": ipv6},
+                "macAddress": interface.mac,
             }
         ]
     }

@@ -7,37 +7,25 @@ result depends on the service. This module schedules impacts and reports their r
 import asyncio
 import json
 import logging
-import os
 import shutil
-import signal
-import socket
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from fairwarning.core.errors import Refused
 from fairwarning.core.model import Impact
-from fairwarning.machines.command import keeper
 from fairwarning.machines.command.keeper import CommandRun
+from fairwarning.machines.command.keepers import KeeperLost, KeeperProcesses
 from fairwarning.machines.command.record import ImpactResult
 from fairwarning.machines.driver import Report
 
 MAX_CONCURRENT = 32  # programs; further impacts wait
 TIMEOUT_SECONDS = 600.0
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
-# Environment variables that programs get: those they need to find their tools, their user and their
-# agents. No others, as the service's environment may hold a database password.
-PASSED_ENVIRONMENT = (
-    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
-    *("XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "LIBVIRT_DEFAULT_URI"),
-)
-_PAUSES_SECONDS = (0.0, 0.1, 1.0, 5.0)  # before each attempt, if the last keeper was killed
+_PAUSES_SECONDS = (0.0, 0.1, 1.0, 5.0)  # before each attempt, if the last keeper was lost
 _STOPPED_SECONDS = 10.0  # within which a stopping service has closed its driver
-_CHUNK_BYTES = 64 * 1024
 _NO_PROGRAM = "name a program that this user may run, by its full path or one found on PATH"
 
 log = logging.getLogger(__name__)
@@ -71,7 +59,7 @@ class CommandDriver:
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._keepers = _KeeperProcesses()
+        self._keepers = KeeperProcesses()
         self._closing = False
 
     def carry_out(self, impact: Impact, report: Report) -> None:
@@ -105,24 +93,24 @@ class CommandDriver:
         report(impact, result.error)
 
     async def _result(self, impact: Impact, received_at: float) -> ImpactResult:
+        reason = ""
         for pause in _PAUSES_SECONDS:
             await asyncio.sleep(pause)
             run = self._command_run(impact, received_at)
             if run.left_seconds <= 0:
                 return ImpactResult("not started: the service has given the impact up")
             try:
-                answer = await self._keepers.run(run)
+                result = ImpactResult(**json.loads(await self._keepers.run(run)))
             except OSError as error:
-                return ImpactResult(f"not started: cannot start a process: {error.strerror}")
-            if answer:
-                result = ImpactResult(**json.loads(answer))
-                if result.stopped:  # the service probably stops too; the next one starts anew
-                    await asyncio.sleep(_STOPPED_SECONDS)
-                return result
-            log.warning("the keeper process of impact %s was killed; trying again", impact.id)
-        return ImpactResult(
-            "the keeper process was killed on every attempt; is this system out of memory?"
-        )
+                return ImpactResult(f"not started: cannot start a process: {error}")
+            except KeeperLost as error:
+                reason = str(error)
+                log.warning("impact %s: %s; trying again", impact.id, reason)
+                continue
+            if result.stopped:  # the service probably stops too; the next one starts anew
+                await asyncio.sleep(_STOPPED_SECONDS)
+            return result
+        return ImpactResult(f"failed on every attempt: {reason}")
 
     def _command_run(self, impact: Impact, received_at: float) -> CommandRun:
         name = sha256(impact.id.encode()).hexdigest()
@@ -151,95 +139,3 @@ def _runnable(name: str, command: Sequence[str]) -> list[str]:
         problem = f"{name} {command[0]!r} cannot be run" if command else f"{name} is empty"
         raise Refused("NoProgram", f"{problem}; {_NO_PROGRAM}")
     return list(command)
-
-
-class _KeeperProcesses:
-    """The process that keepers are forked from; nothing is lost if it is killed.
-
-    Starting a process blocks the caller, longer on a busy system. Forking from a small process
-    keeps the service free to answer polls.
-    """
-
-    def __init__(self) -> None:
-        self._process = 0
-        self._connection: socket.socket | None = None
-
-    async def run(self, run: CommandRun) -> bytes:
-        """Run a keeper and return its answer; empty if it was killed."""
-        reader, writer = os.pipe()
-        try:
-            self._send(run, writer)
-        except BaseException:
-            os.close(reader)
-            raise
-        finally:
-            os.close(writer)
-        try:
-            return await _read(reader)
-        finally:
-            os.close(reader)
-
-    def close(self) -> None:
-        """End the process; running keepers continue."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-            with suppress(OSError):  # a process that ignores SIGCHLD has no children to wait for
-                os.kill(self._process, signal.SIGKILL)
-                os.waitpid(self._process, 0)
-
-    def _send(self, run: CommandRun, writer: int) -> None:
-        message = json.dumps(run._asdict()).encode()
-        if self._connection is not None:
-            try:
-                socket.send_fds(self._connection, [message], [writer])
-            except OSError:
-                self.close()  # the process was killed
-            else:
-                return
-        self._connection = self._start()
-        socket.send_fds(self._connection, [message], [writer])
-
-    def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        try:
-            self._process = os.posix_spawn(  # asyncio would kill its child processes at exit
-                sys.executable,
-                [sys.executable, "-P", "-m", keeper.__name__],
-                _environment(),
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-                ],
-                setsigdef=[signal.SIGPIPE],
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        return ours
-
-
-async def _read(pipe: int) -> bytes:
-    """Read a pipe to its end. An asyncio transport would close the pipe at its own time."""
-    loop = asyncio.get_running_loop()
-    data, ended = bytearray(), loop.create_future()
-
-    def read_chunk() -> None:
-        chunk = os.read(pipe, _CHUNK_BYTES)
-        data.extend(chunk)
-        if not chunk and not ended.done():
-            ended.set_result(None)
-
-    loop.add_reader(pipe, read_chunk)
-    try:
-        await ended
-    finally:
-        loop.remove_reader(pipe)
-    return bytes(data)
-
-
-def _environment() -> Mapping[str, str]:
-    passed = {name: os.environ[name] for name in PASSED_ENVIRONMENT if name in os.environ}
-    return {"PATH": os.defpath, **passed}

@@ -222,7 +222,3 @@ def _fork(request: bytes, writer: int) -> None:
         _send(_SERVICE, ImpactResult(f"the keeper failed: {type(error).__name__}: {error}"))
     finally:
         os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -109,8 +109,7 @@ class _RunningProgram:
         for _ in range(_PIPE_BYTES // _CHUNK_BYTES):  # processes it left may write without end
             if not self._read():
                 break
-        lines = self._kept.decode("utf-8", "replace").splitlines()
-        return [line for line in map(_clean, lines) if line][-_SHOWN_LINES:]
+        return output_lines(self._kept)
 
     def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -138,6 +137,12 @@ class _RunningProgram:
     def _signal(self, number: signal.Signals) -> None:
         with suppress(OSError):  # the group is empty, or belongs to another user
             os.killpg(self._process.pid, number)
+
+
+def output_lines(output: bytes | bytearray) -> list[str]:
+    """Return the last lines of a program's output, without empty ones."""
+    lines = output.decode("utf-8", "replace").splitlines()
+    return [line for line in map(_clean, lines) if line][-_SHOWN_LINES:]
 
 
 def start_time(process: int) -> str:

@@ -18,6 +18,7 @@ from fairwarning.machines.libvirt.host import (
     LibvirtRefused,
     RetryLater,
 )
+from fairwarning.machines.libvirt.migration import migrate
 from fairwarning.machines.libvirt.record import DomainRecord, ImpactStage
 
 _RESUME_SECONDS = 5.0
@@ -89,7 +90,7 @@ async def redeploy(claim: DomainClaim, options: LibvirtOptions) -> None:
         return await reimage(claim, options)
     record = await claim.begin()
     if record.origin == await claim.domain.host.name():
-        await claim.domain.migrate(other)
+        await migrate(claim.domain, other, claim.deadline)
         raise RetryLater(f"domain {claim.domain.name} is migrating to {other.uri}")
     return None
 

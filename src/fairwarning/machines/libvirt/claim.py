@@ -32,10 +32,14 @@ _HEARTBEAT = 0.2
 class DomainClaim:
     """One driver's claim on a domain, for one impact."""
 
-    def __init__(self, domain: LibvirtDomain, impact: Impact, owner: str, seconds: float) -> None:
+    def __init__(
+        self, domain: LibvirtDomain, impact: Impact, owner: str, seconds: float, deadline: float
+    ) -> None:
+        """The claim expires without a heartbeat for `seconds`; the impact fails at `deadline`."""
         self.domain = domain
         self.domain.has_claim = self._has_claim
         self.impact = impact
+        self.deadline = deadline  # a time of the event loop
         self._owner = owner
         self._seconds = seconds
         self._seen = DomainRecord()

@@ -109,15 +109,26 @@ class LibvirtDomain:
         more = constant("DOMAIN_UNDEFINE_NVRAM") | constant("DOMAIN_UNDEFINE_CHECKPOINTS_METADATA")
         await self._with_flags("undefined", self._raw.undefineFlags, (basic | more, basic, 0))
 
-    async def migrate(self, destination: LibvirtHost) -> None:
+    async def migrate(self, destination: LibvirtHost, condition: Condition) -> None:
         """Live-migrate the domain to another host; if it is off, only define it there."""
         flags = constant("MIGRATE_LIVE" if await self.is_active() else "MIGRATE_OFFLINE")
         if await self.is_persistent():
             flags |= constant("MIGRATE_PERSIST_DEST") | constant("MIGRATE_UNDEFINE_SOURCE")
         connection = await destination.connection()
         await self._perform(
-            f"migrated to {destination.uri}", lambda: self._raw.migrate3(connection, {}, flags)
+            f"migrated to {destination.uri}",
+            lambda: self._raw.migrate3(connection, {}, flags),
+            condition=condition,
         )
+
+    async def abort_migration(self) -> None:
+        """Abort a migration in progress; no other job of the domain."""
+        await self._call(self._abort_migration)
+
+    def _abort_migration(self) -> None:
+        job = self._raw.jobStats().get("operation")
+        if job == constant("DOMAIN_JOB_OPERATION_MIGRATION_OUT"):
+            self._raw.abortJob()
 
     def _read(self) -> DomainRecord:
         text = self.host.metadata(self._raw, records.RECORD)

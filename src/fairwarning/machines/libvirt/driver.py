@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 _RELEASE_SECONDS = 5.0  # time limit for giving up a claim when the service stops
+_LATE_SECONDS = 60.0  # after a redeploy's time limit, to abort its migration or record its success
 
 _REMOVING = {ImpactKind.EVICT, ImpactKind.DELETE}  # the domain may vanish during these
 
@@ -85,10 +86,12 @@ class LibvirtDriver:
         seconds = self._timeout_seconds
         if impact.kind is ImpactKind.FREEZE:
             seconds += max(impact.duration_seconds, limits.FREEZE_DURATION_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds
+        late = _LATE_SECONDS if impact.kind is ImpactKind.REDEPLOY else 0
         retries = RetrySchedule()
         try:
-            async with asyncio.timeout(seconds):
-                await self._until_done(impact, retries)
+            async with asyncio.timeout_at(deadline + late):
+                await self._until_done(impact, retries, deadline)
         except TimeoutError:
             return f"not done within {seconds:g} s: {retries.reason or 'the domain did not react'}"
         except LibvirtRefused as error:
@@ -98,18 +101,18 @@ class LibvirtDriver:
             return f"the driver failed: {error}"
         return ""
 
-    async def _until_done(self, impact: Impact, retries: "RetrySchedule") -> None:
+    async def _until_done(self, impact: Impact, retries: "RetrySchedule", deadline: float) -> None:
         while True:
             try:
-                return await self._attempt(impact)
+                return await self._attempt(impact, deadline)
             except (RetryLater, DomainNotFound) as error:
                 await retries.pause(str(error))
 
-    async def _attempt(self, impact: Impact) -> None:
+    async def _attempt(self, impact: Impact, deadline: float) -> None:
         domain = await self._find(impact)
         if domain is None:
             return
-        claim = DomainClaim(domain, impact, self._name, self._claim_seconds)
+        claim = DomainClaim(domain, impact, self._name, self._claim_seconds, deadline)
         try:
             if await claim.acquire():
                 await ACTIONS[impact.kind](claim, self._options)
@@ -123,14 +126,23 @@ class LibvirtDriver:
             raise
 
     async def _find(self, impact: Impact) -> LibvirtDomain | None:
-        """Return the machine's domain; None if it was to be deleted and does not exist."""
+        """Return the machine's domain; None if it was to be deleted and does not exist.
+
+        A host that cannot be reached matters only if no other host has the domain.
+        """
         domains: list[LibvirtDomain] = []
+        unreachable: list[str] = []
         for host in self._options.hosts:
-            domains += [
-                LibvirtDomain(host, raw) for raw in await host.find(impact.scope, impact.machine)
-            ]
+            try:
+                found = await host.find(impact.scope, impact.machine)
+            except RetryLater as error:
+                unreachable.append(str(error))
+                continue
+            domains = [LibvirtDomain(host, raw) for raw in found]
             if domains:
                 break
+        if unreachable and not domains:
+            raise RetryLater("; ".join(unreachable))
         if len(domains) > 1:
             names = ", ".join(sorted(domain.name for domain in domains))
             text = (

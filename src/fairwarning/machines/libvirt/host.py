@@ -22,7 +22,9 @@ Connection = Any
 RawDomain = Any
 
 _CALLS = 16  # concurrent calls to one host
+_MIGRATIONS = 4  # of those; libvirtd leaves a connection with 5 unfinished calls unread
 _OPEN_SECONDS = 60.0
+_WAIT_SECONDS = 5.0  # for a connection; then the caller tries another host, and this one later
 _KEEPALIVE_SECONDS = 5
 _KEEPALIVE_MISSES = 3  # then the connection counts as lost
 
@@ -82,6 +84,7 @@ class LibvirtHost:
         self._connection: Connection = None
         self._opening: asyncio.Future[None] | None = None
         self._slots = asyncio.Semaphore(_CALLS)
+        self.migrations = asyncio.Semaphore(_MIGRATIONS)
 
     async def connection(self) -> Connection:
         """Return a working connection. Raises RetryLater."""
@@ -89,7 +92,11 @@ class LibvirtHost:
             if self._opening is None or self._opening.done():  # all callers wait for one attempt
                 self._opening = asyncio.ensure_future(self._open())
                 self._opening.add_done_callback(_consume_exception)
-            await asyncio.shield(self._opening)
+            try:
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await asyncio.shield(self._opening)
+            except TimeoutError as error:
+                raise self._unreachable(f"no answer in {_WAIT_SECONDS:g} s") from error
         return self._connection
 
     async def call(self, connection: Connection, function: Callable[[], T]) -> T:
@@ -138,11 +145,13 @@ class LibvirtHost:
         except (self._error, TimeoutError) as error:
             connecting.add_done_callback(_disconnect_late)
             why = str(error) or f"no answer in {_OPEN_SECONDS:g} s"
-            text = (
-                f"libvirt at {self.uri} cannot be reached: {why}; check that it is running and "
-                "that the user of this service may connect to it"
-            )
-            raise RetryLater(text) from error
+            raise self._unreachable(why) from error
+
+    def _unreachable(self, why: str) -> RetryLater:
+        return RetryLater(
+            f"libvirt at {self.uri} cannot be reached: {why}; check that it is running and "
+            "that the user of this service may connect to it"
+        )
 
     # --- Blocking methods, called on a thread ---
 
