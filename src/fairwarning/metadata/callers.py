@@ -57,15 +57,6 @@ def for_machine(scope: str, machine: str) -> CallerResolver:
     return lambda _: key
 
 
-class Listener:
-    """A listening server, and the way to identify the callers that connect to it."""
-
-    server: asyncio.Server
-
-    def __init__(self, resolve_key: CallerResolver) -> None:
-        self.resolve_key = resolve_key
-
-
 class Caller:
     """A machine that sends requests. All its connections share one `Caller`."""
 

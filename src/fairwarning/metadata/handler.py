@@ -9,8 +9,9 @@ from typing import Protocol
 from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.metadata import instance
+from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import RequestRefused, render
-from fairwarning.metadata.callers import Caller, Callers, Key, Listener
+from fairwarning.metadata.callers import Caller, Callers, Key
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
 from fairwarning.metadata.request_cache import RequestCache

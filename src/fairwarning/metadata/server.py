@@ -6,7 +6,8 @@ from contextlib import suppress
 from functools import partial
 
 from fairwarning.core import limits
-from fairwarning.metadata.callers import CallerResolver, Listener
+from fairwarning.metadata.accepting import AcceptWarning, Listener
+from fairwarning.metadata.callers import CallerResolver
 from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.handler import RequestHandler
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
@@ -29,25 +30,24 @@ class MetadataServer(RequestHandler):
         super().__init__(fleet, cloud, settings)
         fleet.polls.collectors.append(self._collect)
         self._listeners: set[Listener] = set()
+        self._accept_warning = AcceptWarning()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
     async def listen(self, sock: socket.socket, resolve_key: CallerResolver) -> Listener:
         """Accept connections from a listening socket until the listener is closed."""
-        loop = asyncio.get_running_loop()
-        listener = Listener(resolve_key)
-        listener.server = await loop.create_server(
-            partial(MetadataConnection, self, listener), sock=sock
-        )
+        listener = Listener(sock, resolve_key, self._accept_warning)
+        descriptors = self.max_connections + len(self._listeners) + 1
+        await listener.start(partial(MetadataConnection, self, listener), descriptors)
         self._listeners.add(listener)
         if self._ticker is None:
-            self._ticker = loop.call_later(1.0, self._tick_again)
+            self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)
         return listener
 
     def close(self, listener: Listener) -> None:
         """Close a listener and abort its connections."""
         self._listeners.discard(listener)
-        listener.server.close()
+        listener.refuse()
         for connection in tuple(self.connections):
             if connection.listener is listener:
                 connection.abort()
@@ -76,7 +76,7 @@ class MetadataServer(RequestHandler):
             self._ticker.cancel()
             self._ticker = None
         for listener in self._listeners:
-            listener.server.close()
+            listener.close()
         for connection in tuple(self.connections):
             connection.finish()
         if self.connections:

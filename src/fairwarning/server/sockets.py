@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Scope
-from fairwarning.metadata.callers import Listener, for_machine
+from fairwarning.metadata.accepting import Listener
+from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_unix
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.service.fleet import Fleet
