@@ -1,6 +1,5 @@
 """Connections that are reset before the endpoint accepts them."""
 
-import asyncio
 import socket
 import struct
 import subprocess
@@ -11,12 +10,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from fairwarning.core.commands import CreateScope
 from fairwarning.core.limits import CONNECTIONS_OF_MACHINE
 from fairwarning.core.model import Machine, ScopeKind
-from fairwarning.metadata import accepting
 from fairwarning.metadata.callers import CallerResolver, by_local_address, by_source_address
 from tests.fixtures.endpoint import POLL_TARGET, EndpointHarness
 from tests.fixtures.http import fetch
@@ -31,22 +28,9 @@ ATTACKER, HONEST = "127.9.9.9", "127.9.9.10"
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, zero seconds: close() sends RST
 MANY = 3 * CONNECTIONS_OF_MACHINE
 
-LOOPS = {
-    "uvloop": (uvloop.new_event_loop, False),
-    "uvloop with few descriptors": (uvloop.new_event_loop, True),
-    "asyncio": (asyncio.new_event_loop, False),
-}
 RESOLVERS: list[CallerResolver] = [by_source_address, by_local_address]
 
 MakeEndpoint = Callable[[], EndpointHarness]
-
-
-@pytest.fixture(params=LOOPS)
-def make_endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> MakeEndpoint:
-    """Make an endpoint that accepts in each of the ways of `accepting.Listener`."""
-    make_loop, few_descriptors = LOOPS[request.param]
-    monkeypatch.setattr(accepting, "_may_run_out", lambda _: few_descriptors)
-    return lambda: EndpointHarness(make_loop=make_loop)
 
 
 def listen(endpoint: EndpointHarness, resolver: CallerResolver) -> int:

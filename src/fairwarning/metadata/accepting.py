@@ -1,4 +1,4 @@
-"""Accept connections, also when descriptors run out."""
+"""Accept connections, also when descriptors run out and when the service stops."""
 
 import asyncio
 import logging
@@ -100,6 +100,15 @@ class Listener:
     def _resume(self) -> None:
         self._retry = None
         self._loop.add_reader(self._sock, self._accept)
+
+    async def stop(self) -> None:
+        """Accept the clients that have connected, and close the socket."""
+        for _ in range(BACKLOG):
+            if self._sock.fileno() < 0 or not self._accept_next():
+                break
+        self.close()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
 
     def refuse(self) -> None:
         """Close the socket, and refuse connections that are accepted but not yet served."""

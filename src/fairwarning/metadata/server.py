@@ -16,6 +16,7 @@ from fairwarning.service.metrics import Metric, counter, counters, gauge
 
 _EVICT_TICKS = 300
 _STOP_SECONDS = 5.0
+_LAST_TURNS = 3  # of the event loop: it reads each accepted connection at least once
 
 
 class MetadataServer(RequestHandler):
@@ -71,12 +72,14 @@ class MetadataServer(RequestHandler):
         self.counts.polls += self.callers.collect_polls()
 
     async def stop(self) -> None:
-        """Stop accepting, answer requests in progress, then close."""
+        """Stop accepting, answer the requests that have arrived, then close."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
-        for listener in self._listeners:
-            listener.close()
+        for listener in tuple(self._listeners):
+            await listener.stop()
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
         for connection in tuple(self.connections):
             connection.finish()
         if self.connections:
