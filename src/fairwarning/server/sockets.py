@@ -72,6 +72,10 @@ class MachineSockets:
         (self._folder / f"{machine}.sock").unlink(missing_ok=True)
 
     def close_all(self) -> None:
-        """Close and remove all sockets."""
+        """Close and remove all sockets, and open no more."""
+        if self._follow in self._fleet.followers:
+            self._fleet.followers.remove(self._follow)
+        for task in self._tasks:
+            task.cancel()
         for machine in list(self._listeners):
             self._close(machine)
