@@ -13,8 +13,8 @@ from fairwarning.service.lookup import MachineLocation
 Key = str | tuple[str, str]
 """A local address, a source address with the prefix `_FROM`, or a scope and a machine name."""
 
-CallerResolver = Callable[[asyncio.BaseTransport], Key]
-"""Returns the key of the machine at the other end of a connection."""
+CallerResolver = Callable[[asyncio.BaseTransport], Key | None]
+"""Returns the key of the machine at the other end of a connection; None if that end is gone."""
 
 _FIRST = 0x7F010000  # 127.1.0.0; add a machine's number to get its address
 _FROM = "from "
@@ -35,15 +35,20 @@ def _number(address: str) -> int:
     return number if 0 < number <= _LAST - _FIRST else 0
 
 
-def by_local_address(transport: asyncio.BaseTransport) -> Key:
+def by_local_address(transport: asyncio.BaseTransport) -> Key | None:
     """Identify a machine by its own address in 127.0.0.0/8; one listener serves them all."""
+    if transport.get_extra_info("peername") is None:
+        return None  # reset before it was accepted
     address: str = transport.get_extra_info("sockname")[0]
     return address
 
 
-def by_source_address(transport: asyncio.BaseTransport) -> Key:
+def by_source_address(transport: asyncio.BaseTransport) -> Key | None:
     """Identify a real guest by the source address that the fleet file gives it."""
-    address: str = transport.get_extra_info("peername")[0]
+    peer = transport.get_extra_info("peername")
+    if peer is None:
+        return None  # reset before it was accepted
+    address: str = peer[0]
     return _FROM + address.partition("%")[0].removeprefix("::ffff:")
 
 
@@ -51,15 +56,6 @@ def for_machine(scope: str, machine: str) -> CallerResolver:
     """Identify every connection as one machine: for a Unix socket or a network namespace."""
     key = (scope, machine)
     return lambda _: key
-
-
-class Listener:
-    """A listening server, and the way to identify the callers that connect to it."""
-
-    server: asyncio.Server
-
-    def __init__(self, resolve_key: CallerResolver) -> None:
-        self.resolve_key = resolve_key
 
 
 class Caller:

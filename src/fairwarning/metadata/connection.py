@@ -48,11 +48,15 @@ class MetadataConnection(RequestStream):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Identify the caller, once for all requests on this connection (M22)."""
         self._transport = cast("asyncio.Transport", transport)
+        key = self.listener.resolve_key(transport)
+        if key is None:
+            self._transport.abort()  # before it is counted
+            return
+        self._key = key
         handler = self._handler
         connections = handler.connections
         connections.add(self)
         handler.accepted += 1
-        key = self._key = self.listener.resolve_key(transport)
         caller = handler.callers.known.get(key)
         if caller is None or len(connections) > handler.max_connections:
             if refusal := handler.admit_unidentified(key):
@@ -109,11 +113,11 @@ class MetadataConnection(RequestStream):
     def connection_lost(self, _: Exception | None) -> None:
         """Release everything that belongs to this connection."""
         handler, caller = self._handler, self._caller
-        handler.connections.discard(self)
         if caller is not None:
             caller.connections -= 1
-        else:
+        elif self in handler.connections:
             handler.uncount_unidentified(self._key)
+        handler.connections.discard(self)
         if handler.drained is not None and not handler.connections:
             handler.drained.set()
         if self._busy:

@@ -10,8 +10,9 @@ from fairwarning.core import limits
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Machine, Scope
 from fairwarning.metadata import instance
+from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import RequestRefused, render
-from fairwarning.metadata.callers import Caller, Callers, Key, Listener
+from fairwarning.metadata.callers import Caller, Callers, Key
 from fairwarning.metadata.counts import RequestCounts
 from fairwarning.metadata.events import GONE, EventsResource, refusal_of
 from fairwarning.metadata.interface_finder import InterfaceFinder

@@ -6,7 +6,8 @@ from contextlib import suppress
 from functools import partial
 
 from fairwarning.core import limits
-from fairwarning.metadata.callers import CallerResolver, Listener
+from fairwarning.metadata.accepting import AcceptWarning, Listener
+from fairwarning.metadata.callers import CallerResolver
 from fairwarning.metadata.connection import MetadataConnection
 from fairwarning.metadata.handler import RequestHandler
 from fairwarning.service.config.settings import CloudSettings, MetadataSettings
@@ -15,6 +16,7 @@ from fairwarning.service.metrics import Metric, counter, counters, gauge
 
 _EVICT_TICKS = 300
 _STOP_SECONDS = 5.0
+_LAST_TURNS = 3  # of the event loop: it reads each accepted connection at least once
 
 
 class MetadataServer(RequestHandler):
@@ -29,25 +31,24 @@ class MetadataServer(RequestHandler):
         super().__init__(fleet, cloud, settings)
         fleet.polls.collectors.append(self._collect)
         self._listeners: set[Listener] = set()
+        self._accept_warning = AcceptWarning()
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks = 0
 
     async def listen(self, sock: socket.socket, resolve_key: CallerResolver) -> Listener:
         """Accept connections from a listening socket until the listener is closed."""
-        loop = asyncio.get_running_loop()
-        listener = Listener(resolve_key)
-        listener.server = await loop.create_server(
-            partial(MetadataConnection, self, listener), sock=sock
-        )
+        listener = Listener(sock, resolve_key, self._accept_warning)
+        descriptors = self.max_connections + len(self._listeners) + 1
+        await listener.start(partial(MetadataConnection, self, listener), descriptors)
         self._listeners.add(listener)
         if self._ticker is None:
-            self._ticker = loop.call_later(1.0, self._tick_again)
+            self._ticker = asyncio.get_running_loop().call_later(1.0, self._tick_again)
         return listener
 
     def close(self, listener: Listener) -> None:
         """Close a listener and abort its connections."""
         self._listeners.discard(listener)
-        listener.server.close()
+        listener.refuse()
         for connection in tuple(self.connections):
             if connection.listener is listener:
                 connection.abort()
@@ -71,12 +72,14 @@ class MetadataServer(RequestHandler):
         self.counts.polls += self.callers.collect_polls()
 
     async def stop(self) -> None:
-        """Stop accepting, answer requests in progress, then close."""
+        """Stop accepting, answer the requests that have arrived, then close."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
-        for listener in self._listeners:
-            listener.server.close()
+        for listener in tuple(self._listeners):
+            await listener.stop()
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
         for connection in tuple(self.connections):
             connection.finish()
         if self.connections:

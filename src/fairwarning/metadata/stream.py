@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Mapping
 
 from fairwarning.core import limits
+from fairwarning.metadata.accepting import Listener
 from fairwarning.metadata.answers import CONTINUE, RequestRefused
-from fairwarning.metadata.callers import Caller, Listener
+from fairwarning.metadata.callers import Caller
 from fairwarning.metadata.handler import RequestHandler
 from fairwarning.metadata.reader import ReceivedRequest, RequestReader
 from fairwarning.metadata.validation import ParsedRequest

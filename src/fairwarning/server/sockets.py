@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError
 from fairwarning.core.model import Scope
-from fairwarning.metadata.callers import Listener, for_machine
+from fairwarning.metadata.accepting import Listener
+from fairwarning.metadata.callers import for_machine
 from fairwarning.metadata.listeners import open_unix
 from fairwarning.metadata.server import MetadataServer
 from fairwarning.service.fleet import Fleet
@@ -71,6 +72,10 @@ class MachineSockets:
         (self._folder / f"{machine}.sock").unlink(missing_ok=True)
 
     def close_all(self) -> None:
-        """Close and remove all sockets."""
+        """Close and remove all sockets, and open no more."""
+        if self._follow in self._fleet.followers:
+            self._fleet.followers.remove(self._follow)
+        for task in self._tasks:
+            task.cancel()
         for machine in list(self._listeners):
             self._close(machine)

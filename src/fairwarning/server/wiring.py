@@ -129,6 +129,12 @@ class ServerProcess:
             if isinstance(self.driver, CloseableDriver):
                 stack.push_async_callback(self.driver.close)
             self.applied = await fleet_file.apply(options.fleet, self.fleet.submit)
+            # Closing a program or a socket aborts its requests, so the server answers them before.
+            if self.programs:
+                stack.push_async_callback(self.programs.close)
+            sockets = self._sockets()
+            if sockets:
+                stack.callback(sockets.close_all)
             stack.push_async_callback(self.server.stop)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
@@ -136,10 +142,7 @@ class ServerProcess:
             self.tokens = Tokens(signing_key(options.data), TENANT)
             if self.programs:
                 await self.programs.listen()
-                stack.push_async_callback(self.programs.close)
-            if options.sockets:
-                sockets = MachineSockets(options.sockets, self.server, self.fleet)
-                stack.callback(sockets.close_all)
+            if sockets:
                 await sockets.open_all()
             lazy_servers = (
                 LazyServer(console, self._load_console),
@@ -196,6 +199,10 @@ class ServerProcess:
         file = self.options.fleet
         settings = changed(file.control_plane, hosts=self._arm_hosts)
         return application(self.fleet, file.cloud, self.tokens, settings)
+
+    def _sockets(self) -> MachineSockets | None:
+        folder = self.options.sockets
+        return MachineSockets(folder, self.server, self.fleet) if folder else None
 
     async def _renew(self) -> None:
         while True:

@@ -1,0 +1,135 @@
+"""Accept connections, also when descriptors run out and when the service stops."""
+
+import asyncio
+import logging
+import resource
+import socket
+import time
+from collections.abc import Callable
+
+from fairwarning.metadata.callers import CallerResolver, Key
+from fairwarning.metadata.listeners import BACKLOG
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 64  # connections accepted before other callbacks run
+_RETRY_SECONDS = 1.0  # after a failed accept, for example without a free descriptor
+_WARN_SECONDS = 60.0
+_OTHER_DESCRIPTORS = 128  # that the process needs besides listeners and their connections
+
+
+class AcceptWarning:
+    """Logs failed accepts, at most once a minute for all listeners."""
+
+    _next = 0.0
+
+    def warn(self, error: OSError) -> None:
+        """Log the error, unless one was logged a moment ago."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _WARN_SECONDS
+            log.warning(
+                "cannot accept connections: %s; clients wait until a connection closes;"
+                " raise the limit of open files, or lower `connections` in [metadata]",
+                error.strerror or error,
+            )
+
+
+class Listener:
+    """A listening socket, and the way to identify the callers that connect to it.
+
+    uvloop accepts in C, a quarter cheaper for each connection. But it closes the connections of
+    waiting clients when descriptors run out, so it accepts only if that cannot happen. Otherwise,
+    and on asyncio's own loop, `_accept` leaves clients waiting until a descriptor is free.
+    """
+
+    def __init__(
+        self, sock: socket.socket, resolve_key: CallerResolver, warning: AcceptWarning
+    ) -> None:
+        self.resolve_key = resolve_key
+        self._sock = sock
+        self._warning = warning
+        self._server: asyncio.Server | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
+
+    async def start(self, make: Callable[[], asyncio.Protocol], descriptors: int) -> None:
+        """Accept connections; `descriptors` is how many all listeners and connections may need."""
+        loop = self._loop = asyncio.get_running_loop()
+        self._make = make
+        self._sock.settimeout(0)
+        if isinstance(loop, asyncio.SelectorEventLoop) or _may_run_out(descriptors):
+            loop.add_reader(self._sock, self._accept)
+        else:
+            self._server = await loop.create_server(make, sock=self._sock, backlog=BACKLOG)
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            if not self._accept_next():
+                return
+
+    def _accept_next(self) -> bool:
+        """Accept a connection; return whether there may be another one."""
+        try:
+            accepted, _ = self._sock.accept()
+        except (BlockingIOError, InterruptedError):
+            return False
+        except ConnectionAbortedError:
+            return True
+        except OSError as error:
+            self._pause(error)
+            return False
+        task = self._loop.create_task(self._connect(accepted))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        return True
+
+    async def _connect(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(self._make, accepted)
+        except OSError:  # the client has reset the connection
+            accepted.close()
+
+    def _pause(self, error: OSError) -> None:
+        """Leave clients in the kernel's queue for a while; the socket would stay readable."""
+        self._warning.warn(error)
+        if self._server is None and self._retry is None:
+            self._loop.remove_reader(self._sock)
+            self._retry = self._loop.call_later(_RETRY_SECONDS, self._resume)
+
+    def _resume(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._sock, self._accept)
+
+    async def stop(self) -> None:
+        """Accept the clients that have connected, and close the socket."""
+        for _ in range(BACKLOG):
+            if self._sock.fileno() < 0 or not self._accept_next():
+                break
+        self.close()
+        if self._connecting:
+            await asyncio.wait(self._connecting)
+
+    def refuse(self) -> None:
+        """Close the socket, and refuse connections that are accepted but not yet served."""
+        self.resolve_key = _nobody
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._server is not None:
+            self._server.close()
+        elif self._retry is not None:
+            self._retry.cancel()
+        elif self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+        self._sock.close()
+
+
+def _nobody(_: asyncio.BaseTransport) -> Key | None:
+    return None
+
+
+def _may_run_out(descriptors: int) -> bool:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return allowed != resource.RLIM_INFINITY and allowed < descriptors + _OTHER_DESCRIPTORS
