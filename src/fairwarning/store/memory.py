@@ -10,7 +10,6 @@ from itertools import islice
 from operator import attrgetter
 
 from fairwarning.core import cascade
-from fairwarning.core.cascade import JournalLine
 from fairwarning.core.errors import Unavailable
 from fairwarning.core.model import Entity, Impact, Ref, Scope
 from fairwarning.store.differences import (
@@ -21,6 +20,7 @@ from fairwarning.store.differences import (
     machines_before,
     stale_version,
 )
+from fairwarning.store.memory_journal import MemoryJournal
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
 
 _SLACK = 256  # stale entries allowed beyond the number of live ones before a rebuild
@@ -39,7 +39,7 @@ class MemoryStore:
         self._due_times = _DueTimes()
         self._index = _MachineIndex()
         self._feed = _ChangeFeed()
-        self._journal = _Journal()
+        self._journal = MemoryJournal()
         self._impacts: dict[str, Impact] = {}
         self._notes: dict[str, str] = {}
 
@@ -64,7 +64,7 @@ class MemoryStore:
             if before is not after:
                 self._put(ref, after)
         self._feed.end_batch()
-        self._journal.lines.extend(batch.lines)
+        self._journal.add(batch.lines)
         for impact in batch.impacts:
             self._impacts[impact.id] = impact
         for name in batch.settled:
@@ -171,8 +171,9 @@ class MemoryStore:
         self._check_open()
         return self._journal.newest(limit, before, entity)
 
-    async def drop_old_lines(self, before: float) -> int:  # noqa: ARG002  (memory keeps all lines)
-        return 0
+    async def drop_old_lines(self, before: float) -> int:
+        self._check_open()
+        return self._journal.drop_old(before)
 
     async def get_note(self, name: str) -> str | None:
         self._check_open()
@@ -317,53 +318,3 @@ class _ChangeFeed:
             if self._newest[scope] == position:
                 changes.append(ScopeChange(position, scope))
         return changes
-
-
-class _Journal:
-    """Lines by number, which is their position in the list. The index is built on first use."""
-
-    def __init__(self) -> None:
-        self.lines: list[JournalLine] = []
-        self._indexed = 0
-        self._numbers: dict[Ref | str, list[int]] = {}  # by entity, by event
-
-    def after(self, after: int, limit: int, entity: Ref | None, event: str) -> list[JournalEntry]:
-        first = max(after, 0)
-        if entity is None and not event:
-            lines = self.lines[first : first + limit]
-            return [JournalEntry(number, line) for number, line in enumerate(lines, first + 1)]
-        self._index()
-        numbers = self._numbers.get(event or entity or "", [])
-        entries: list[JournalEntry] = []
-        for number in numbers[bisect_right(numbers, after) :]:
-            line = self.lines[number - 1]
-            if len(entries) < limit and entity in {None, line.entity}:
-                entries.append(JournalEntry(number, line))
-        return entries
-
-    def between(self, operation: str, after: int, before: int, limit: int) -> list[JournalEntry]:
-        first = max(after, 0)
-        lines = enumerate(self.lines[first : max(before - 1, first)], first + 1)
-        entries = (
-            JournalEntry(number, line) for number, line in lines if line.fact.operation == operation
-        )
-        return list(islice(entries, limit))
-
-    def newest(self, limit: int, before: int | None, entity: Ref | None) -> list[JournalEntry]:
-        if entity is None:
-            last = len(self.lines) if before is None else min(before - 1, len(self.lines))
-            numbers: Sequence[int] = range(last, max(last - limit, 0), -1)
-        else:
-            self._index()
-            own = self._numbers.get(entity, [])
-            end = len(own) if before is None else bisect_left(own, before)
-            numbers = own[max(end - limit, 0) : end][::-1]
-        return [JournalEntry(number, self.lines[number - 1]) for number in numbers]
-
-    def _index(self) -> None:
-        for number in range(self._indexed + 1, len(self.lines) + 1):
-            line = self.lines[number - 1]
-            self._numbers.setdefault(line.entity, []).append(number)
-            if line.fact.event:
-                self._numbers.setdefault(line.fact.event, []).append(number)
-        self._indexed = len(self.lines)

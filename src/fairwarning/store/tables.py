@@ -314,7 +314,7 @@ def drop_old_lines(connection: SqliteConnection, before: float) -> int:
     old = [number for number, at in oldest_lines if at < before]
     if old:
         connection.execute("BEGIN")
-        connection.execute(_SQL["delete_old_events"], (old[-1], old[-1]))
+        connection.execute(_SQL["delete_old_events"], {"last": old[-1]})
         connection.execute(_SQL["delete_old_lines"], (old[-1],))
         connection.execute("COMMIT")
     return len(old)

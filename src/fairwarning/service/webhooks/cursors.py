@@ -21,11 +21,15 @@ class Cursors:
         self._writing = asyncio.Lock()
 
     async def read(self, subscription: Subscription) -> int:
-        """Return the stored cursor; a new subscription starts at its own creation."""
+        """Return the stored cursor; a new subscription starts at its own creation.
+
+        A stored cursor may be that of a removed subscription of the same name. If retention has
+        dropped the line of the creation, all lines that are left are newer than the subscription.
+        """
         store = self._fleet.store
         created = await store.latest_lines(1, entity=(Resource, subscription.id))
         stored = await store.get_note(subscription.note)
-        return max(created[0].number, int(stored or 0))
+        return max(created[0].number if created else 0, int(stored or 0))
 
     async def save(self, subscription: Subscription, number: int) -> None:
         """Store the cursor; return once it is durable."""

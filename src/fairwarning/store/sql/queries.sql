@@ -202,9 +202,13 @@ ORDER BY journal.number LIMIT :limit;
 SELECT number, at FROM journal WHERE number > 0 ORDER BY number LIMIT 1000;
 
 -- name: delete_old_events
+-- Runs before the lines are deleted. An event that has newer lines stays.
 DELETE FROM event WHERE id IN (
-    SELECT event FROM journal WHERE number <= ? AND event <> ''
-) AND line <= ?;
+    SELECT event FROM journal WHERE number <= :last AND event <> ''
+) AND NOT EXISTS (
+    SELECT 1 FROM journal
+    WHERE first_line = event.line AND first_line > 0 AND number > :last
+);
 
 -- name: delete_old_lines
 DELETE FROM journal WHERE number <= ?;
