@@ -42,6 +42,8 @@ class Books:
     on: set[str] = field(default_factory=set)  # enabled scopes
     operations: dict[str, str] = field(default_factory=dict)  # "accepted" or "ended"
     impacts: dict[str, str] = field(default_factory=dict)  # "begun" or "over"
+    unannounced: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """When an impact without an event began; by operation, scope and machine."""
     carried_out: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)  # approvals
     accepted: set[str] = field(default_factory=set)  # acknowledged operations

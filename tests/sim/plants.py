@@ -60,7 +60,7 @@ PLANTS: dict[str, Plant] = {
         "ID3 IS4",
         Patch(
             "core.announce",
-            "guid(command.operation, draft.scope.id, key)",
+            "guid(command.operation, draft.scope.id, key, repr(draft.now))",
             "guid(draft.scope.id, key)",
         ),
     ),

@@ -24,7 +24,7 @@ class Cursors:
         """Return the stored cursor; a new subscription starts at its own creation.
 
         A stored cursor may be that of a removed subscription of the same name. If retention has
-        dropped the line of the creation, all lines that are left are newer than the subscription.
+        dropped the line of the creation, every line that is left is newer (IR2).
         """
         store = self._fleet.store
         created = await store.latest_lines(1, entity=(Resource, subscription.id))
