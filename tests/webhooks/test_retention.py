@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from fairwarning.service.webhooks.cursors import drop_orphaned_cursors
 from fairwarning.store.store import Store
 from tests.fixtures.fleet import NOON
 from tests.fixtures.receiver import Receiver
@@ -52,3 +53,29 @@ async def test_a_webhook_without_messages_starts_when_its_first_line_is_gone(
             await fleet.reboot()
             await wait_until_async(lambda: len(receiver.posts) == 4)
             assert receiver.ids == await fleet.reported_lines()
+
+
+@each_store
+@run_async
+async def test_the_cursor_of_a_removed_webhook_is_dropped(tmp_path: Path, make: Make) -> None:
+    """Those of other webhooks stay, and another webhook of the name starts at its creation."""
+    store = make(tmp_path)
+    with Receiver() as receiver:
+        async with webhook_fleet(store) as fleet:
+            await fleet.machine()
+            for name in ("Ops", "dev"):
+                await fleet.create(receiver, name)
+            await fleet.reboot()
+            for name in ("ops", "dev"):
+                await fleet.caught_up(name)
+            before = await store.list_notes("webhook:")
+            assert set(before) == {"webhook:ops", "webhook:dev"}
+            await fleet.webhooks.remove("ops")
+            assert await drop_orphaned_cursors(fleet.fleet) == 1
+            assert await store.list_notes("webhook:") == {"webhook:dev": before["webhook:dev"]}
+            assert await drop_orphaned_cursors(fleet.fleet) == 0
+            await fleet.webhooks.remove("dev")
+            await fleet.create(receiver, "ops")
+            await fleet.restart()
+            await wait_until_async(lambda: len(receiver.posts) == 9)
+            assert receiver.ids[8:] == (await fleet.reported_lines())[4:]
