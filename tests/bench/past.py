@@ -14,7 +14,7 @@ from fairwarning.core.commands import (
     ReportImpact,
     Restart,
 )
-from fairwarning.core.model import Entity, Operation, Ref, ScopeKind, guid
+from fairwarning.core.model import Entity, Operation, Ref, Scope, ScopeKind
 from fairwarning.service.batch import CommandBatch
 from fairwarning.store.sqlite import SQLiteStore
 from tests.bench import fleets
@@ -94,7 +94,7 @@ class Author:
         name, operation = fleets.machine_name(scope, 0), f"degrade-{scope}"
         week = int(self._now()) + _WEEK_SECONDS
         self._do(Degrade(scope=scope, operation=operation, machines=(name,), not_before=week))
-        event = _event(operation, scope, 0)
+        event = self._newest_event(scope)
         self._do(RecordDelivery(scope=scope, event=event, machines=(name,), actor="machine"))
         return event
 
@@ -102,7 +102,7 @@ class Author:
         """Write an event from the restart to its end, with a delivery to every machine."""
         name, operation = fleets.machine_name(scope, machine), f"restart-{self._written}"
         self._do(Restart(scope=scope, operation=operation, machines=(name,)))
-        event = _event(operation, scope, machine)
+        event = self._newest_event(scope)
         for reader in (fleets.machine_name(scope, number) for number in range(machines)):
             self._do(RecordDelivery(scope=scope, event=event, machines=(reader,), actor="machine"))
         (impact,) = self._do(Approve(scope=scope, events=(event,), actor=name)).impacts
@@ -110,6 +110,11 @@ class Author:
         del self._world[Operation, operation]
         past.events.append(event)
         past.operations.append(operation)
+
+    def _newest_event(self, name: str) -> str:
+        scope = self._world[Scope, name]
+        assert isinstance(scope, Scope)
+        return list(scope.events)[-1]
 
     def _now(self) -> float:
         """The time of the next command, evenly spread and never in the future."""
@@ -125,7 +130,3 @@ class Author:
     async def _commit(self) -> None:
         await self._store.commit(self._work.batch(self._now(), {}))
         self._work = CommandBatch()
-
-
-def _event(operation: str, scope: str, machine: int) -> str:
-    return guid(operation, scope, f"ud{machine % fleets.DOMAINS}")

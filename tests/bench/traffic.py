@@ -6,10 +6,10 @@ from itertools import count, cycle
 from random import getrandbits
 
 from fairwarning.core.commands import Approve, Cancel, ReportImpact, Restart
-from fairwarning.core.model import Impact, guid
+from fairwarning.core.model import Impact, Scope
 from fairwarning.machines.driver import Report
 from fairwarning.service.fleet import Fleet
-from tests.bench.fleets import DOMAINS, machine_name
+from tests.bench.fleets import machine_name
 from tests.bench.measure import Sample, Stopwatch
 
 WORDS = "Restart, approve, report its end, restart, cancel"
@@ -24,6 +24,7 @@ class Traffic:
     def __init__(self) -> None:
         self._numbers = count()
         self._begun: dict[str, Impact] = {}  # by scope
+        self._events: dict[str, str] = {}  # the newest, by scope
 
     def carry_out(self, impact: Impact, report: Report) -> None:
         """Keep the impact until it is reported."""
@@ -31,6 +32,7 @@ class Traffic:
 
     async def load(self, fleet: Fleet, shares: Sequence[Sequence[str]], seconds: float) -> Sample:
         """Run one submitter per share of the scopes, for some seconds."""
+        self._follow(fleet)
         watch = Stopwatch()
 
         async def submit(share: Sequence[str]) -> int:
@@ -46,6 +48,7 @@ class Traffic:
 
     async def roam(self, fleet: Fleet, pick: Callable[[], Sequence[str]], seconds: float) -> Sample:
         """Run one submitter over randomly picked scopes, wave by wave."""
+        self._follow(fleet)
         await self._wave(fleet, pick()[:1])
         watch = Stopwatch()
         done = await self._wave(fleet, pick())
@@ -72,7 +75,15 @@ class Traffic:
         operation = f"{getrandbits(128):032x}"  # as random as the ids of Azure's tools
         name = machine_name(scope, machine)
         await fleet.submit(Restart(scope=scope, operation=operation, machines=(name,)))
-        return guid(operation, scope, f"ud{machine % DOMAINS}")
+        return self._events[scope]
+
+    def _follow(self, fleet: Fleet) -> None:
+        if self._keep_event not in fleet.followers:
+            fleet.followers.append(self._keep_event)
+
+    def _keep_event(self, name: str, scope: Scope | None) -> None:
+        if scope and scope.events:
+            self._events[name] = list(scope.events)[-1]
 
 
 def shares(scopes: Sequence[str], submitters: int) -> list[Sequence[str]]:

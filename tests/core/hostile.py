@@ -85,6 +85,7 @@ _VALID: dict[str, Value] = {
     "rules": _RULES,
     "group": st.sampled_from(["", "rg"]),
     "at": st.none() | st.sampled_from([0.0, NOON, NOON + 1e6]),
+    "before": st.sampled_from([0.0, NOON, NOON + 1e6]),
     "event": st.sampled_from(["{first}", "{last}", "0" * 36]),
     "events": st.sampled_from([("{first}",), ("{first}", "{last}"), ("{last}", "0" * 36)]),
     "machine": st.sampled_from(["av0", "vm", "no"]),

@@ -17,6 +17,7 @@ from fairwarning.core.commands import (
     CreateScope,
     CreateSet,
     Delete,
+    Drop,
     Evict,
     LaneCommand,
     Operate,
@@ -51,7 +52,7 @@ from tests.fixtures.fleet import FleetHarness
 
 ABSTRACT = (
     Command, ScopeCommand, SetCommand, SetOperation, RolloutCommand, LaneCommand, Operate,
-    ResourceCommand,
+    ResourceCommand, Drop,
 )  # fmt: skip
 CONCRETE = [kind for kind in every() if not kind.internal and kind not in ABSTRACT]
 INTERNAL = [kind for kind in every() if kind.internal]

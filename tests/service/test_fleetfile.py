@@ -26,6 +26,7 @@ from fairwarning.service.config.settings import (
     DriverKind,
     DriverSettings,
     JournalSettings,
+    OperationSettings,
 )
 from tests.fixtures.fleet import FleetHarness
 
@@ -240,6 +241,7 @@ OLD = '[[cloud_service]]\nname = "old"\n'
         ("[driver]\ntimeout_seconds = 0", "driver, timeout_seconds", "from 1 to 86400"),
         ("[cluster]\nlease_seconds = 0", "cluster, lease_seconds", "from 1 to 60"),
         ("[journal]\nkeep_days = -1", "journal, keep_days", "from 0 to 36500"),
+        ("[operations]\nkeep_days = 0.5", "operations, keep_days", "from 0 to 36500"),
         ('[[machine]]\nname = ""', "machine 1, name", "a name of 1 to 200"),
         ('[[machine]]\nname = "web/0"', 'machine 1 ("web/0"), name', "without '/', not 'web/0'"),
         (
@@ -415,11 +417,13 @@ def test_driver_cluster_and_journal_settings() -> None:
     """Driver, cluster and journal settings are read; the default driver is simulated."""
     file = read(
         "[driver]\nkind = 'command'\nprogram = ['/bin/x', '-y']\ntimeout_seconds = 9\n"
-        "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n"
+        "[cluster]\nstaleness_seconds = 7\n[journal]\nkeep_days = 90\n[operations]\nkeep_days = 3\n"
     )
     assert file.driver == DriverSettings(
         kind=DriverKind.COMMAND, program=("/bin/x", "-y"), timeout_seconds=9
     )
     assert file.cluster == ClusterSettings(staleness_seconds=7, lease_seconds=3)
     assert file.journal == JournalSettings(keep_days=90)
+    assert file.operations == OperationSettings(keep_days=3)
+    assert (read("").journal.keep_days, read("").operations.keep_days) == (0, 7)
     assert read("").driver.kind is DriverKind.SIMULATED

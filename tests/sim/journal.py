@@ -69,13 +69,16 @@ def _event_ended(books: Books, line: JournalLine) -> None:
     del books.open[line.fact.event]
 
 
-def _impact_id(line: JournalLine) -> str:
-    cause = line.fact.event or guid(line.fact.operation, line.entity[1])
-    return f"{cause}:{','.join(line.fact.machines)}"
+def _impact_id(books: Books, line: JournalLine) -> str:
+    scope, operation, machine = line.entity[1], line.fact.operation, ",".join(line.fact.machines)
+    begun_at = line.at
+    if line.fact.type is not FactType.IMPACT_BEGUN:
+        begun_at = books.unannounced.get((operation, scope, machine), line.at)
+    return f"{line.fact.event or guid(operation, scope, repr(begun_at))}:{machine}"
 
 
 def _impact_ended(books: Books, line: JournalLine) -> None:
-    key = _impact_id(line)
+    key = _impact_id(books, line)
     must(books.impacts.get(key) == "begun", "IL5", f"{key} ends but is {books.impacts.get(key)}")
     if "in time" in line.fact.detail:
         e9(books, key, line.at)
@@ -95,7 +98,7 @@ def _done(books: Books, line: JournalLine, key: str) -> None:
 
 
 def _reported_late(books: Books, line: JournalLine) -> None:
-    key = _impact_id(line)
+    key = _impact_id(books, line)
     state = books.impacts.get(key)
     must(state == "given up", "E9", f"{key} is reported late, but it is {state}")
     if line.fact.detail == "carried out":
@@ -105,7 +108,9 @@ def _reported_late(books: Books, line: JournalLine) -> None:
 
 
 def _impact_begun(books: Books, line: JournalLine) -> None:
-    key = _impact_id(line)
+    key = _impact_id(books, line)
+    if not line.fact.event:
+        books.unannounced[line.fact.operation, line.entity[1], *line.fact.machines] = line.at
     must(key not in books.impacts, "IL5", f"{key} begins again")
     books.begun_at[key] = line.at
     books.operation_of[key] = line.fact.operation

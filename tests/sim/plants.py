@@ -60,7 +60,7 @@ PLANTS: dict[str, Plant] = {
         "ID3 IS4",
         Patch(
             "core.announce",
-            "guid(draft.secret, command.operation, draft.scope.id, key)",
+            "guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now))",
             "guid(draft.secret, draft.scope.id, key)",
         ),
     ),

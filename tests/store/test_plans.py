@@ -35,6 +35,17 @@ def test_no_table_is_scanned(name: str, size: int) -> None:
     assert scanned <= SMALL, steps
 
 
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [("ended_entities", "entity_ended"), ("delete_tombstones", "entity_removed")],
+)
+def test_retention_finds_rows_by_an_index(query: str, index: str) -> None:
+    """In order, so that it reads only the rows that it drops."""
+    steps = plan(schema.queries()[query])
+    assert f"USING INDEX {index} " in steps or f"USING COVERING INDEX {index} " in steps
+    assert "TEMP B-TREE" not in steps
+
+
 def test_the_next_due_time_is_read_from_an_index() -> None:
     """Every commit reads it."""
     assert "entity_due" in plan(schema.queries()["next_due"])

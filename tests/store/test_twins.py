@@ -40,6 +40,9 @@ async def answers(store: Store, generator: BatchGenerator) -> list[Any]:
         await store.journal(entity=line.entity, limit=limit, after=random.randrange(99)),
         await store.journal(event=line.fact.event, limit=limit),
         await store.get_note("clock"),
+        await store.list_notes("c"),
+        await store.position(),
+        await store.ended_entities(now - random.choice((-1.0, 0.0, 500.0)), limit),
     ]
 
 
@@ -53,7 +56,7 @@ async def outcome(store: Store, batch: Batch) -> object:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_both_give_the_same_answers(seed: int, tmp_path: Path) -> None:
-    """After random batches, some of them stale, and restarts, every answer is the same."""
+    """After random batches, some of them stale, drops and restarts, every answer is the same."""
     generator = BatchGenerator(seed)
     sqlite = SQLiteStore(tmp_path / "fleet.db", reserved_bytes=4096)
     stores: list[Store] = [MemoryStore(), sqlite]
@@ -66,6 +69,11 @@ def test_both_give_the_same_answers(seed: int, tmp_path: Path) -> None:
             stale = Batch(batch.at, {**batch.changes, **_stale(generator)}, batch.lines)
             for tried in (stale, batch) if generator.random.random() < 0.2 else (batch,):
                 first, second = [await outcome(store, tried) for store in stores]
+                assert first == second
+            if generator.random.random() < 0.1:
+                first, second = [
+                    await store.drop_old_lines(generator.now - 900) for store in stores
+                ]
                 assert first == second
             state = generator.random.getstate()
             both = []

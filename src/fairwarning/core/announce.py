@@ -180,7 +180,8 @@ def _event(
     approved = _approved_by_policy(draft.rules, rule)
     wave = command.peers if isinstance(command, MaintainForRollout) else ()
     return Event(
-        id=guid(draft.secret, command.operation, draft.scope.id, key),
+        # With the time: the id of an operation may be used again once retention has dropped it.
+        id=guid(draft.secret, command.operation, draft.scope.id, key, repr(draft.now)),
         type=rule.event,
         status=EventStatus.STARTED if rule.sudden or approved else EventStatus.SCHEDULED,
         source=rule.source,

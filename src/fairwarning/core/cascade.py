@@ -11,9 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fairwarning.core import engine, lifecycle, operation, resources, rollout, scale_set
+from fairwarning.core import (
+    engine,
+    lifecycle,
+    operation,
+    resources,
+    retention,
+    rollout,
+    scale_set,
+)
 from fairwarning.core.commands import (
     Command,
+    Drop,
     LaneCommand,
     OperateInstances,
     Remove,
@@ -231,7 +240,9 @@ class _UnitOfWork:
             self.count(progress, lane)
 
     def _decide_other(self, command: Command, current: Entity | None) -> EntityDecision:
-        """Decide a command to a set, a rollout, a lane or a resource."""
+        """Decide a command to a set, a rollout, a lane, a resource or an ended entity."""
+        if isinstance(command, Drop):
+            return retention.drop(current, command, lambda name: self.get(Rollout, name))
         if isinstance(command, ResourceCommand):
             assert current is None or isinstance(current, Resource)
             return resources.decide(current, command, self.now, self)

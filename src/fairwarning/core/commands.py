@@ -12,6 +12,7 @@ from fairwarning.core.model import (
     ImpactKind,
     Lane,
     Machine,
+    Operation,
     Priority,
     Resource,
     Rollout,
@@ -430,9 +431,45 @@ class Remove(ResourceCommand):
     )  # resources that are in deletion already
 
 
+@record
+class Drop(Command):
+    """Drop an entity that ended before a time (IR1)."""
+
+    actor: str = required(checks.name, default="retention")
+    before: float = required(checks.moment)
+
+
+@record
+class DropOperation(Drop):
+    """Drop an operation; a command with its id is then a new operation (IC2)."""
+
+    on = Operation
+    target = "operation"
+    operation: str = required(checks.known)
+
+
+@record
+class DropRollout(Drop):
+    """Drop a rollout, after its operations and lanes."""
+
+    on = Rollout
+    target = "rollout"
+    rollout: str = required(checks.known)
+
+
+@record
+class DropLane(Drop):
+    """Drop a lane of a rollout that ended before a time."""
+
+    on = Lane
+    target = "lane"
+    lane: str = required(checks.known)
+
+
 _ABSTRACT = frozenset(
     {
         Command,
+        Drop,
         ScopeCommand,
         Operate,
         SetCommand,

@@ -281,8 +281,9 @@ class ScopeDraft:
         """Add an impact to a machine. It waits for its event or, without one, starts at once."""
         if name in self.impacts:
             raise InvariantViolated("ImpactTwice", f"{name} already has an unfinished impact (E5)")
+        cause = event.id if event else guid(operation, self.scope.id, repr(self.now))
         impact = Impact(
-            id=f"{event.id if event else guid(operation, self.scope.id)}:{name}",
+            id=f"{cause}:{name}",
             scope=self.scope.id,
             machine=name,
             kind=kind,

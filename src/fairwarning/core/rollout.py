@@ -144,7 +144,7 @@ def decide(rollout: Rollout | None, command: Command, read: Read, now: float) ->
         case ResumeRollout():
             return _resume(rollout)
         case AbortRollout():
-            return _abort(rollout)
+            return _abort(rollout, now)
         case LanePaused():
             return EntityDecision(changed(rollout, waiting=(*rollout.waiting, command.lane)))
         case LaneProgressed():
@@ -168,12 +168,16 @@ def _resume(rollout: Rollout) -> EntityDecision:
     return EntityDecision(going, (Fact(FactType.ROLLOUT_RESUMED),), woken + sends)
 
 
-def _abort(rollout: Rollout) -> EntityDecision:
+def _abort(rollout: Rollout, now: float) -> EntityDecision:
     if rollout.status not in {RolloutStatus.RUNNING, RolloutStatus.PAUSED}:
         _check_status(rollout, RolloutStatus.RUNNING, "aborted")
     sends = tuple(AbortLane(lane=_lane_id(rollout.id, n)) for n in rollout.running)
     aborted = changed(rollout, status=RolloutStatus.ABORTED, waiting=())
-    return EntityDecision(aborted, (Fact(FactType.ROLLOUT_ABORTED),), sends)
+    fact = Fact(FactType.ROLLOUT_ABORTED)
+    if sends:
+        return EntityDecision(aborted, (fact,), sends)
+    ended = Fact(FactType.ROLLOUT_ENDED, detail=RolloutStatus.ABORTED)
+    return EntityDecision(changed(aborted, ended_at=now), (fact, ended))
 
 
 def _check_status(rollout: Rollout, status: RolloutStatus, wish: str) -> None:

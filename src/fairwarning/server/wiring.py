@@ -39,7 +39,7 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.lookup import find_machine
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
-from fairwarning.service.retention import run_retention
+from fairwarning.service.retention import Retention
 from fairwarning.service.tokens import Tokens, signing_key
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.store.memory import MemoryStore
@@ -155,7 +155,8 @@ class ServerProcess:
                 await self.webhooks()
             stack.push_async_callback(self._stop_webhooks)
             stack.callback(self._closing.begin)
-            for work in (self._renew(), run_retention(self.fleet, options.fleet.journal)):
+            retention = Retention(self.fleet, options.fleet.journal, options.fleet.operations)
+            for work in (self._renew(), retention.run()):
                 stack.callback(asyncio.create_task(work).cancel)
             yield self
 

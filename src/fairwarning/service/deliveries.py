@@ -46,6 +46,10 @@ class DeliveryLog:
                 RecordDelivery(scope=scope, event=event, machines=tuple(machines), actor="machine")
             )
 
+    def scopes(self) -> list[str]:
+        """The scopes with deliveries of events that may not have ended."""
+        return list(self._delivered)
+
     def follow(self, name: str, scope: Scope | None) -> None:
         """Forget events that have ended; called when a scope has changed."""
         delivered = self._delivered.get(name)

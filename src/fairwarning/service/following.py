@@ -36,6 +36,7 @@ class ChangeFollower:
         self._wake = wake
         self._heartbeat: Heartbeat | None = None
         self._position = -1
+        self._read_from = -1  # the position before the last read
         self._line = -1
 
     @property
@@ -74,7 +75,7 @@ class ChangeFollower:
         if heartbeat is None:
             return None
         try:
-            await self._read_changes(heartbeat.position, publish)
+            await self._read_changes(heartbeat, publish)
         except Unavailable:
             return None  # the next heartbeat covers these changes
         self._documents.fresh_until = heartbeat.read_at + self.staleness_seconds
@@ -86,13 +87,17 @@ class ChangeFollower:
         grew, self._line = heartbeat.line != self._line, heartbeat.line
         return grew
 
-    async def _read_changes(self, position: int, publish: Publish) -> None:
-        if position < self._position or self._position < 0:
-            # The first heartbeat, or a failover to a standby that lacks the last commits.
+    async def _read_changes(self, heartbeat: Heartbeat, publish: Publish) -> None:
+        position = heartbeat.position
+        if position < self._position or self._read_from < heartbeat.dropped or self._position < 0:
+            # A failover to a standby that lacks the last commits; this process was suspended for
+            # so long that retention has dropped removals which it had not read; or the first
+            # heartbeat.
             published = list(self._documents.scopes())
             for first in range(0, len(published), _PAGE):
                 await self._publish(published[first : first + _PAGE], publish)
             self._position = position
+        self._read_from = self._position
         while self._position < position:
             changes = await self._store.changes_since(self._position, _PAGE)
             await self._publish([change.scope for change in changes], publish)

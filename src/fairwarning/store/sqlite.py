@@ -5,14 +5,14 @@ bug in SQLite's write-ahead log (3.7.0 to 3.51.2), which needs two connections.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from fairwarning.core.errors import Conflict, FairwarningError, InvariantViolated, Unavailable
 from fairwarning.core.model import Entity, Impact, Ref
-from fairwarning.store import files, schema, tables
+from fairwarning.store import dropping, files, schema, tables
 from fairwarning.store.files import ReservedSpace, SqliteConnection
 from fairwarning.store.scripts import Migration
 from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
@@ -20,6 +20,7 @@ from fairwarning.store.worker import StoreThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
+V = TypeVar("V")
 
 RESERVED_BYTES = 4 << 20  # more than the log, which exceeds a checkpoint by a batch or two
 
@@ -292,24 +293,44 @@ class SQLiteStore:
     ) -> list[JournalEntry]:
         return await self._read(tables.latest_lines, limit, before, entity)
 
-    async def drop_old_lines(self, before: float) -> int:
-        return await self._thread().run(lambda: self._drop_old_lines(before), self._shorten_log)
-
-    def _drop_old_lines(self, before: float) -> int:
-        try:
-            return tables.drop_old_lines(self._connected(), before)
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise self._translate_error(error) from error
+    async def position(self) -> int:
+        return (await self._read(tables.head))[0]
 
     async def get_note(self, name: str) -> str | None:
         return await self._read(tables.get_note, name)
+
+    async def list_notes(self, prefix: str) -> dict[str, str]:
+        return await self._read(dropping.list_notes, prefix)
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         return await self._read(tables.add_note_if_absent, name, value)
 
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
+
+    # --- Retention --------------------------------------------------------------------------------
+
+    async def ended_entities(self, before: float, limit: int) -> list[Ref]:
+        return await self._read(dropping.ended_entities, before, limit)
+
+    async def drop_old_lines(self, before: float) -> int:
+        return await self._drop_rows(dropping.drop_old_lines, before)
+
+    async def drop_tombstones(self, until: int) -> int:
+        return await self._drop_rows(dropping.drop_tombstones, until)
+
+    async def drop_notes(self, notes: Mapping[str, str]) -> None:
+        await self._drop_rows(dropping.drop_notes, notes)
+
+    async def _drop_rows(self, drop: Callable[[SqliteConnection, V], T], value: V) -> T:
+        def job() -> T:
+            try:
+                return drop(self._connected(), value)
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise self._translate_error(error) from error
+
+        return await self._thread().run(job, self._shorten_log)
 
 
 def _code(error: sqlite3.Error) -> int:

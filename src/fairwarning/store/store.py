@@ -61,6 +61,7 @@ class Heartbeat:
     line: int  # last number of the journal
     due: float | None  # as returned by `next_due`
     orphaned_impacts: bool  # whether `unfinished_impacts` has impacts for this process to take over
+    dropped: int = 0  # `changes_since` may no longer return removals up to this position
 
 
 class SharedStore(Protocol):
@@ -154,17 +155,39 @@ class Store(Protocol):
         With `before`, start below that number. With an entity too, it must be one of its lines.
         """
 
-    async def drop_old_lines(self, before: float) -> int:
-        """Drop some of the journal's oldest lines from before a time, and return how many.
-
-        Call it until it returns 0. A store may only drop a section once all of its lines are old.
-        """
+    async def position(self) -> int:
+        """Return the last position of the change feed."""
 
     async def get_note(self, name: str) -> str | None:
         """Return a small named value stored outside the entities."""
+
+    async def list_notes(self, prefix: str) -> dict[str, str]:
+        """Return the notes whose names begin so."""
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         """Return the note of this name, after storing this value if there was none."""
 
     async def claim_duty(self, duty: str) -> bool:
         """Return whether this process has the duty; it then keeps it for as long as it runs."""
+
+    async def ended_entities(self, before: float, limit: int) -> list[Ref]:
+        """Return operations and rollouts that ended before a time, the earliest first.
+
+        Of those that ended at the same time, operations come first.
+        """
+
+    async def drop_old_lines(self, before: float) -> int:
+        """Drop some of the journal's oldest lines from before a time, and return how many.
+
+        Call it until it returns 0. A store may only drop a section once all of its lines are old.
+        """
+
+    async def drop_tombstones(self, until: int) -> int:
+        """Drop what is left of some entities removed up to a position; return how many.
+
+        Call it until it returns 0. `changes_since` no longer returns these removals. A store may
+        keep entities that have journal lines.
+        """
+
+    async def drop_notes(self, notes: Mapping[str, str]) -> None:
+        """Drop these notes, unless their values have changed."""

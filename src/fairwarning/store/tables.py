@@ -308,18 +308,6 @@ def _entry(number: int, at: float, actor: str, kind: str, name: str, *fact: str)
     return JournalEntry(number, JournalLine(at, actor, (KINDS[kind], name), codec.fact(*fact)))
 
 
-def drop_old_lines(connection: SqliteConnection, before: float) -> int:
-    """Drop some of the oldest lines in a short transaction. The chains of lines then end there."""
-    oldest_lines = connection.execute(_SQL["oldest_lines"]).fetchall()
-    old = [number for number, at in oldest_lines if at < before]
-    if old:
-        connection.execute("BEGIN")
-        connection.execute(_SQL["delete_old_events"], (old[-1], old[-1]))
-        connection.execute(_SQL["delete_old_lines"], (old[-1],))
-        connection.execute("COMMIT")
-    return len(old)
-
-
 def get_note(connection: SqliteConnection, name: str) -> str | None:
     """Return a note, or None."""
     row = connection.execute(_SQL["get_note"], (name,)).fetchone()

@@ -31,9 +31,10 @@ def write() -> str:
         "Every request needs the header `Authorization: Bearer TOKEN`. `fairwarning token NAME "
         "--role operator` creates a token with full access, `--role reader` one for GET requests "
         "only. A POST may have an `Idempotency-Key`: a repeated request with the same key has no "
-        "further effect and gets the same response; the key of another request is refused (409). "
-        "Lists take `limit` (1 to 1000) and `after`; pass the response's `next` as `after` to get "
-        "the next page. `next` is null on the last page. Times are ISO 8601 in UTC.",
+        "further effect and gets the same response, until the operation's "
+        "[retention](../upgrade-and-backup.md#retention) is over; the key of another request is "
+        "refused (409). Lists take `limit` (1 to 1000) and `after`; pass the response's `next` as "
+        "`after` to get the next page. `next` is null on the last page. Times are ISO 8601 in UTC.",
         "An error has a status of 400 or above and an [ErrorResponse](#errorresponse) body that "
         "says what is allowed.",
         "## Requests",

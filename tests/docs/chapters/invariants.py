@@ -8,7 +8,7 @@ from tests.docs.chapters.page import page, table
 from tests.docs.pages import ROOT
 
 FILE = ROOT / "tests" / "conformance" / "invariants.toml"
-ID = re.compile(r"\bI[CDGKLS][0-9]+\b")
+ID = re.compile(r"\bI[CDGKLRS][0-9]+\b")
 
 
 def definitions() -> dict[str, dict[str, str]]:

@@ -21,6 +21,7 @@ from fairwarning.service.config.settings import (
     DriverSettings,
     JournalSettings,
     MetadataSettings,
+    OperationSettings,
 )
 from tests.docs.chapters.page import page, seconds, table
 from tests.docs.pages import ROOT
@@ -95,6 +96,7 @@ def _fleet() -> Iterator[str]:
         ("[driver]", values.DRIVER, _defaults(DriverSettings)),
         ("[cluster]", values.CLUSTER, _defaults(ClusterSettings)),
         ("[journal]", values.JOURNAL, _defaults(JournalSettings)),
+        ("[operations]", values.OPERATIONS, _defaults(OperationSettings)),
         ("[rules]", values._RULES, _defaults(Rules)),
         ("[[machine]]", {**values.ENTRY, **values.MACHINE, **values.COUNT}, own),
         ("[[availability_set]]", _entry(values.DOMAINS, machines=values.members), own),

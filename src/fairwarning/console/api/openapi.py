@@ -131,7 +131,7 @@ def _header_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
         or endpoint.response is CreatedWebhook
     ):
         return []
-    about = "A repeat with the same key has no further effect."
+    about = "A repeat with the same key has no further effect while the operation is kept."
     schema = {"type": "string"}
     return [{"name": "Idempotency-Key", "in": "header", "description": about, "schema": schema}]
 

@@ -46,7 +46,8 @@ def event_info(event: Event, scope: str) -> responses.EventInfo:
 
 
 def past_event_info(history: EventHistory) -> responses.EventInfo:
-    """Describe an event that is over, from the journal."""
+    """Describe an event that is over, from the journal; its first line may have been dropped."""
+    times = (history.created_at, history.approved_at, history.started_at, history.ended_at)
     return responses.EventInfo(
         id=history.id,
         type=history.type.value if history.type else "",
@@ -54,7 +55,7 @@ def past_event_info(history: EventHistory) -> responses.EventInfo:
         source=history.source.value if history.source else "",
         scope=history.scope,
         resources=list(history.resources),
-        created_at=time(history.created_at or 0.0),
+        created_at=time(next(filter(None, times), 0.0)),
         not_before=time_or_none(history.not_before),
         operation=history.operation,
         impact=None,

@@ -22,6 +22,7 @@ from fairwarning.service.config.settings import (
     DriverSettings,
     JournalSettings,
     MetadataSettings,
+    OperationSettings,
 )
 from fairwarning.service.config.values import (
     CLOUD,
@@ -36,6 +37,7 @@ from fairwarning.service.config.values import (
     JOURNAL,
     KIND,
     MACHINE,
+    OPERATIONS,
     SCALE_SET,
     FleetFileError,
     Read,
@@ -66,6 +68,7 @@ class FleetFile:
     driver: DriverSettings = field(default_factory=DriverSettings)
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     journal: JournalSettings = field(default_factory=JournalSettings)
+    operations: OperationSettings = field(default_factory=OperationSettings)
     commands: tuple[Create, ...] = ()
 
 
@@ -99,6 +102,7 @@ def _file(raw: object) -> FleetFile:
         driver=file.get("driver", DriverSettings()),
         cluster=file.get("cluster", ClusterSettings()),
         journal=file.get("journal", JournalSettings()),
+        operations=file.get("operations", OperationSettings()),
         commands=commands,
     )
 
@@ -234,6 +238,7 @@ _FILE: dict[str, Read] = {
     "driver": lambda value: _driver(table(value, DRIVER)),
     "cluster": lambda value: ClusterSettings(**table(value, CLUSTER)),
     "journal": lambda value: JournalSettings(**table(value, JOURNAL)),
+    "operations": lambda value: OperationSettings(**table(value, OPERATIONS)),
     "rules": ENTRY["rules"],
     **dict.fromkeys(_ENTRIES, tables),
 }

@@ -83,6 +83,13 @@ class ClusterSettings:
 
 
 @record
+class OperationSettings:
+    """The retention of operations and rollouts that have ended."""
+
+    keep_days: int = 7  # 0: for ever
+
+
+@record
 class JournalSettings:
     """The retention of the journal."""
 

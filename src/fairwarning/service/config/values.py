@@ -264,4 +264,5 @@ CLUSTER: dict[str, Read] = {
     "lease_seconds": _checked(checks.whole(1, 60)),
 }
 JOURNAL: dict[str, Read] = {"keep_days": _checked(checks.whole(0, _DAYS_MAX))}
+OPERATIONS: dict[str, Read] = {"keep_days": _checked(checks.whole(0, _DAYS_MAX))}
 CLOUD = {setting.name: _PLAIN for setting in fields(CloudSettings)}

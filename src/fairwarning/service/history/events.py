@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fairwarning.core.decision import CARRIED_OUT, EVENT_ENDED, Fact, FactType
-from fairwarning.core.model import EventType, Scope, Source
+from fairwarning.core.model import Event, EventType, Scope, Source
 from fairwarning.store.store import JournalEntry
 
 __all__ = ["EventHistory", "JournalEntry", "event_histories"]
@@ -39,6 +39,13 @@ class EventHistory:
         """Whether the history starts with the event's announcement."""
         return self.created_at is not None
 
+    def complete_from(self, event: Event) -> None:
+        """Take from a live event what its announcement said, if that line was dropped (IR2)."""
+        if not self.is_complete:
+            self.operation, self.resources = event.operation, event.resources
+            self.type, self.source = event.type, event.source
+            self.created_at, self.not_before = event.created_at, event.not_before
+
 
 def event_histories(entries: Iterable[JournalEntry]) -> dict[str, EventHistory]:
     """The events that these lines concern, by id. Lines come oldest first."""
@@ -67,8 +74,10 @@ def _add(history: EventHistory, entry: JournalEntry) -> None:
             history.approved_by, history.approved_at = actor, at
         case FactType.STARTED:
             history.started_at, history.started_because = at, fact.detail
+            history.resources = fact.machines
         case ended if ended in EVENT_ENDED:
             history.ended, history.ended_at, history.ended_because = ended, at, fact.detail
+            history.resources = fact.machines
         case _:
             _add_impact(history, at, fact)
 

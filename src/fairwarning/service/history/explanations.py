@@ -40,10 +40,13 @@ class Explanation:
 
 
 def explain_event(
-    entries: Sequence[JournalEntry], event: Event | None, operation: Operation | None, now: float
+    history: EventHistory,
+    entries: Sequence[JournalEntry],
+    event: Event | None,
+    operation: Operation | None,
+    now: float,
 ) -> Explanation:
     """Explain one event; `event` is its present state, None once it has ended."""
-    (history,) = event_histories(entries).values()
     kind = history.type or "Event"
     origin = f", requested by {operation.actor} ({operation.kind})" if operation else ""
     return Explanation(
@@ -140,7 +143,9 @@ def _summary(history: EventHistory, event: Event | None) -> str:
         return f"Cancelled: {history.ended_because}."
     if history.ended is FactType.LAPSED:
         return "Ended: it was advice, and no impact followed."
-    created = history.created_at or history.started_at or 0.0
+    if history.created_at is None:
+        return "Ended; the journal no longer has its announcement."
+    created = history.created_at
     started = history.started_at or created
     cause = "when it was approved" if history.started_because == "approved" else "at NotBefore"
     start = f"started {cause}, after {spoken(started - created)}"

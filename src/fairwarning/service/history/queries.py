@@ -12,25 +12,52 @@ from fairwarning.service.lookup import find_machine
 _LINES = 5000  # of one event or operation, and before an operation was accepted
 _FOLLOWING_LINES = 50_000  # searched after an operation was accepted
 _MACHINE_LINES = 1000  # of a machine's scope
+_SCOPES = 256  # read at once
 
 
 async def event_history(fleet: Fleet, name: str) -> tuple[EventHistory, Event | None]:
     """The history of an event, and the event itself unless it has ended."""
-    return await _history(fleet, await _lines_of_event(fleet, name))
+    return await _history(fleet, name.upper(), await _lines_of_event(fleet, name.upper()))
 
 
-async def _history(fleet: Fleet, entries: list[JournalEntry]) -> tuple[EventHistory, Event | None]:
-    (history,) = event_histories(entries).values()
-    scope = await fleet.reader.read(Scope, history.scope)
-    return history, scope.events.get(history.id) if scope else None
+async def _history(
+    fleet: Fleet, name: str, entries: list[JournalEntry]
+) -> tuple[EventHistory, Event | None]:
+    if entries:
+        (history,) = event_histories(entries).values()
+        scope = await fleet.reader.read(Scope, history.scope)
+    else:
+        scope = await _scope_of_live_event(fleet, name)
+        if scope is None:
+            raise NotFound("UnknownEvent", f"the journal has no event {name[:60]!r}")
+        history = EventHistory(id=name, scope=scope.id)
+    event = scope.events.get(history.id) if scope else None
+    if event is not None:
+        history.complete_from(event)
+    return history, event
+
+
+async def _scope_of_live_event(fleet: Fleet, name: str) -> Scope | None:
+    """The scope of an event whose lines were all dropped; None if there is no such event."""
+    oldest = await fleet.store.journal(limit=1)
+    if oldest and oldest[0].number == 1:
+        return None  # no line was dropped
+    after = ""
+    while names := await fleet.store.scopes_with_events(after, _SCOPES):
+        refs: list[Ref] = [(Scope, scope) for scope in names]
+        for scope in (await fleet.reader.read_all(refs)).values():
+            if isinstance(scope, Scope) and name in scope.events:
+                return scope
+        after = names[-1]
+    return None
 
 
 async def explain_event(fleet: Fleet, name: str) -> Explanation:
     """Explain an event, also after it has ended."""
-    entries = await _lines_of_event(fleet, name)
-    history, event = await _history(fleet, entries)
+    entries = await _lines_of_event(fleet, name.upper())
+    history, event = await _history(fleet, name.upper(), entries)
     operation = await fleet.reader.read(Operation, history.operation)
-    return explanations.explain_event(entries, event, operation, fleet.clock.now())
+    return explanations.explain_event(history, entries, event, operation, fleet.clock.now())
 
 
 async def explain_operation(fleet: Fleet, name: str) -> Explanation:
@@ -57,12 +84,12 @@ async def _scopes(fleet: Fleet, entries: list[JournalEntry]) -> list[Scope]:
 
 
 async def explain_machine(fleet: Fleet, name: str) -> Explanation:
-    """Explain the newest lines of a machine; also of a deleted one, if its scope is known."""
+    """Explain the newest lines of a machine; also of a deleted one, if lines of it are left."""
     scope_name, machine = await _locate(fleet, name)
     scope = await fleet.reader.read(Scope, scope_name)
     newest = await fleet.store.latest_lines(_MACHINE_LINES, entity=(Scope, scope_name))
     entries = [entry for entry in reversed(newest) if _concerns(entry, machine)]
-    if not entries:
+    if not entries and (scope is None or machine not in scope.machines):
         raise NotFound("UnknownMachine", f"there is no machine {name[:60]!r}")
     return explanations.explain_machine(entries, machine, scope, fleet.clock.now())
 
@@ -84,28 +111,27 @@ def _concerns(entry: JournalEntry, machine: str) -> bool:
 
 
 async def _lines_of_event(fleet: Fleet, name: str) -> list[JournalEntry]:
-    entries = await fleet.store.journal(event=name.upper(), limit=_LINES)
-    entries = [entry for entry in entries if entry.line.entity[0] is Scope]
-    if not entries:
-        raise NotFound("UnknownEvent", f"the journal has no event {name[:60]!r}")
-    return entries
+    entries = await fleet.store.journal(event=name, limit=_LINES)
+    return [entry for entry in entries if entry.line.entity[0] is Scope]
 
 
 async def _lines_of_operation(fleet: Fleet, name: str) -> list[JournalEntry]:
     """The operation's own lines, lines near its acceptance, and the histories of its events.
 
     The immediate effects of an operation are journaled in the same batch as its acceptance. Later
-    effects belong to one of its events or follow soon.
+    effects belong to one of its events or follow soon. An earlier acceptance is that of a dropped
+    operation of the same id.
     """
-    ref: Ref = (Operation, name)
-    own = await fleet.store.journal(entity=ref, limit=_LINES)
+    own = await fleet.store.journal(entity=(Operation, name), limit=_LINES)
+    accepted = [entry for entry in own if entry.line.fact.type is FactType.OPERATION_ACCEPTED]
     lines = {entry.number: entry for entry in own}
-    accepted = [e.number for e in own if e.line.fact.type is FactType.OPERATION_ACCEPTED]
-    for number in accepted[:1]:
+    for newest in accepted[-1:]:
+        number, at = newest.number, newest.line.at
         near = await fleet.store.operation_lines(
             name, after=number - _LINES, before=number + _FOLLOWING_LINES, limit=_LINES
         )
-        lines |= {entry.number: entry for entry in near}
+        both = {entry.number: entry for entry in (*own, *near)}
+        lines = {n: entry for n, entry in both.items() if n >= number or entry.line.at == at}
     events = dict.fromkeys(entry.line.fact.event for entry in lines.values())
     for event in filter(None, events):
         of_event = await fleet.store.journal(event=event, limit=_LINES)

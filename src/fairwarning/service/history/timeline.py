@@ -34,6 +34,8 @@ async def timeline(fleet: Fleet, seconds: float) -> EventTimeline:
     for name in {*live, *histories}:
         if name not in histories or not histories[name].is_complete:
             histories |= event_histories(await fleet.store.journal(event=name, limit=LINES))
+    for scope, event in current:
+        histories.setdefault(event.id, _new_history(scope, event)).complete_from(event)
     shown = [h for h in histories.values() if h.is_complete and _is_shown(h, begins, live)]
     shown.sort(key=lambda history: (history.id in live, *_creation(history)))
     cut = cut or len(current) >= EVENTS or len(shown) > EVENTS
@@ -61,16 +63,9 @@ def _acted_on(event: Event) -> bool:
 
 def _new_history(scope: str, event: Event) -> EventHistory:
     """The history of an event that was only announced so far; the journal need not be read."""
-    return EventHistory(
-        id=event.id,
-        scope=scope,
-        operation=event.operation,
-        resources=event.resources,
-        type=event.type,
-        source=event.source,
-        created_at=event.created_at,
-        not_before=event.not_before,
-    )
+    history = EventHistory(id=event.id, scope=scope)
+    history.complete_from(event)
+    return history
 
 
 async def _since(fleet: Fleet, begins: float) -> tuple[list[JournalEntry], bool]:

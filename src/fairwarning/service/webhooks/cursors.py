@@ -6,9 +6,9 @@ fleet's commits wait for one cursor write, not for sixteen.
 
 import asyncio
 
-from fairwarning.core.model import Resource
+from fairwarning.core.model import Ref, Resource
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.webhooks.subscription import Subscription
+from fairwarning.service.webhooks.subscription import CURSORS, Subscription, resource_id
 from fairwarning.store.store import Batch
 
 
@@ -21,11 +21,15 @@ class Cursors:
         self._writing = asyncio.Lock()
 
     async def read(self, subscription: Subscription) -> int:
-        """Return the stored cursor; a new subscription starts at its own creation."""
+        """Return the stored cursor; a new subscription starts at its own creation.
+
+        A stored cursor may be that of a removed subscription of the same name. If retention has
+        dropped the line of the creation, every line that is left is newer (IR2).
+        """
         store = self._fleet.store
         created = await store.latest_lines(1, entity=(Resource, subscription.id))
         stored = await store.get_note(subscription.note)
-        return max(created[0].number, int(stored or 0))
+        return max(created[0].number if created else 0, int(stored or 0))
 
     async def save(self, subscription: Subscription, number: int) -> None:
         """Store the cursor; return once it is durable."""
@@ -41,3 +45,15 @@ class Cursors:
         except BaseException:
             self._pending = notes | self._pending  # the other callers retry
             raise
+
+
+async def drop_orphaned_cursors(fleet: Fleet) -> int:
+    """Drop the cursors of subscriptions that were removed; return how many."""
+    cursors = await fleet.store.list_notes(CURSORS)  # before the subscriptions: none is missed
+    refs: dict[str, Ref] = {
+        note: (Resource, resource_id(note.removeprefix(CURSORS))) for note in cursors
+    }
+    subscriptions = await fleet.reader.read_all(refs.values())
+    orphaned = {note: cursors[note] for note, ref in refs.items() if subscriptions[ref] is None}
+    await fleet.store.drop_notes(orphaned)
+    return len(orphaned)

@@ -12,6 +12,9 @@ from fairwarning.core.record import record
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.webhooks import limits
 
+CURSORS = "webhook:"
+"""The prefix of the notes that store cursors."""
+
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{limits.NAME_CHARACTERS}}}", re.ASCII)
 _SECRET = re.compile(
     rf"(?=[!-~])[ -~]{{{limits.SECRET_MIN_CHARACTERS},{limits.SECRET_MAX_CHARACTERS}}}(?<=[!-~])",
@@ -43,7 +46,7 @@ class Subscription:
     @property
     def note(self) -> str:
         """The name of the note that stores its cursor."""
-        return f"webhook:{self.name.lower()}"
+        return f"{CURSORS}{self.name.lower()}"
 
     def body(self) -> str:
         """The resource's body: everything but the name."""

@@ -7,7 +7,7 @@ of the others.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, cast
@@ -142,8 +142,8 @@ class PostgresStore:
     ) -> Heartbeat:
         read_at = monotonic()
         with time_limit(connection, self._lease):
-            ((position, line, due),) = await self._execute(connection, "feed_position")
-        return Heartbeat(read_at, position, line, due, orphaned_impacts)
+            ((position, line, due, dropped),) = await self._execute(connection, "feed_position")
+        return Heartbeat(read_at, position, line, due, orphaned_impacts, dropped)
 
     async def retire(self) -> None:
         """Release everything and claim nothing from now on; other processes take over (IS4)."""
@@ -283,9 +283,15 @@ class PostgresStore:
         result = await self._run("changes_since", after=after, limit=limit)
         return [ScopeChange(position, scope) for position, scope in result]
 
+    async def position(self) -> int:
+        return int((await self._run("position"))[0][0])
+
     async def get_note(self, name: str) -> str | None:
         result = await self._run("get_note", name=name)
         return str(result[0][0]) if result else None
+
+    async def list_notes(self, prefix: str) -> dict[str, str]:
+        return dict(await self._run("list_notes", prefix=prefix))
 
     # --- Machines ---
 
@@ -342,8 +348,21 @@ class PostgresStore:
             )
         return [rows.entry(*row) for row in result]
 
+    # --- Retention ---
+
+    async def ended_entities(self, before: float, limit: int) -> list[Ref]:
+        result = await self._run("ended_entities", before=before, limit=limit)
+        return [(KINDS[kind], name) for kind, name in result]
+
     async def drop_old_lines(self, before: float) -> int:
         return int((await self._run("drop_oldest_partition", before=before))[0][0])
+
+    async def drop_tombstones(self, until: int) -> int:
+        return int((await self._run("drop_tombstones", until=until))[0][0])
+
+    async def drop_notes(self, notes: Mapping[str, str]) -> None:
+        for name, value in notes.items():
+            await self._run("drop_note", name=name, value=value)
 
 
 _NO_POSITION = -1

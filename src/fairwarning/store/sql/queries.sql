@@ -202,12 +202,33 @@ ORDER BY journal.number LIMIT :limit;
 SELECT number, at FROM journal WHERE number > 0 ORDER BY number LIMIT 1000;
 
 -- name: delete_old_events
+-- Runs before the lines are deleted. An event that has newer lines stays.
 DELETE FROM event WHERE id IN (
-    SELECT event FROM journal WHERE number <= ? AND event <> ''
-) AND line <= ?;
+    SELECT event FROM journal WHERE number <= :last AND event <> ''
+) AND NOT EXISTS (
+    SELECT 1 FROM journal
+    WHERE first_line = event.line AND first_line > 0 AND number > :last
+);
 
 -- name: delete_old_lines
 DELETE FROM journal WHERE number <= ?;
+
+-- name: ended_entities
+SELECT kind, id FROM entity INDEXED BY entity_ended
+WHERE kind IN ('Operation', 'Rollout')
+    AND instr(body, '"ended_at":') > 0 AND instr(body, '"ended_at":null') = 0
+    AND CAST(substr(body, instr(body, '"ended_at":') + 11) AS REAL) < :before
+ORDER BY CAST(substr(body, instr(body, '"ended_at":') + 11) AS REAL), kind, id LIMIT :limit;
+
+-- name: delete_tombstones
+-- A row that leads to journal lines stays.
+DELETE FROM entity WHERE number IN (
+    SELECT number FROM entity
+    WHERE body IS NULL AND coalesce(changed, 0) <= :until AND line < coalesce(
+        (SELECT min(number) FROM journal), (SELECT line + 1 FROM head)
+    )
+    ORDER BY line LIMIT 500
+);
 
 -- name: put_notes
 INSERT INTO note (name, value)
@@ -219,3 +240,9 @@ INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
 
 -- name: get_note
 SELECT value FROM note WHERE name = ?;
+
+-- name: list_notes
+SELECT name, value FROM note WHERE name >= :prefix AND name < :end;
+
+-- name: delete_note
+DELETE FROM note WHERE name = ? AND value = ?;

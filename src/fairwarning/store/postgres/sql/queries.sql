@@ -18,7 +18,10 @@ WITH old AS (
 DELETE FROM writer WHERE process IN (SELECT id FROM old);
 
 -- name: feed_position
-SELECT position, line, first_due(%(process)s) FROM head;
+SELECT
+    position, line, first_due(%(process)s),
+    coalesce((SELECT value::bigint FROM note WHERE name = 'tombstones'), 0)
+FROM head;
 
 -- name: orphaned_impacts
 SELECT EXISTS (
@@ -153,3 +156,38 @@ INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHI
 
 -- name: get_note
 SELECT value FROM note WHERE name = %(name)s;
+
+-- name: list_notes
+SELECT name, value FROM note WHERE starts_with(name, %(prefix)s);
+
+-- name: position
+SELECT position FROM head;
+
+-- name: ended_entities
+SELECT kind, id FROM entity
+WHERE kind IN ('Operation', 'Rollout') AND substring(body FROM '"ended_at":([0-9][^,}]*)') <> ''
+    AND substring(body FROM '"ended_at":([0-9][^,}]*)')::double precision < %(before)s
+ORDER BY substring(body FROM '"ended_at":([0-9][^,}]*)')::double precision, kind, id
+LIMIT %(limit)s;
+
+-- name: drop_tombstones
+-- Waits for no commit, and notes up to which position removals may be gone from the change feed.
+WITH old AS (
+    SELECT kind, id FROM entity WHERE body IS NULL AND changed <= %(until)s
+    ORDER BY changed LIMIT 500
+    FOR UPDATE SKIP LOCKED
+),
+dropped AS (
+    DELETE FROM entity USING old WHERE entity.kind = old.kind AND entity.id = old.id
+    RETURNING entity.id
+),
+noted AS (
+    INSERT INTO note (name, value)
+    SELECT 'tombstones', %(until)s::bigint FROM dropped LIMIT 1
+    ON CONFLICT (name) DO UPDATE
+    SET value = greatest(note.value::bigint, excluded.value::bigint)
+)
+SELECT count(*) FROM dropped;
+
+-- name: drop_note
+DELETE FROM note WHERE name = %(name)s AND value = %(value)s;

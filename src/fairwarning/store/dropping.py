@@ -1,0 +1,48 @@
+"""Retention on an SQLite connection. Each drop is one short transaction."""
+
+from collections.abc import Mapping
+
+from fairwarning.core.model import Ref
+from fairwarning.store import schema
+from fairwarning.store.codec import KINDS
+from fairwarning.store.files import SqliteConnection
+
+_SQL = schema.queries()
+
+
+def drop_old_lines(connection: SqliteConnection, before: float) -> int:
+    """Drop some of the oldest lines. The chains of lines then end there."""
+    oldest_lines = connection.execute(_SQL["oldest_lines"]).fetchall()
+    old = [number for number, at in oldest_lines if at < before]
+    if old:
+        connection.execute("BEGIN")
+        connection.execute(_SQL["delete_old_events"], {"last": old[-1]})
+        connection.execute(_SQL["delete_old_lines"], (old[-1],))
+        connection.execute("COMMIT")
+    return len(old)
+
+
+def ended_entities(connection: SqliteConnection, before: float, limit: int) -> list[Ref]:
+    """Return operations and rollouts that ended before a time, the earliest first."""
+    values = {"before": before, "limit": limit}
+    rows = connection.execute(_SQL["ended_entities"], values).fetchall()
+    return [(KINDS[kind], name) for kind, name in rows]
+
+
+def drop_tombstones(connection: SqliteConnection, until: int) -> int:
+    """Drop some rows of removed entities; a row stays while it leads to journal lines."""
+    changes = connection.total_changes
+    connection.execute(_SQL["delete_tombstones"], {"until": until})
+    return connection.total_changes - changes
+
+
+def list_notes(connection: SqliteConnection, prefix: str) -> dict[str, str]:
+    """Return the notes whose names begin so."""
+    values = {"prefix": prefix, "end": prefix + chr(0x10FFFF)}
+    return dict(connection.execute(_SQL["list_notes"], values).fetchall())
+
+
+def drop_notes(connection: SqliteConnection, notes: Mapping[str, str]) -> None:
+    """Drop these notes, unless their values have changed."""
+    for name, value in notes.items():
+        connection.execute(_SQL["delete_note"], (name, value))

@@ -1,0 +1,87 @@
+"""A process learns about the changes of other processes, also after it was suspended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fairwarning.core.model import Ref, Scope, ScopeKind
+from fairwarning.service.documents import DocumentCache
+from fairwarning.service.following import ChangeFollower
+from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.store import Batch
+from tests.fixtures.postgres.database import migrated_database_or_skip
+from tests.fixtures.waiting import run_async, wait_until_async
+
+REF: Ref = (Scope, "vm")
+CREATED = Scope(id="vm", kind=ScopeKind.STANDALONE, incarnation=1, version=1)
+
+
+class FollowingProcess:
+    """The document of a scope in a process that follows a database."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self.store = store
+        self.documents = DocumentCache(self._load)
+        self.follower = ChangeFollower(store, store, self.documents, lambda: None)
+
+    async def _load(self, name: str) -> Scope | None:
+        scope = (await self.store.load([(Scope, name)]))[Scope, name]
+        assert scope is None or isinstance(scope, Scope)
+        return scope
+
+    async def catch_up(self, position: int) -> None:
+        """Wait for a heartbeat of this position or a later one, and apply its changes."""
+        await wait_until_async(lambda: self._heard(position))
+        await self.follower.catch_up(self.documents.publish)
+
+    def _heard(self, position: int) -> bool:
+        heartbeat = self.follower._heartbeat
+        return heartbeat is not None and heartbeat.position >= position
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[PostgresStore]:
+    """An open store."""
+    store = PostgresStore(url)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def following(store: PostgresStore) -> AsyncIterator[FollowingProcess]:
+    """A process that receives heartbeats."""
+    process = FollowingProcess(store)
+    heartbeats = asyncio.create_task(process.follower.run())
+    try:
+        yield process
+    finally:
+        heartbeats.cancel()
+        await asyncio.wait([heartbeats])
+
+
+@pytest.mark.spec("X2")
+def test_a_suspended_process_learns_about_removals_that_retention_has_dropped() -> None:
+    """The change feed no longer has the removal, so the process reads its documents again."""
+    url = migrated_database_or_skip()
+
+    @run_async
+    async def check() -> None:
+        async with opened(url) as first, opened(url) as second, following(second) as process:
+            await first.commit(Batch(1.0, {REF: (None, CREATED)}))
+            published = await process.documents.fetch("vm")
+            await process.catch_up(await first.position())
+            assert published.scope == CREATED
+            await first.commit(Batch(2.0, {REF: (CREATED, None)}))
+            position = await first.position()
+            assert await first.drop_tombstones(position) == 1
+            assert await first.changes_since(0, 9) == []
+            await first.commit(Batch(3.0, {(Scope, "db"): (None, CREATED)}))
+            await process.catch_up(position + 1)
+            assert published.scope is None
+
+    check()

@@ -1,0 +1,262 @@
+"""Retention: each store finds what has ended, and forgets what was removed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from fairwarning.core.model import (
+    Entity,
+    ImpactKind,
+    Operation,
+    OperationStatus,
+    Ref,
+    Rollout,
+    Scope,
+    ScopeKind,
+)
+from fairwarning.store import schema
+from fairwarning.store.postgres import schema as postgres_schema
+from fairwarning.store.postgres.store import PostgresStore
+from fairwarning.store.sqlite import SQLiteStore
+from fairwarning.store.store import Batch, Store
+from tests.fixtures.postgres.database import database_or_skip
+from tests.store.author import BatchGenerator, line_about
+from tests.store.conftest import RunOnStore, restart, run_scenario
+
+
+def operation(name: str, ended_at: float | None, version: int = 1) -> Operation:
+    """Return an operation; its actor looks like the end of another one."""
+    status = OperationStatus.RUNNING if ended_at is None else OperationStatus.SUCCEEDED
+    return Operation(
+        id=name,
+        kind="Restart",
+        actor='"ended_at":1.0',
+        accepted_at=1.0,
+        status=status,
+        ended_at=ended_at,
+        version=version,
+    )
+
+
+def rollout(name: str, ended_at: float | None) -> Rollout:
+    """Return a rollout."""
+    return Rollout(
+        id=name,
+        kind=ImpactKind.REBOOT,
+        actor="operator",
+        started_at=1.0,
+        batch=1,
+        lanes=1,
+        machines=1,
+        ended_at=ended_at,
+        version=1,
+    )
+
+
+def scope(name: str) -> Scope:
+    """Return a scope."""
+    return Scope(id=name, kind=ScopeKind.STANDALONE, version=1)
+
+
+async def create(store: Store, *entities: Entity) -> None:
+    """Create entities in one batch."""
+    await store.commit(
+        Batch(1.0, {(type(entity), entity.id): (None, entity) for entity in entities})
+    )
+
+
+async def remove(store: Store, *entities: Entity) -> None:
+    """Remove entities in one batch."""
+    await store.commit(
+        Batch(1.0, {(type(entity), entity.id): (entity, None) for entity in entities})
+    )
+
+
+async def changed_scopes(store: Store) -> list[str]:
+    """Return the scopes of the change feed."""
+    return [change.scope for change in await store.changes_since(0, 99)]
+
+
+async def drop_all(drop: Callable[[], Awaitable[int]]) -> int:
+    """Drop until nothing is left to drop; return how many."""
+    total = 0
+    while dropped := await drop():
+        total += dropped
+    return total
+
+
+def test_ended_entities_are_found_in_order(run_on_store: RunOnStore) -> None:
+    """By the time of their end; operations before rollouts; nothing that is in progress."""
+
+    async def scenario(store: Store) -> None:
+        await create(
+            store, rollout("r", 5.0), operation("late", 1767960000.25), operation("b", 5.0),
+            operation("a", 5.0), operation("first", 2.5), operation("running", None),
+            rollout("going", None), scope("s"),
+        )  # fmt: skip
+        await restart(store)
+        assert await store.ended_entities(2.5, 9) == []
+        early: list[Ref] = [(Operation, "first"), (Operation, "a"), (Operation, "b")]
+        assert await store.ended_entities(6.0, 3) == early
+        assert await store.ended_entities(6.0, 9) == [*early, (Rollout, "r")]
+        assert (await store.ended_entities(2e9, 9))[4:] == [(Operation, "late")]
+
+    run_on_store(scenario)
+
+
+def test_an_operation_is_found_at_its_present_end(run_on_store: RunOnStore) -> None:
+    """Once it has ended; not after it was removed; again after one of its id was created."""
+
+    async def scenario(store: Store) -> None:
+        ref: Ref = (Operation, "o")
+        running, ended = operation("o", None), operation("o", 4.0, version=2)
+        await create(store, running)
+        await store.commit(Batch(4.0, {ref: (running, ended)}))
+        assert await store.ended_entities(9.0, 9) == [ref]
+        await remove(store, ended)
+        assert await store.ended_entities(9.0, 9) == []
+        await create(store, operation("o", 8.0))
+        assert await store.ended_entities(8.0, 9) == []
+        assert await store.ended_entities(9.0, 9) == [ref]
+
+    run_on_store(scenario)
+
+
+def test_removals_are_forgotten_up_to_a_position(run_on_store: RunOnStore) -> None:
+    """Existing entities stay, also those created again; others of the name can be created."""
+
+    async def scenario(store: Store) -> None:
+        await create(store, *map(scope, "abc"), operation("o", 1.0))
+        await remove(store, scope("a"), operation("o", 1.0))
+        await remove(store, scope("b"))
+        await create(store, scope("b"))
+        seen = await store.position()
+        await remove(store, scope("c"))
+        assert await changed_scopes(store) == ["a", "b", "c"]
+        assert await drop_all(lambda: store.drop_tombstones(seen)) == 2
+        assert await changed_scopes(store) == ["b", "c"]
+        position = await store.position()
+        await restart(store)
+        assert await store.position() == position
+        assert await store.load([(Scope, "a"), (Scope, "b")]) == {
+            (Scope, "a"): None,
+            (Scope, "b"): scope("b"),
+        }
+        await create(store, scope("a"), operation("o", 1.0))
+        assert await drop_all(lambda: store.drop_tombstones(position)) == 1
+        assert await changed_scopes(store) == ["b", "a"]
+
+    run_on_store(scenario)
+
+
+def test_the_lines_of_a_removed_entity_stay_reachable(run_on_store: RunOnStore) -> None:
+    """Until they are dropped themselves; then nothing of the entity is left."""
+
+    async def scenario(store: Store) -> None:
+        await create(store, scope("a"))
+        ref: Ref = (Scope, "a")
+        await store.commit(Batch(2.0, {ref: (scope("a"), None)}, [line_about(ref, at=2.0)]))
+        position = await store.position()
+        dropped = await drop_all(lambda: store.drop_tombstones(position))
+        assert [entry.line for entry in await store.latest_lines(9, entity=ref)] == [
+            line_about(ref, at=2.0)
+        ]
+        await store.drop_old_lines(3.0)
+        dropped += await drop_all(lambda: store.drop_tombstones(position))
+        assert dropped == 1
+        assert await changed_scopes(store) == []
+
+    run_on_store(scenario)
+
+
+def test_many_removals_are_forgotten_in_several_calls(run_on_store: RunOnStore) -> None:
+    """Each call is short, so that commits do not wait for it."""
+
+    async def scenario(store: Store) -> None:
+        scopes = [scope(f"s{n:04}") for n in range(1200)]
+        await create(store, *scopes)
+        await remove(store, *scopes)
+        position = await store.position()
+        assert await drop_all(lambda: store.drop_tombstones(position)) == 1200
+        assert await store.changes_since(0, 9) == []
+
+    run_on_store(scenario)
+
+
+def test_notes_are_listed_and_dropped(run_on_store: RunOnStore) -> None:
+    """A note whose value has changed since it was listed stays."""
+
+    async def scenario(store: Store) -> None:
+        notes = {"w:a": "1", "w:b": "2", "w:c": "3"}
+        await store.commit(Batch(1.0, notes={"clock": "x", "v": "y", "x": "z", **notes}))
+        assert await store.list_notes("w:") == notes
+        await store.commit(Batch(1.0, notes={"w:b": "7"}))
+        await store.drop_notes({"w:a": "1", "w:b": "2", "unknown": "1"})
+        await restart(store)
+        assert await store.list_notes("") == {
+            "clock": "x", "v": "y", "x": "z", "w:b": "7", "w:c": "3",
+        }  # fmt: skip
+
+    run_on_store(scenario)
+
+
+# --- Databases of earlier versions ----------------------------------------------------------------
+
+
+def write_old_database(store: Store) -> BatchGenerator:
+    """Write to a store as an earlier version did."""
+    generator = BatchGenerator(3)
+
+    async def scenario(store: Store) -> None:
+        for _ in range(30):
+            await store.commit(generator.random_batch(5))
+
+    run_scenario(store, scenario)
+    return generator
+
+
+def check_old_database(store: Store, generator: BatchGenerator) -> None:
+    """Check that retention finds what had ended before the migration."""
+    ended = {
+        ref
+        for ref, entity in generator.entities.items()
+        if isinstance(entity, Operation | Rollout) and entity.ended_at is not None
+    }
+
+    async def scenario(store: Store) -> None:
+        assert await store.load(generator.entities) == generator.entities
+        assert len(ended) > 5
+        assert set(await store.ended_entities(generator.now + 1, 9999)) == ended
+        await store.drop_old_lines(generator.now + 1)
+        position = await store.position()
+        assert await drop_all(lambda: store.drop_tombstones(position)) >= len(
+            generator.removed - set(generator.entities)
+        )
+
+    run_scenario(store, scenario)
+
+
+def test_a_data_folder_of_an_earlier_version_is_migrated(tmp_path: Path) -> None:
+    """Its entities are found by the new indexes."""
+    path = tmp_path / "fleet.db"
+    old = SQLiteStore(path, reserved_bytes=4096, migrations=schema.migrations()[:3])
+    generator = write_old_database(old)
+    check_old_database(SQLiteStore(path, reserved_bytes=4096), generator)
+
+
+@pytest.mark.spec("X1")
+def test_a_database_of_an_earlier_version_is_migrated() -> None:
+    """Its entities are found by the new indexes, and the earlier version can still open it."""
+    url = database_or_skip()
+    earlier = postgres_schema.migrations()[:1]
+    generator = write_old_database(PostgresStore(url, migrations=earlier))
+    check_old_database(PostgresStore(url), generator)
+
+    async def open_again() -> None:
+        store = PostgresStore(url, migrations=earlier)
+        await store.open()
+        await store.close()
+
+    asyncio.run(open_again())
