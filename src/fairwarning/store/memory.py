@@ -182,6 +182,16 @@ class MemoryStore:
         self._check_open()
         return self._notes.setdefault(name, value)
 
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        self._check_open()
+        names = sorted(name for name in self._notes if name.startswith(prefix) and name > after)
+        return {name: self._notes[name] for name in names[:limit]}
+
+    async def remove_notes(self, names: Sequence[str]) -> None:
+        self._check_open()
+        for name in names:
+            self._notes.pop(name, None)
+
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True
 

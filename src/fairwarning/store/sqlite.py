@@ -5,7 +5,7 @@ bug in SQLite's write-ahead log (3.7.0 to 3.51.2), which needs two connections.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -307,6 +307,12 @@ class SQLiteStore:
 
     async def add_note_if_absent(self, name: str, value: str) -> str:
         return await self._read(tables.add_note_if_absent, name, value)
+
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        return await self._read(tables.list_notes, prefix, after, limit)
+
+    async def remove_notes(self, names: Sequence[str]) -> None:
+        await self._read(tables.remove_notes, names)
 
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True

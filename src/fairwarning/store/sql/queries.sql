@@ -219,3 +219,12 @@ INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
 
 -- name: get_note
 SELECT value FROM note WHERE name = ?;
+
+-- name: list_notes
+SELECT name, value FROM note WHERE name > ? AND name < ? ORDER BY name LIMIT ?;
+
+-- name: remove_notes
+WITH removed (name) AS (
+    VALUES (?)
+)
+DELETE FROM note WHERE name IN (SELECT name FROM removed);

@@ -153,3 +153,10 @@ INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHI
 
 -- name: get_note
 SELECT value FROM note WHERE name = %(name)s;
+
+-- name: list_notes
+SELECT name, value FROM note
+WHERE name > %(after)s AND name < %(until)s ORDER BY name LIMIT %(limit)s;
+
+-- name: remove_notes
+DELETE FROM note WHERE name = ANY(%(names)s);
