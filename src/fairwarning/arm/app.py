@@ -31,7 +31,8 @@ from fairwarning.arm.resources import (
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.tokens import Forbidden, Principal, Role, Tokens, Unauthorized
+from fairwarning.service.issued_tokens import IssuedTokens
+from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Unauthorized
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ ANONYMOUS = Principal(name="nobody", role=Role.READER)
 
 
 def application(
-    fleet: Fleet, cloud: CloudSettings, tokens: Tokens, settings: ArmSettings | None = None
+    fleet: Fleet, cloud: CloudSettings, tokens: IssuedTokens, settings: ArmSettings | None = None
 ) -> "ArmApplication":
     """Return the control plane of one service."""
     return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
@@ -80,10 +81,10 @@ class ArmApplication:
             return await match.route.handler(
                 self.context, ArmRequest(http, match.params, ANONYMOUS)
             )
-        principal = self.context.tokens.read(_bearer(http))
+        token = self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
         if not isinstance(match, RouteMatch):
             raise _no_route(http, match)
-        request = ArmRequest(http, match.params, principal, api_version(http))
+        request = ArmRequest(http, match.params, token.principal, api_version(http))
         base_url(http)  # refuse an invalid Host before the handler changes anything
         self._check(request, match)
         return await match.route.handler(self.context, request)

@@ -338,9 +338,7 @@ def add_note_if_absent(connection: SqliteConnection, name: str, value: str) -> s
     return cast("str", connection.execute(_SQL["get_note"], (name,)).fetchone()[0])
 
 
-def list_notes(
-    connection: SqliteConnection, prefix: str, after: str, limit: int
-) -> dict[str, str]:
+def list_notes(connection: SqliteConnection, prefix: str, after: str, limit: int) -> dict[str, str]:
     """Return notes whose names begin with `prefix`, by name, starting after `after`."""
     values = (max(prefix, after), prefix + LAST_CHARACTER, limit)
     return dict(connection.execute(_SQL["list_notes"], values).fetchall())
