@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Principal, Role, Tokens
+from fairwarning.service.tokens import Principal, Role, Tokens, TokenUse
 from tests.arm.everything import (
     ANN,
     BOB,
@@ -24,6 +24,7 @@ from tests.arm.everything import (
 )
 from tests.fixtures.arm import KEY, VERSION, ArmHarness
 from tests.fixtures.http import Response
+from tests.fixtures.tokens import sign_token
 
 pytestmark = pytest.mark.spec("C3")
 
@@ -73,7 +74,7 @@ def _tokens() -> Tokens:
 
 def _secrets() -> list[str]:
     """Return the start of every token, the signing key in all forms, and secrets of bodies."""
-    header = _tokens().access(OPERATOR).partition(".")[0]
+    header = sign_token(_tokens(), OPERATOR).partition(".")[0]
     return [header, KEY.decode(), base64.b64encode(KEY).decode(), KEY.hex(), "never-kept"]
 
 
@@ -133,14 +134,14 @@ def test_every_route_works(snapshot: FleetSnapshot) -> None:
 
 def _unsigned() -> str:
     """Return a token with the algorithm `none`."""
-    _, claims, _ = _tokens().access(OPERATOR).split(".")
+    _, claims, _ = sign_token(_tokens(), OPERATOR).split(".")
     header = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').rstrip(b"=").decode()
     return f"{header}.{claims}."
 
 
 def _promoted() -> str:
     """Return a reader's token with the operator's claims."""
-    header, claims, signature = _tokens().access(READER).split(".")
+    header, claims, signature = sign_token(_tokens(), READER).split(".")
     payload = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
     payload |= {"role": "operator", "roles": ["operator"]}
     encoded = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode())
@@ -149,7 +150,7 @@ def _promoted() -> str:
 
 def _invalid_headers() -> dict[str, str]:
     """Return invalid Authorization headers; an empty header is not sent."""
-    good = _tokens().access(OPERATOR)
+    good = sign_token(_tokens(), OPERATOR)
     past, future = time.time() - 7_200, time.time() + 7_200
     return {
         "none": "",
@@ -158,11 +159,11 @@ def _invalid_headers() -> dict[str, str]:
         "dots": "Bearer ...",
         "not-ascii": "Bearer \xe9\xff.\xe9.\xe9",
         "too-long": f"Bearer {'a' * 100_000}",
-        "expired": f"Bearer {Tokens(KEY, TENANT, lambda: past).access(OPERATOR)}",
-        "not-yet": f"Bearer {Tokens(KEY, TENANT, lambda: future).access(OPERATOR)}",
-        "other-key": f"Bearer {Tokens(b'x' * 32, TENANT).access(OPERATOR)}",
-        "other-tenant": f"Bearer {Tokens(KEY, 'another').access(OPERATOR)}",
-        "client-secret": f"Bearer {_tokens().secret(OPERATOR)}",
+        "expired": f"Bearer {sign_token(Tokens(KEY, TENANT, lambda: past), OPERATOR)}",
+        "not-yet": f"Bearer {sign_token(Tokens(KEY, TENANT, lambda: future), OPERATOR)}",
+        "other-key": f"Bearer {sign_token(Tokens(b'x' * 32, TENANT), OPERATOR)}",
+        "other-tenant": f"Bearer {sign_token(Tokens(KEY, 'another'), OPERATOR)}",
+        "client-secret": f"Bearer {sign_token(_tokens(), OPERATOR, TokenUse.LOGIN)}",
         "unsigned": f"Bearer {_unsigned()}",
         "promoted": f"Bearer {_promoted()}",
         "cut": f"Bearer {good[:-1]}",
@@ -200,7 +201,7 @@ _ERROR_CODES = {"AuthenticationFailed", "InvalidAuthenticationToken", "ExpiredAu
 def test_a_token_in_the_query_is_ignored(snapshot: FleetSnapshot, query: str) -> None:
     """URLs are logged, so a token in one does not count."""
     with snapshot.restore() as arm:
-        query_string = f"api-version={VERSION}&{query}={arm.tokens.access(OPERATOR)}"
+        query_string = f"api-version={VERSION}&{query}={sign_token(arm.tokens, OPERATOR)}"
         path = arm.requests()[0].path
         assert arm.send("GET", path, query_string, b"", {}).status == 401
 

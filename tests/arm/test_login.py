@@ -7,9 +7,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from fairwarning.service.config.settings import TENANT, ArmSettings
-from fairwarning.service.tokens import Principal, Role
+from fairwarning.service.tokens import Principal, Role, TokenUse
 from tests.fixtures.arm import OPERATOR, ArmHarness
 from tests.fixtures.http import Response
+from tests.fixtures.tokens import sign_token
 
 BASE = "https://127.0.0.1:8171"
 TOKEN = "/adfs/oauth2/token"
@@ -36,7 +37,7 @@ def good(arm: ArmHarness, principal: Principal = OPERATOR, **more: str) -> dict[
     return {
         "grant_type": "client_credentials",
         "client_id": principal.name,
-        "client_secret": arm.tokens.secret(principal),
+        "client_secret": sign_token(arm.tokens, principal, TokenUse.LOGIN),
         "scope": f"{BASE}/.default",
         **more,
     }
@@ -156,7 +157,7 @@ def test_the_issuer_of_tokens() -> None:
     """The issuer of the OpenID document is the issuer of the tokens."""
     with ArmHarness() as arm:
         document = public(arm, "/adfs/.well-known/openid-configuration").json
-        payload = arm.tokens.access(OPERATOR).split(".")[1]
+        payload = sign_token(arm.tokens, OPERATOR).split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
     assert document["issuer"] == claims["iss"]
 
@@ -230,7 +231,7 @@ def test_the_token_has_the_principal_of_the_secret() -> None:
     ann = Principal(name="ann", role=Role.TENANT, group="hers")
     with ArmHarness() as arm:
         token = log_in(arm, good(arm, ann)).json["access_token"]
-        assert arm.tokens.read(token) == ann
+        assert arm.tokens.read(token, TokenUse.ARM).principal == ann
 
 
 @pytest.mark.parametrize(
@@ -308,14 +309,14 @@ def test_a_login_that_fails(change: dict[str, str], status: int, error: str) -> 
 def test_an_access_token_is_not_a_client_secret() -> None:
     """An access token cannot be exchanged for a new one."""
     with ArmHarness() as arm:
-        response = log_in(arm, good(arm, client_secret=arm.tokens.access(OPERATOR)))
+        response = log_in(arm, good(arm, client_secret=sign_token(arm.tokens, OPERATOR)))
     assert (response.status, response.json["error"]) == (401, "invalid_client")
 
 
 def test_an_expired_client_secret() -> None:
     """An expired client secret gets no token."""
     with ArmHarness() as arm:
-        expired = arm.tokens.secret(OPERATOR, seconds=-1)
+        expired = sign_token(arm.tokens, OPERATOR, TokenUse.LOGIN, -1)
         response = log_in(arm, good(arm, client_secret=expired))
     assert (response.status, response.json["error"]) == (401, "invalid_client")
 

@@ -16,6 +16,7 @@ from fairwarning.service.config.settings import TENANT
 from fairwarning.service.fleet import Fleet
 from fairwarning.service.history import queries
 from fairwarning.service.history.timeline import timeline
+from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.tokens import KEY_BYTES, Principal, Role, Tokens
 from fairwarning.service.webhooks.webhooks import WebhookService
 from fairwarning.store.sqlite import SQLiteStore
@@ -24,6 +25,7 @@ from tests.bench.context import BenchmarkContext
 from tests.bench.figures import Result, Target
 from tests.bench.measure import Stopwatch, percentile
 from tests.bench.past import HOT, HOT_MACHINES, SCOPE_LINES, Author, Written
+from tests.fixtures.tokens import sign_token
 
 STEPS = 2  # per round
 
@@ -210,7 +212,7 @@ class Console:
 
     def __init__(self, fleet: Fleet) -> None:
         tokens = Tokens(secrets.token_bytes(KEY_BYTES), TENANT)
-        token = tokens.access(Principal(name="reader", role=Role.READER))
+        token = sign_token(tokens, Principal(name="reader", role=Role.READER))
         self._headers = [
             (b"host", _HOST.encode("ascii")),
             (b"authorization", f"Bearer {token}".encode("ascii")),
@@ -219,7 +221,7 @@ class Console:
             ConsoleParts(
                 fleet=fleet,
                 metrics=fleet.metrics,
-                tokens=tokens,
+                tokens=IssuedTokens(tokens, fleet),
                 webhooks=_no_webhooks,
                 closing=ShutdownSignal(fleet),
                 key=secrets.token_hex(),

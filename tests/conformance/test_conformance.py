@@ -11,6 +11,9 @@ from tests.fixtures.programs import run_program
 
 pytest_plugins = ["pytester"]
 
+NOT_BUILT_YET = {"C6"}
+"""Rows of the contract that the list lacks, because nothing fulfils them yet."""
+
 CONFTEST = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
 
 
@@ -23,9 +26,10 @@ def _report(tests: str, folder: Path, *options: str) -> subprocess.CompletedProc
 
 def test_the_contract_has_all_its_rows() -> None:
     """No row of the contract is missing from the list, and none is in it twice."""
-    sizes = {"M": 22, "E": 11, "T": 8, "C": 5, "G": 7, "O": 11, "X": 4}
-    listed = [row for rows in chapters().values() for row in rows]
-    assert listed == [f"{letter}{n}" for letter, size in sizes.items() for n in range(1, size + 1)]
+    sizes = {"M": 22, "E": 11, "T": 8, "C": 7, "G": 7, "O": 11, "X": 4}
+    rows = [f"{letter}{n}" for letter, size in sizes.items() for n in range(1, size + 1)]
+    listed = [row for chapter in chapters().values() for row in chapter]
+    assert listed == [row for row in rows if row not in NOT_BUILT_YET]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +63,7 @@ def test_the_table_folds_cases_and_lists_the_rows_without_tests() -> None:
         "         tests/a.py::test_approved",
         "         tests/a.py::test_due (3 cases)",
     ]
-    assert lines[-2] == "1 of 68 rows have a test."
+    assert lines[-2] == f"1 of {len(all_rows())} rows have a test."
     assert "E1, E3," in lines[-1]
 
 
@@ -77,7 +81,7 @@ def test_the_command_collects_and_never_runs(tmp_path: Path) -> None:
     done = _report(SAMPLE, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("test_sample.py::test_sample (2 cases)") == 3
-    assert "3 of 68 rows have a test." in done.stdout
+    assert f"3 of {len(all_rows())} rows have a test." in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,11 @@ import pytest
 from starlette.routing import Route
 
 from fairwarning.console.access import COOKIE
-from fairwarning.service.tokens import Principal, Role
+from fairwarning.service.tokens import Principal, Role, TokenUse
 from tests.fixtures.console import HOST, KEY, ConsoleHarness
 from tests.fixtures.http import Headers, Response, fetch
 from tests.fixtures.service import ServiceProcess
+from tests.fixtures.tokens import sign_token
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/login", "/logout", "/static/page.css"}
 """The paths that need no token."""
@@ -138,8 +139,7 @@ def bearer(token: str) -> tuple[str, str]:
 
 def cookie(console: ConsoleHarness) -> tuple[str, str]:
     """Return the cookie of a browser that is logged in as an operator."""
-    token = console.tokens.access(Principal(name="operator", role=Role.OPERATOR))
-    return "Cookie", f"{COOKIE}={token}"
+    return "Cookie", f"{COOKIE}={console.token_of(Role.OPERATOR, use=TokenUse.PAGE)}"
 
 
 @pytest.mark.parametrize("host", FORGED)
@@ -244,15 +244,18 @@ def test_a_cookie_without_an_origin(site: str | None) -> None:
 
 
 def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
-    secret = console.tokens.secret(Principal(name="operator", role=Role.OPERATOR))
-    expired = console.tokens.access(Principal(name="operator", role=Role.OPERATOR), -1)
+    expired = sign_token(console.tokens, Principal(name="operator", role=Role.OPERATOR), seconds=-1)
     head, body, signature = console.token.split(".")
     yield "none", []
     yield "garbage", [bearer("garbage")]
     yield "empty", [("Authorization", "Bearer ")]
     yield "basic", [("Authorization", f"Basic {console.token}")]
     yield "bare", [("Authorization", console.token)]
-    yield "secret", [bearer(secret)]
+    for use in (TokenUse.PAGE, TokenUse.ARM, TokenUse.LOGIN):
+        yield use, [bearer(console.token_of(Role.OPERATOR, use=use))]
+    for use in (TokenUse.API, TokenUse.ARM, TokenUse.LOGIN):
+        token = console.token_of(Role.OPERATOR, use=use)
+        yield f"{use} as a cookie", [("Cookie", f"{COOKIE}={token}"), ("Origin", f"http://{HOST}")]
     yield "expired", [bearer(expired)]
     yield "cut", [bearer(f"{head}.{body}.{signature[:-1]}")]
     yield "unsigned", [bearer(f"{head}.{body}.")]
@@ -262,7 +265,7 @@ def _bad_tokens(console: ConsoleHarness) -> Iterator[tuple[str, Headers]]:
     yield "key", [bearer(KEY)]
 
 
-@pytest.mark.spec("C3", "C4")
+@pytest.mark.spec("C3", "C4", "C7")
 def test_without_a_good_token() -> None:
     """Every API route gives 401, every page redirects to /login, and nothing changes."""
     with ConsoleHarness() as console:
@@ -292,13 +295,14 @@ def test_a_reader_reads_and_changes_nothing() -> None:
     with ConsoleHarness() as console:
         make_fleet(console)
         token = console.token_of(Role.READER)
+        session = console.token_of(Role.READER, use=TokenUse.PAGE)
         before = console.state()
         for request in all_requests(console):
             if request.target in OPEN or not request.changes:
                 continue
             for headers in (
                 [bearer(token)],
-                [("Cookie", f"{COOKIE}={token}"), ("Origin", f"http://{HOST}")],
+                [("Cookie", f"{COOKIE}={session}"), ("Origin", f"http://{HOST}")],
             ):
                 sent = [("Host", HOST), *request.headers, *headers]
                 reply = console.send(request.method, request.target, sent, request.body)
@@ -392,6 +396,24 @@ def test_login_with_a_token() -> None:
             assert reply.status == 401
             assert "set-cookie" not in reply.headers
         assert console.send("POST", "/login", [("Host", HOST)], b"token=x").status == 400
+
+
+@pytest.mark.spec("C7")
+def test_a_log_out_that_cannot_be_stored() -> None:
+    """The browser is told and keeps its cookie; it can try again."""
+    with ConsoleHarness() as console:
+        reply = console.send("GET", f"/login?key={KEY}", [("Host", HOST)])
+        pair = reply.headers["set-cookie"].partition(";")[0]
+        headers = [("Host", HOST), ("Cookie", pair), ("Origin", f"http://{HOST}")]
+        console.run(console._store.close())
+        refused = console.send("POST", "/logout", headers)
+        assert refused.status == 503
+        assert "the store is closed" in refused.text
+        assert "set-cookie" not in refused.headers
+        assert console.send("GET", f"/login?key={KEY}", [("Host", HOST)]).status == 503
+        console.run(console._store.open())
+        assert console.send("POST", "/logout", headers).headers["location"] == "/login"
+        assert console.send("GET", "/api/clock", headers).status == 401
 
 
 @pytest.mark.spec("C3")

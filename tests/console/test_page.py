@@ -14,7 +14,7 @@ from fairwarning.console.api.responses import EventHistoryInfo
 from fairwarning.console.page import forms, words
 from fairwarning.console.page.timeline import ROWS, WINDOWS, chart
 from fairwarning.core.times import iso
-from fairwarning.service.tokens import Role
+from fairwarning.service.tokens import Role, TokenUse
 from tests.fixtures.console import HOST, ConsoleHarness
 from tests.fixtures.fleet import NOON
 from tests.fixtures.http import Response
@@ -29,7 +29,7 @@ class Browser:
 
     def __init__(self, console: ConsoleHarness, role: Role = Role.OPERATOR) -> None:
         self._console = console
-        self.cookies = {COOKIE: console.token_of(role)}
+        self.cookies = {COOKIE: console.token_of(role, use=TokenUse.PAGE)}
 
     def get(self, target: str, *headers: tuple[str, str]) -> Response:
         """Request a page."""

@@ -24,6 +24,7 @@ _DEFAULT_PORTS = {"metadata": "8169", "console": "8170", "arm": "8171"}
 _VARIES = re.compile(
     r"(?P<guid>\b[0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12}\b)"
     r"|(?P<id>\b[0-9a-f]{32}\b)"
+    r"|(?P<token>\b[0-9a-f]{16}\b)"
     r"|(?P<short>\b[0-9A-F]{8}\b)"
     r"|(?P<day>\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)"
     r"|(?P<date>\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+00:00)?)"
@@ -34,6 +35,7 @@ _VARIES = re.compile(
 _PATTERNS = {
     "guid": r"([0-9A-F]{8}(?:-[0-9A-F]{4}){3}-[0-9A-F]{12})",
     "id": r"([0-9a-f]{32})",
+    "token": r"([0-9a-f]{16})",
     "short": r"([0-9A-F]{8})",
     "day": r"([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)",
     "date": r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\+00:00)?)",
@@ -41,7 +43,7 @@ _PATTERNS = {
     "took": r"(\d+\.\d+ ?s)",
     "any": "(.*)",
 }
-_NAMES = ("guid", "id")  # ids that later commands may use
+_NAMES = ("guid", "id", "token")  # ids that later commands may use
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:

@@ -21,9 +21,11 @@ from fairwarning.arm.http.routes import Route
 from fairwarning.arm.identity.login import FORM_BYTES
 from fairwarning.arm.resources import instances, subscriptions
 from fairwarning.core.limits import RESOURCE_CHARACTERS
+from fairwarning.service.tokens import TokenUse
 from tests.arm.everything import OPERATOR, OURS, Everything, FleetSnapshot, state
 from tests.fixtures.arm import VERSION
 from tests.fixtures.http import Response
+from tests.fixtures.tokens import sign_token
 from tests.hostile.arm_requests import LIMIT, MUTATIONS, MutatedRequest, Mutation, mutated
 from tests.hostile.arm_templates import EXPRESSIONS, TEMPLATES
 
@@ -97,7 +99,7 @@ def shared_fleet() -> Iterator[SharedFleet]:
 
 def send(arm: Everything, sent: MutatedRequest) -> Response:
     """Send a request as the operator, who may do everything."""
-    headers = {"authorization": f"Bearer {arm.tokens.access(OPERATOR)}", **sent.headers}
+    headers = {"authorization": f"Bearer {sign_token(arm.tokens, OPERATOR)}", **sent.headers}
     return arm.send(sent.method, sent.path, sent.query, sent.body, headers)
 
 
@@ -258,7 +260,10 @@ _LOGINS = st.builds(
 def test_mutated_logins(shared_fleet: SharedFleet, login: Login) -> None:
     """A valid secret gets a token, all others one of two refusals; nothing changes."""
     arm = shared_fleet.arm()
-    tokens = {"{secret}": arm.tokens.secret(OPERATOR), "{access}": arm.tokens.access(OPERATOR)}
+    tokens = {
+        "{secret}": sign_token(arm.tokens, OPERATOR, TokenUse.LOGIN),
+        "{access}": sign_token(arm.tokens, OPERATOR),
+    }
     form = urlencode([(name, tokens.get(value, value)) for name, value in login.fields])
     body = form.encode() if login.raw is None else login.raw
     headers = {"content-type": login.kind}
@@ -268,7 +273,8 @@ def test_mutated_logins(shared_fleet: SharedFleet, login: Login) -> None:
     assert response.status in {200, 400, 401}, response
     if response.status == 200:
         assert ("client_secret", "{secret}") in login.fields
-        assert arm.tokens.read(response.json["access_token"]) == OPERATOR
+        token = arm.tokens.read(response.json["access_token"], TokenUse.ARM)
+        assert token.principal == OPERATOR
     else:
         assert set(response.json) == {"error", "error_description"}
         assert 0 < len(response.json["error_description"]) <= MESSAGE_CHARACTERS

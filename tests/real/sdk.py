@@ -15,8 +15,7 @@ from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.compute import models as m
 
 from fairwarning.core.times import parse_date
-from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import ACCESS_SECONDS, Principal, Role, Tokens, signing_key
+from fairwarning.service.tokens import Principal, Role
 from tests.fixtures.service import ServiceProcess
 from tests.fixtures.waiting import LIMIT_SECONDS
 
@@ -31,7 +30,7 @@ class StaticToken:
     token: str
 
     def get_token(self, *scopes: str, **_: Any) -> AccessToken:  # noqa: ANN401  (anything)
-        return AccessToken(self.token, int(time.time()) + ACCESS_SECONDS)
+        return AccessToken(self.token, int(time.time()) + 3600)
 
 
 class SdkService(ServiceProcess):
@@ -50,7 +49,6 @@ class SdkService(ServiceProcess):
         super().start()
         self.arm: str = self.ready["arm"]
         self.ca: str = self.ready["ca"]
-        self.tokens = Tokens(signing_key(self.data), TENANT)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -73,7 +71,12 @@ class SdkService(ServiceProcess):
     def client_of(self, role: Role, group: str = "") -> ComputeManagementClient:
         """Return a client with a token of this role."""
         principal = Principal(name="somebody", role=role, group=group)
-        return self.client(StaticToken(self.tokens.access(principal)))
+        return self.client(StaticToken(self.token_of(principal)))
+
+    def token_of(self, principal: Principal, use: str = "api") -> str:
+        """Return a token of this principal; with use `login` a client secret."""
+        body = {"name": principal.name, "role": principal.role, "group": principal.group}
+        return str(self.ok("POST", "/api/tokens", {**body, "use": use})["token"])
 
     def create_group(self, client: ComputeManagementClient, name: str = GROUP) -> None:
         """Create a resource group with the client's pipeline: this SDK has no method for it."""

@@ -11,7 +11,7 @@ import pytest
 from fairwarning.cli import az as az_command
 from fairwarning.core.errors import Unavailable
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Principal, Role, Tokens, signing_key
+from fairwarning.service.tokens import Principal, Role
 from tests.real.azure_cli import GROUP, AzureCliService, assert_succeeds
 
 VM = ("--resource-group", GROUP, "--name", "vm")
@@ -148,7 +148,8 @@ def test_a_plain_azure_cli(az: str, tmp_path: Path) -> None:
         )
         tool.run("cloud", "set", "--name", "L")
         reader = Principal(name="alice", role=Role.READER)
-        secret = Tokens(signing_key(service.data), TENANT).secret(reader)
+        principal = {"name": reader.name, "role": reader.role, "use": "login"}
+        secret = service.ok("POST", "/api/tokens", principal)["token"]
         login = ("--username", reader.name, "--tenant", TENANT, "--password", "@-")
         account, *_ = json.loads(tool.run("login", "--service-principal", *login, stdin=secret))
         assert account["id"] == service.ready["subscription"]

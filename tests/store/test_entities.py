@@ -294,6 +294,8 @@ def test_a_closed_store_raises_an_error(run_on_store: RunOnStore) -> None:
             lambda: store.changes_since(0, 1),
             store.journal,
             lambda: store.get_note("x"),
+            lambda: store.list_notes("x", "", 1),
+            lambda: store.drop_notes({"x": "1"}),
         ]
         for call in calls:
             with pytest.raises(Unavailable) as refused:

@@ -174,6 +174,37 @@ def test_notes_are_stored_by_name(run_on_store: RunOnStore) -> None:
     run_on_store(scenario)
 
 
+def test_notes_are_listed_by_prefix(run_on_store: RunOnStore) -> None:
+    """In order of name, in pages; other prefixes are left out."""
+
+    async def scenario(store: Store) -> None:
+        notes = {"a": "0", "b 1": "1", "b 2": "2", "b 3": "3", "b": "4", "b!": "5", "c": "6"}
+        await store.commit(Batch(1.0, notes=notes))
+        assert list((await store.list_notes("b ", "", 9)).items()) == [
+            ("b 1", "1"), ("b 2", "2"), ("b 3", "3"),
+        ]  # fmt: skip
+        assert await store.list_notes("b ", "", 2) == {"b 1": "1", "b 2": "2"}
+        assert await store.list_notes("b ", "b 2", 2) == {"b 3": "3"}
+        assert await store.list_notes("b ", "b 3", 2) == {}
+        assert await store.list_notes("x", "", 9) == {}
+
+    run_on_store(scenario)
+
+
+def test_removed_notes_are_gone(run_on_store: RunOnStore) -> None:
+    """Also after a restart; the others stay, and unknown names are ignored."""
+
+    async def scenario(store: Store) -> None:
+        notes = {f"n {number}": "" for number in range(200)}
+        await store.commit(Batch(1.0, notes=notes))
+        await store.drop_notes({})
+        await store.drop_notes({**dict(list(notes.items())[:150]), "unknown": ""})
+        await restart(store)
+        assert set(await store.list_notes("n ", "", 999)) == set(list(notes)[150:])
+
+    run_on_store(scenario)
+
+
 def test_old_lines_are_dropped_and_newer_ones_stay(run_on_store: RunOnStore) -> None:
     """Lines are dropped in order; a database may keep old ones until a whole section is old."""
 

@@ -191,11 +191,11 @@ def test_notes_are_listed_and_dropped(run_on_store: RunOnStore) -> None:
     async def scenario(store: Store) -> None:
         notes = {"w:a": "1", "w:b": "2", "w:c": "3"}
         await store.commit(Batch(1.0, notes={"clock": "x", "v": "y", "x": "z", **notes}))
-        assert await store.list_notes("w:") == notes
+        assert await store.list_notes("w:", "", 1000) == notes
         await store.commit(Batch(1.0, notes={"w:b": "7"}))
         await store.drop_notes({"w:a": "1", "w:b": "2", "unknown": "1"})
         await restart(store)
-        assert await store.list_notes("") == {
+        assert await store.list_notes("", "", 1000) == {
             "clock": "x", "v": "y", "x": "z", "w:b": "7", "w:c": "3",
         }  # fmt: skip
 

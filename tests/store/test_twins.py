@@ -40,7 +40,7 @@ async def answers(store: Store, generator: BatchGenerator) -> list[Any]:
         await store.journal(entity=line.entity, limit=limit, after=random.randrange(99)),
         await store.journal(event=line.fact.event, limit=limit),
         await store.get_note("clock"),
-        await store.list_notes("c"),
+        await store.list_notes("c", "", 1000),
         await store.position(),
         await store.ended_entities(now - random.choice((-1.0, 0.0, 500.0)), limit),
     ]

@@ -32,7 +32,8 @@ from fairwarning.arm.resources import (
 from fairwarning.core.errors import FairwarningError
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.tokens import Forbidden, Principal, Role, Tokens, Unauthorized
+from fairwarning.service.issued_tokens import IssuedTokens
+from fairwarning.service.tokens import Forbidden, Principal, Role, TokenUse, Unauthorized
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ ANONYMOUS = Principal(name="nobody", role=Role.READER)
 
 
 def application(
-    fleet: Fleet, cloud: CloudSettings, tokens: Tokens, settings: ArmSettings | None = None
+    fleet: Fleet, cloud: CloudSettings, tokens: IssuedTokens, settings: ArmSettings | None = None
 ) -> "ArmApplication":
     """Return the control plane of one service."""
     return ArmApplication(ArmContext(fleet, cloud, settings or ArmSettings(), tokens))
@@ -81,12 +82,12 @@ class ArmApplication:
         if isinstance(match, RouteMatch) and match.route.public:
             request = ArmRequest(http, match.params, ANONYMOUS, self._hosts.base_url(http))
             return await match.route.handler(self.context, request)
-        principal = self.context.tokens.read(_bearer(http))
+        token = self.context.tokens.verifier.read(_bearer(http), TokenUse.ARM, TokenUse.API)
         if not isinstance(match, RouteMatch):
             raise _no_route(http, match)
         version = api_version(http)
-        # Refuse an invalid Host before the handler changes anything.
-        request = ArmRequest(http, match.params, principal, self._hosts.base_url(http), version)
+        base_url = self._hosts.base_url(http)  # refuses an invalid Host
+        request = ArmRequest(http, match.params, token.principal, base_url, version)
         self._check(request, match)
         return await match.route.handler(self.context, request)
 

@@ -20,18 +20,18 @@ from typing import NoReturn
 
 import click
 
-from fairwarning.cli import options
-from fairwarning.core.errors import Unavailable
+from fairwarning.cli import client, options
+from fairwarning.core.errors import NotFound, Unavailable
 from fairwarning.server.ready import OPERATOR, ReadyLine, read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Tokens, signing_key
 
 CLOUD = "Fairwarning"
 # Not plain "azure": the CLI also reads any folder with the name of its configuration folder in the
 # current folder and above.
 FOLDER = "azure-cli"
 
-_RENEW_SECONDS = 30 * 24 * 3600  # well before the secret expires
+_RENEW_SECONDS = 30 * 24 * 3600
+_SECRET_SECONDS = 45 * 24 * 3600  # the lifetime of the client secret: well after its renewal
 _STEP_SECONDS = 120  # timeout of one set-up command; a slow disk takes long to load the CLI
 _OWNER_ONLY = 0o700
 
@@ -101,8 +101,8 @@ def _run(data: Path, args: tuple[str, ...]) -> NoReturn:
     folder = data / FOLDER
     az = AzureCli(program, folder, environment(os.environ, folder, ready["ca"]))
     with _alone(folder):
-        digest = digest_of(program, ready, signing_key(data))
-        if not is_set_up(folder, digest, time.time()):
+        digest = digest_of(program, ready)
+        if not is_set_up(folder, digest, time.time()) or not _is_logged_in(folder, data):
             _set_up(az, data, ready, digest)
     # Set here too, in case the user has run `az cloud set` since the set-up.
     variables = {**az.environment, "AZURE_CLOUD_NAME": CLOUD}
@@ -178,13 +178,12 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def digest_of(program: str, ready: ReadyLine, key: bytes) -> str:
+def digest_of(program: str, ready: ReadyLine) -> str:
     """Return a digest of everything the set-up depends on."""
     real = Path(program).resolve()
     parts = (
         ready["arm"],
         ready["subscription"],
-        hashlib.sha256(key).hexdigest(),
         hashlib.sha256(Path(ready["ca"]).read_bytes()).hexdigest(),
         str(real),
         str(real.stat().st_mtime_ns),
@@ -193,7 +192,7 @@ def digest_of(program: str, ready: ReadyLine, key: bytes) -> str:
 
 
 def is_set_up(folder: Path, digest: str, now: float) -> bool:
-    """Return whether the CLI is set up for this service, recently, and is still logged in."""
+    """Return whether the CLI is set up for this service, recently, and was not logged out."""
     try:
         stamp = json.loads((folder / _STAMP).read_text("utf-8"))
         profile = (folder / _PROFILE).read_text("utf-8")
@@ -201,6 +200,18 @@ def is_set_up(folder: Path, digest: str, now: float) -> bool:
         return False
     fresh = 0 <= now - stamp["at"] < _RENEW_SECONDS
     return stamp["digest"] == digest and fresh and f'"{CLOUD}"' in profile
+
+
+def _is_logged_in(folder: Path, data: Path) -> bool:
+    """Return whether the service still accepts the client secret of the set-up."""
+    stamp = json.loads((folder / _STAMP).read_text("utf-8"))
+    try:
+        secret = client.ask(data, "GET", f"/api/tokens/{client.quoted(stamp['secret_id'])}")
+    except NotFound:  # issued with another key, or by a service that kept its fleet in memory
+        return False
+    except Unavailable:  # leave it to the Azure CLI to report this, if it needs the service
+        return True
+    return secret["revoked_at"] is None
 
 
 def _set_up(az: AzureCli, data: Path, ready: ReadyLine, digest: str) -> None:
@@ -211,8 +222,8 @@ def _set_up(az: AzureCli, data: Path, ready: ReadyLine, digest: str) -> None:
     record_version(az)
     az.run("cloud", "register", "--name", CLOUD, "--endpoint-resource-manager", ready["arm"])
     az.run("cloud", "set", "--name", CLOUD)
-    _log_in(az, data)
-    stamp = {"digest": digest, "at": time.time()}
+    secret_id = _log_in(az, data)
+    stamp = {"digest": digest, "at": time.time(), "secret_id": secret_id}
     (az.folder / _STAMP).write_text(json.dumps(stamp), "utf-8")
 
 
@@ -228,8 +239,12 @@ def _write_version(folder: Path, version: str) -> None:
     (folder / _VERSIONS).write_text(text, "utf-8")
 
 
-def _log_in(az: AzureCli, data: Path) -> None:
-    secret = Tokens(signing_key(data), TENANT).secret(OPERATOR)
+def _log_in(az: AzureCli, data: Path) -> str:
+    """Log the CLI in with a client secret of its own; return the id of the secret."""
+    settings = {"name": OPERATOR.name, "role": OPERATOR.role, "use": "login"}
+    created = client.ask(data, "POST", "/api/tokens", {**settings, "seconds": _SECRET_SECONDS})
     principal = ("--username", OPERATOR.name, "--tenant", TENANT)
     # Pass the secret on stdin: every user of this system can read command lines.
-    az.run("login", "--service-principal", *principal, "--password", "@-", stdin=secret)
+    words = ("login", "--service-principal", *principal, "--password", "@-")
+    az.run(*words, stdin=created["token"])
+    return str(created["info"]["id"])

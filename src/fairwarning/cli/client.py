@@ -9,17 +9,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from fairwarning.core.errors import FairwarningError, NotFound, Refused, Unavailable
 from fairwarning.server.hints import start_hint
-from fairwarning.server.ready import OPERATOR, read_ready
-from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Tokens, signing_key
+from fairwarning.server.ready import read_ready
 
-_TOKEN_SECONDS = 300
 _TIMEOUT_SECONDS = 60.0  # advancing a virtual clock may trigger a lot of work
 _STREAM_TIMEOUT_SECONDS = 45.0  # the stream sends a message at least every 15 s
 _RESTART_SECONDS = 30.0  # long enough for the service to restart
 _RETRY_SECONDS = 0.5
 _PAGE = 1000  # the service's largest page
 _BAD_REQUEST = 400
+_UNAUTHORIZED = 401
 
 Result = TypeVar("Result")
 
@@ -38,15 +36,19 @@ def ask(
     """Send a request to the console and return the answer; raise the service's error."""
     console, token = _address(folder)
     status, answer = send(folder, console, method, path, token, body=body, seconds=seconds)
+    if status == _UNAUTHORIZED:  # the service replaces a revoked start token at once
+        time.sleep(_RETRY_SECONDS)
+        console, token = _address(folder)
+        status, answer = send(folder, console, method, path, token, body=body, seconds=seconds)
     if status < _BAD_REQUEST:
         return answer
     raise _error(status, answer)
 
 
 def _address(folder: Path) -> tuple[str, str]:
-    """Return the URL of the console and an access token."""
-    console = read_ready(folder)["console"]
-    return console, Tokens(signing_key(folder), TENANT).access(OPERATOR, _TOKEN_SECONDS)
+    """Return the URL of the console and the start token, which the service renews."""
+    ready = read_ready(folder)
+    return ready["console"], ready["token"]
 
 
 def send(

@@ -25,7 +25,7 @@ COMMANDS = {
     },
     "Other commands": {
         "az": "Run the Azure CLI against the service.",
-        "token": "Create an access token.",
+        "token": "Create, list and revoke tokens.",
         "healthcheck": "Check whether the service is ready.",
         "completion": "Print a shell completion script.",
     },

@@ -1,37 +1,58 @@
-"""`fairwarning token`: create access tokens and client secrets (C3)."""
+"""`fairwarning token ...`: create, list and revoke tokens and client secrets (C3, C7)."""
 
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fairwarning.cli import options
+from fairwarning.cli import client, options, show
 from fairwarning.cli.az import CLOUD
+from fairwarning.cli.blocks import Block, OutputTable, StyledText
+from fairwarning.cli.show import Json
 from fairwarning.server.ready import ReadyLine, read_ready
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import Principal, Role, Tokens, signing_key
 
 _HOUR_SECONDS = 3600
 _MOST_HOURS = 10 * 365 * 24
+_ROLES = ("operator", "tenant", "reader")
 
-_EPILOG = """\b
-Examples:
-  fairwarning token ci --role reader
-  fairwarning token alice --role tenant --group rg --hours 8
-  fairwarning token alice --role tenant --group rg --login     (for az login and SDKs)
-
-A token is valid until it expires. To revoke all tokens, stop the service and delete signing.key
-from its data folder.
-"""
+_EPILOG = show.examples(
+    "token create ci --role reader",
+    "token create alice --role tenant --group rg --login   (for az login and SDKs)",
+    "token list",
+    "token revoke 3f9c2a5d81b04e67",
+)
 
 
-@click.command("token", epilog=_EPILOG)
+class _TokenGroup(click.Group):
+    """`fairwarning token NAME ...` is short for `fairwarning token create NAME ...`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = ["create", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("token", cls=_TokenGroup, epilog=_EPILOG)
+def command() -> None:
+    """Manage tokens and client secrets. `create` may be left out."""
+
+
+@command.command(
+    "create",
+    epilog=show.examples(
+        "token create ci --role reader",
+        "token create alice --role tenant --group rg --hours 8",
+        "token create alice --role tenant --group rg --login",
+    ),
+)
 @click.argument("name")
 @options.data
 @click.option(
     "--role",
-    type=click.Choice([role.value for role in Role]),
+    type=click.Choice(_ROLES),
     required=True,
     help="operator: full access; tenant: manage machines; reader: read only.",
 )
@@ -43,25 +64,25 @@ from its data folder.
 )
 @click.option("--login", is_flag=True, help="Create a client secret for logging in instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def create(
     *, name: str, data: Path, role: str, group: str, hours: int | None, login: bool, as_json: bool
 ) -> None:
     """Create an access token for NAME. The journal records its actions under that name."""
+    body: dict[str, Any] = {"name": name, "role": role, "group": group}
+    body |= {"use": "login"} if login else {}
+    body |= {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
     with options.errors_reported():
         ready = read_ready(data)
-        principal = Principal(name=name, role=Role(role), group=group)
-        tokens = Tokens(signing_key(data), TENANT)
-        lifetime = {} if hours is None else {"seconds": hours * _HOUR_SECONDS}
-        if not login:
-            token = tokens.access(principal, **lifetime)
-            click.echo(json.dumps({"token": token}) if as_json else token)
-            return
-        secret = tokens.secret(principal, **lifetime)
+        created = client.ask(data, "POST", "/api/tokens", body)
+    text, token = created["token"], {"id": created["info"]["id"]}
+    if not login:
+        click.echo(json.dumps(token | {"token": text}) if as_json else text)
+        return
     if as_json:
-        login_data = {"client": name, "secret": secret, "tenant": TENANT, "authority": ready["arm"]}
-        click.echo(json.dumps(login_data))
+        secret = {"client": name, "secret": text, "tenant": TENANT, "authority": ready["arm"]}
+        click.echo(json.dumps(token | secret))
     else:
-        click.echo(f"client  {name}\ntenant  {TENANT}\nsecret  {secret}")
+        click.echo(f"client  {name}\ntenant  {TENANT}\nsecret  {text}")
         click.echo(_login_commands(name, ready))
 
 
@@ -75,3 +96,53 @@ To log in with the Azure CLI in this shell (it asks for the secret):
   az cloud register --name {CLOUD} --endpoint-resource-manager {ready["arm"]} &&
     az cloud set --name {CLOUD} &&
     az login --service-principal {principal}"""
+
+
+@command.command("list", epilog=show.examples("token list", "token list --json"))
+@options.data
+@show.as_json
+def list_(data: Path, *, as_json: bool) -> None:
+    """List tokens that have not expired, with browser sessions and logins."""
+    with options.errors_reported():
+        tokens = client.list_all(data, "tokens")
+    tokens.sort(key=lambda token: (token["created_at"], token["id"]))
+    show.print_result(tokens, *([] if as_json else _table(tokens)), as_json=as_json)
+
+
+def _table(tokens: list[Json]) -> list[Block]:
+    rows = [
+        (
+            token["id"],
+            token["use"],
+            _holder(token),
+            show.moment(token["created_at"]),
+            show.moment(token["expires_at"]),
+            StyledText(show.moment(token["revoked_at"]), "red"),
+        )
+        for token in tokens
+    ]
+    columns = ("token", "use", "holder", "created", "expires", "revoked")
+    return show.first_rows(OutputTable(columns, rows, whole="token"), "tokens")
+
+
+def _holder(token: Json) -> str:
+    group = f" in {token['group']}" if token["group"] else ""
+    return f"{token['name']} ({token['role']}{group})"
+
+
+@command.command(
+    "revoke",
+    epilog=show.examples("token revoke 3f9c2a5d81b04e67", "token revoke ID ID --json"),
+)
+@options.data
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@show.as_json
+def revoke(data: Path, ids: tuple[str, ...], *, as_json: bool) -> None:
+    """Revoke tokens by id: all of them or, if an id is unknown, none.
+
+    Browser sessions and logins that were got with them end too.
+    """
+    with options.errors_reported():
+        revoked = client.ask(data, "POST", "/api/tokens/revoke", {"ids": ids})["tokens"]
+    lines = [f"{token['id']}: revoked ({token['use']}, {_holder(token)})" for token in revoked]
+    show.print_result(revoked, *lines, as_json=as_json)

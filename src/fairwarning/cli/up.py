@@ -20,7 +20,7 @@ from fairwarning.core.commands import CreateSet
 from fairwarning.core.errors import Refused
 from fairwarning.server import hints
 from fairwarning.server.database import is_database
-from fairwarning.server.ready import write_ready
+from fairwarning.server.ready import ReadyLine
 from fairwarning.server.wiring import ServerOptions, ServerProcess
 from fairwarning.server.workers import WorkerOptions, this_worker
 from fairwarning.server.workers import run as run_workers
@@ -210,9 +210,10 @@ async def _serve(
     async with ServerProcess(server_options).running() as server:
         if worker:
             worker.report_ready()
-        if worker is None or worker.prints:
-            write_ready(server_options.data, server.ready())
-            await (_print_json(server) if as_json else _print_text(server))
+        if worker is None or worker.first:
+            ready = await server.announce()
+            if worker is None or worker.prints:
+                await (_print_json(server, ready) if as_json else _print_text(server, ready))
         # Exclude the objects that exist now from garbage collection: they live until the end.
         gc.collect()
         gc.freeze()
@@ -244,9 +245,9 @@ def _raise_file_limit(connections: int) -> None:
             )  # fmt: skip
 
 
-async def _print_json(server: ServerProcess) -> None:
+async def _print_json(server: ServerProcess, ready: ReadyLine) -> None:
     """Print one line, in parts, because there may be a million machines."""
-    text = json.dumps(server.ready()).removesuffix("}") + ', "machines": {'
+    text = json.dumps(ready).removesuffix("}") + ', "machines": {'
     separator = ""
     parts = 0
     async for name, url in server.machines():
@@ -262,9 +263,8 @@ async def _print_json(server: ServerProcess) -> None:
         click.echo(text + "}}")
 
 
-async def _print_text(server: ServerProcess) -> None:
+async def _print_text(server: ServerProcess, ready: ReadyLine) -> None:
     """Print the machines, and commands to try."""
-    ready = server.ready()
     lines = [_summary(server.applied, server.options.fleet), ""]
     shown: list[tuple[str, str]] = []
     async for machine in server.machines():

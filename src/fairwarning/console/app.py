@@ -23,7 +23,7 @@ from fairwarning.console.page.page import Page
 from fairwarning.console.shutdown import ShutdownSignal
 from fairwarning.service.config.settings import CloudSettings, ConsoleSettings
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.tokens import Tokens
+from fairwarning.service.issued_tokens import IssuedTokens
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ConsoleParts:
 
     fleet: Fleet
     metrics: MetricSource
-    tokens: Tokens
+    tokens: IssuedTokens
     webhooks: LoadWebhooks
     closing: ShutdownSignal
     key: str  # in the login link
@@ -43,8 +43,8 @@ class ConsoleParts:
 
 def application(parts: ConsoleParts) -> Starlette:
     """Build the console of one service."""
-    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.scenarios)
-    page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens))
+    api = Api(parts.fleet, parts.cloud, parts.webhooks, parts.tokens, parts.scenarios)
+    page = Page(api, parts.fleet, lambda request: access.authorize(request, parts.tokens.verifier))
     return Starlette(
         routes=[
             *_health_routes(parts),

@@ -11,7 +11,8 @@ from fairwarning.console.page import forms
 from fairwarning.console.page.page import HEADERS
 from fairwarning.console.page.render import environment
 from fairwarning.core.errors import FairwarningError
-from fairwarning.service.tokens import Principal, Role, Tokens, Unauthorized
+from fairwarning.service.issued_tokens import IssuedTokens
+from fairwarning.service.tokens import Principal, Role, TokenClaims, TokenUse, Unauthorized
 
 _OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 
@@ -19,7 +20,7 @@ _OPERATOR = Principal(name="operator", role=Role.OPERATOR)
 class Login:
     """The login and logout routes. The key in the link is valid while the service runs."""
 
-    def __init__(self, tokens: Tokens, key: str) -> None:
+    def __init__(self, tokens: IssuedTokens, key: str) -> None:
         self._tokens = tokens
         self._key = key
         self._env = environment()
@@ -39,23 +40,39 @@ class Login:
         if not hmac.compare_digest(key.encode(), self._key.encode()):
             text = "this link has expired; open the link that the running service printed"
             return self._login_page(Unauthorized("BadLink", text))
-        return self._log_in(_OPERATOR)
+        return await self._log_in(_OPERATOR)
 
     async def _by_token(self, request: Request) -> Response:
         try:
             form = await forms.read(request)
-            return self._log_in(self._tokens.read(form.text("token")))
+            token = self._tokens.verifier.read(form.text("token"), TokenUse.API)
         except FairwarningError as error:
             return self._login_page(error)
+        return await self._log_in(token.principal, token)
 
-    async def _log_out(self, _: Request) -> Response:
-        response = RedirectResponse("/login", 303, HEADERS)
+    async def _log_out(self, request: Request) -> Response:
+        """End the session, on every process; without one there is nothing to end."""
+        response: Response = RedirectResponse("/login", 303, HEADERS)
+        try:
+            session = self._tokens.verifier.read(
+                request.cookies.get(access.COOKIE, ""), TokenUse.PAGE
+            )
+            await self._tokens.revoke(session, actor=session.principal.name)
+        except Unauthorized:
+            pass
+        except FairwarningError as error:  # the session cannot be ended now: keep its cookie
+            return self._login_page(error)
         response.delete_cookie(access.COOKIE)
         return response
 
-    def _log_in(self, principal: Principal) -> Response:
+    async def _log_in(self, principal: Principal, token: TokenClaims | None = None) -> Response:
+        """Start a session. It ends with the token that it was opened with."""
+        try:
+            session = await self._tokens.issue(TokenUse.PAGE, principal, parent=token)
+        except FairwarningError as error:
+            return self._login_page(error)
         response = RedirectResponse("/", 303, HEADERS)
-        access.set_session_cookie(response, self._tokens, principal)
+        access.set_session_cookie(response, session)
         return response
 
     def _login_page(self, error: FairwarningError | None = None) -> Response:

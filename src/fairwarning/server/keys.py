@@ -1,19 +1,27 @@
 """Keys that all processes of a cluster share: in the database, and in files on each host."""
 
 import asyncio
+import secrets
 from pathlib import Path
 
 from fairwarning.arm.identity.certificates import Authority
 from fairwarning.service import keyfiles
-from fairwarning.service.tokens import signing_key
+from fairwarning.service.tokens import KEY_BYTES, signing_key
 from fairwarning.store.store import Store
 
 _SIGNING, _AUTHORITY = "signing.key", "ca.key"
 _CERTIFICATES = ("ca.pem", "server.pem")
 
 
-async def prepare(folder: Path, authority: Authority, store: Store) -> None:
-    """Create the keys in the folder; with a shared store, use the keys of the cluster."""
+async def prepare(folder: Path, authority: Authority, store: Store, *, memory: bool) -> bytes:
+    """Create the keys in the folder and return the one that signs tokens.
+
+    With a shared store, use the keys of the cluster. A service in memory forgets which tokens were
+    revoked when it ends, so it signs with a key that ends with it too.
+    """
+    if memory:
+        await asyncio.to_thread(authority.prepare)
+        return secrets.token_bytes(KEY_BYTES)
     if store.shared:
         for name in (_SIGNING, _AUTHORITY):
             if shared_key := await store.get_note(_note(name)):
@@ -25,6 +33,7 @@ async def prepare(folder: Path, authority: Authority, store: Store) -> None:
             own = keyfiles.read(folder / name).decode("ascii")
             _replace(folder / name, await store.add_note_if_absent(_note(name), own))
         await asyncio.to_thread(authority.prepare)
+    return signing_key(folder)
 
 
 def _note(name: str) -> str:

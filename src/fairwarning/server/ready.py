@@ -20,7 +20,7 @@ class ReadyLine(TypedDict):
     page: str  # URL of the console's page, with its access key
     arm: str
     subscription: str
-    token: str  # an operator's token for the console and the control plane
+    token: str  # the start token: an operator's, for the console and the control plane
     ca: str  # path of the CA certificate of the control plane
 
 

@@ -26,21 +26,22 @@ from fairwarning.metadata.callers import (
 )
 from fairwarning.metadata.listeners import is_loopback, open_tcp
 from fairwarning.metadata.server import MetadataServer
-from fairwarning.server import data_folder, keys
+from fairwarning.server import data_folder, keys, start_token
 from fairwarning.server.drivers import CloseableDriver, driver_for
 from fairwarning.server.lazy import LazyServer
-from fairwarning.server.ready import OPERATOR, ReadyLine
+from fairwarning.server.ready import OPERATOR, ReadyLine, write_ready
 from fairwarning.server.sockets import MachineSockets
 from fairwarning.service.clock import Clock, RealClock, VirtualClock
 from fairwarning.service.config import fleet_file
 from fairwarning.service.config.fleet_file import ApplyResult, FleetFile
 from fairwarning.service.config.settings import TENANT, MetadataSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.lookup import find_machine
 from fairwarning.service.metrics import Metric
 from fairwarning.service.resources import WEBHOOKS
 from fairwarning.service.retention import Retention
-from fairwarning.service.tokens import Tokens, signing_key
+from fairwarning.service.tokens import Tokens, TokenUse
 from fairwarning.service.webhooks.targets import AllowedTargets
 from fairwarning.store.memory import MemoryStore
 from fairwarning.store.store import MachineLocation, Store
@@ -58,7 +59,6 @@ Address = tuple[str, int]
 _LINUX = sys.platform.startswith("linux")  # `exec` needs Linux namespaces
 _PAGE = 1000  # machines read at once
 _KEY_BYTES = 16
-_TOKEN_SECONDS = 30 * 24 * 3600  # lifetime of the token in the ready line
 _DAY_SECONDS = 24 * 3600
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  (clients connect to loopback)
 
@@ -106,6 +106,7 @@ class ServerProcess:
         self._webhooks: WebhookService | None = None
         self._webhooks_lock = asyncio.Lock()
         self._closing = ShutdownSignal(self.fleet)
+        self._renewal: asyncio.Task[None] | None = None
         self._key = options.key or secrets.token_urlsafe(_KEY_BYTES)
         self._arm_hosts = (options.arm[0], *options.fleet.control_plane.hosts)
         self.authority = Authority(options.data, self._arm_hosts)
@@ -138,8 +139,11 @@ class ServerProcess:
             stack.push_async_callback(self.server.stop)
             local = is_loopback(options.metadata[0])
             await self.server.listen(metadata, by_local_address if local else by_source_address)
-            await keys.prepare(options.data, self.authority, self.fleet.store)
-            self.tokens = Tokens(signing_key(options.data), TENANT)
+            key = await keys.prepare(
+                options.data, self.authority, self.fleet.store, memory=options.memory
+            )
+            self.tokens = IssuedTokens(Tokens(key, TENANT), self.fleet)
+            await self.tokens.refresh()
             if self.programs:
                 await self.programs.listen()
             if sockets:
@@ -156,8 +160,14 @@ class ServerProcess:
             stack.push_async_callback(self._stop_webhooks)
             stack.callback(self._closing.begin)
             retention = Retention(self.fleet, options.fleet.journal, options.fleet.operations)
-            for work in (self._renew(), retention.run()):
+            for work in (
+                self._renew(),
+                retention.run(),
+                self.tokens.follow(),
+                self.tokens.run_expiry(),
+            ):
                 stack.callback(asyncio.create_task(work).cancel)
+            stack.callback(self._stop_renewal)
             yield self
 
     async def webhooks(self) -> "WebhookService":
@@ -219,16 +229,30 @@ class ServerProcess:
 
     # --- Addresses ---
 
-    def ready(self) -> ReadyLine:
-        """Return the addresses of the running service."""
+    async def announce(self) -> ReadyLine:
+        """Write the addresses to up.json and return them; renew the start token from now on."""
+        ready = await self._ready()
+        folder = self.options.data
+        write_ready(folder, ready)
+        self._renewal = asyncio.create_task(
+            start_token.renew(folder, ready, self.tokens, self._ready)
+        )
+        return ready
+
+    def _stop_renewal(self) -> None:
+        if self._renewal:
+            self._renewal.cancel()
+
+    async def _ready(self) -> ReadyLine:
         options = self.options
+        token = await self.tokens.issue(TokenUse.API, OPERATOR, start_token.START_TOKEN_SECONDS)
         return {
             "metadata": _url(options.metadata[0], self.metadata_port),
             "console": _url(options.console[0], self.console_port),
             "page": f"{_url(options.console[0], self.console_port)}/login?key={self._key}",
             "arm": _url(options.arm[0], self.arm_port, "https"),
             "subscription": options.fleet.cloud.subscription,
-            "token": self.tokens.access(OPERATOR, _TOKEN_SECONDS),
+            "token": token.text,
             "ca": str(self.authority.ca.absolute()),
         }
 

@@ -39,6 +39,7 @@ class WorkerOptions:
     key: str
     ready: int  # pipe on which the worker reports that it serves
     parent: int  # pipe that closes when the parent ends
+    first: bool  # whether this worker writes up.json
     prints: bool  # whether this worker prints the addresses on stdout
 
     def options(self, base: ServerOptions) -> ServerOptions:
@@ -155,7 +156,7 @@ class _WorkerPool:
         read_end, write_end = os.pipe()
         values = {
             "ports": self._ports, "key": self._key, "ready": write_end, "parent": self._parent,
-            "prints": prints,
+            "first": number == 0, "prints": prints,
         }  # fmt: skip
         try:
             process = self._processes[number] = await asyncio.create_subprocess_exec(

@@ -1,17 +1,18 @@
-"""Signed access tokens and client secrets. Any holder of the key can issue them.
+"""Signed tokens: each has an id and one use (C7). Any holder of the key can sign them.
 
 They are JSON web tokens (RFC 7519, HS256) with the claims that Azure's clients read. They expire
 in real time, even if the fleet's clock is virtual. The servers decide what a principal may do;
-this module only authenticates it.
+this module only authenticates it. `issued_tokens` records and revokes tokens.
 """
 
 import base64
+import hashlib
 import hmac
 import json
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,10 @@ from fairwarning.service import keyfiles
 
 KEY_BYTES = 32  # the length of a SHA-256 digest; a longer key is no stronger
 TOKEN_BYTES = 8 * 1024  # half of the limit for request headers
-ACCESS_SECONDS = 3600  # the lifetime of Azure's tokens
-SECRET_SECONDS = 365 * 24 * 3600
+ID_BYTES = 8
 SKEW_SECONDS = 5 * 60  # how far the clock may have been set back since a token was issued
 
 _AUDIENCE = "https://management.azure.com/"
-_ACCESS = "access"
-_LOGIN = "login"
 
 
 class Role(StrEnum):
@@ -48,8 +46,37 @@ class Principal:
     group: str = ""  # limits access to this resource group; empty: the whole subscription
 
 
+class TokenUse(StrEnum):
+    """What a token is accepted for. It is worth nothing for another use."""
+
+    API = "api"  # bearer token for the operator API and the control plane
+    PAGE = "page"  # session cookie of a browser
+    ARM = "arm"  # bearer token for the control plane, from logging in with a client secret
+    LOGIN = "login"  # client secret: logs a client in at the control plane
+
+
+LIFETIME_SECONDS = {
+    TokenUse.API: 3600,
+    TokenUse.PAGE: 12 * 3600,
+    TokenUse.ARM: 3600,  # the lifetime of Azure's tokens
+    TokenUse.LOGIN: 365 * 24 * 3600,
+}
+
+
+@record
+class TokenClaims:
+    """What a token says about itself. Times are whole seconds since the epoch."""
+
+    id: str
+    use: TokenUse
+    principal: Principal
+    created_at: int
+    expires_at: int
+    parent: str = ""  # id of the token that was exchanged for this one, and that revokes it too
+
+
 class Unauthorized(FairwarningError):
-    """The token is missing, invalid or expired."""
+    """The token is missing, invalid, expired or revoked."""
 
     status = 401
 
@@ -61,12 +88,15 @@ class Forbidden(FairwarningError):
 
 
 class Tokens:
-    """Issues and verifies tokens. Only the exact text that this key signed is accepted."""
+    """Signs and verifies tokens. Only the exact text that this key signed is accepted."""
 
     def __init__(self, key: bytes, tenant: str, now: Callable[[], float] = time.time) -> None:
         assert len(key) >= KEY_BYTES
+        self.key_id = hashlib.sha256(b"key id" + key).hexdigest()[:8]
+        self.now = now
+        self.revoked: Container[str] = frozenset()
+        """Ids of revoked tokens, in memory: verifying a token reads no database."""
         self._key = key
-        self._now = now
         self._fixed_claims = {
             "iss": f"https://sts.windows.net/{tenant}/",
             "aud": _AUDIENCE,
@@ -76,59 +106,85 @@ class Tokens:
     def __repr__(self) -> str:
         return f"Tokens(tenant={self._fixed_claims['tid']!r})"
 
-    def access(self, principal: Principal, seconds: int = ACCESS_SECONDS) -> str:
-        """Issue a bearer token that authenticates this principal."""
-        return self._issue(_ACCESS, principal, seconds)
+    def new(
+        self,
+        use: TokenUse,
+        principal: Principal,
+        seconds: int | None = None,
+        *,
+        parent: TokenClaims | None = None,
+    ) -> TokenClaims:
+        """Return the claims of a new token; it expires no later than its parent."""
+        now = int(self.now())
+        expires_at = now + (LIFETIME_SECONDS[use] if seconds is None else seconds)
+        return TokenClaims(
+            id=secrets.token_hex(ID_BYTES),
+            use=use,
+            principal=principal,
+            created_at=now,
+            expires_at=min(expires_at, parent.expires_at) if parent else expires_at,
+            parent=parent.id if parent else "",
+        )
 
-    def secret(self, principal: Principal, seconds: int = SECRET_SECONDS) -> str:
-        """Issue a client secret, which is accepted only to log in as this principal."""
-        return self._issue(_LOGIN, principal, seconds)
-
-    def read(self, token: str) -> Principal:
-        """Return the principal of an access token."""
-        return self._principal(token, _ACCESS)
-
-    def log_in(self, client: str, secret: str) -> Principal:
-        """Return the principal of a client secret that belongs to this client."""
-        principal = self._principal(secret, _LOGIN)
-        if principal.name != client:
-            text = "the client secret belongs to another client; log in with that client's name"
-            raise Unauthorized("InvalidClient", text)
-        return principal
-
-    def _issue(self, use: str, principal: Principal, seconds: int) -> str:
-        now = int(self._now())
+    def sign(self, token: TokenClaims) -> str:
+        """Return the token as text."""
+        principal = token.principal
         claims = {
             **self._fixed_claims,
             **dict.fromkeys(("oid", "appid", "sub"), principal.name),
             "roles": [principal.role],
             "role": principal.role,
             "group": principal.group,
-            "use": use,
-            "iat": now,
-            "nbf": now,
-            "exp": now + seconds,
+            "use": token.use,
+            "jti": token.id,
+            "parent": token.parent,
+            "iat": token.created_at,
+            "nbf": token.created_at,
+            "exp": token.expires_at,
         }
         signed = f"{_HEADER}.{_encode(_to_json(claims))}"
-        token = f"{signed}.{self._signature(signed)}"
-        if not principal.name or len(token) > TOKEN_BYTES:
-            text = "the principal's name is empty or too long for a token; choose another name"
-            raise Refused("BadPrincipal", text)
-        return token
+        text = f"{signed}.{self._signature(signed)}"
+        if not principal.name or len(text) > TOKEN_BYTES:
+            problem = "the principal's name is empty or too long for a token; choose another name"
+            raise Refused("BadPrincipal", problem)
+        return text
 
-    def _principal(self, token: str, use: str) -> Principal:
-        claims = self._claims(token)
+    def read(self, text: str, *uses: TokenUse) -> TokenClaims:
+        """Verify a token that must have one of these uses, and return its claims."""
+        claims = self._claims(text)
         if any(claims.get(name) != value for name, value in self._fixed_claims.items()):
             raise _invalid("it was issued for another tenant or audience")
-        if claims.get("use") != use:
-            raise _invalid(f"it was not issued for {use}")
-        self._check_time(claims)
-        name, role, group = claims.get("sub"), claims.get("role"), claims.get("group")
-        if not isinstance(name, str) or not name or not isinstance(group, str):
-            raise _invalid("it does not name its principal")
-        if not isinstance(role, str) or role not in list(Role):
-            raise _invalid("its role is unknown")
-        return Principal(name=name, role=Role(role), group=group)
+        use = claims.get("use")
+        if not isinstance(use, str) or use not in uses:
+            raise _invalid(f"it was not issued for this use ({' or '.join(uses)})")
+        created_at, expires_at = self._check_time(claims)
+        token = TokenClaims(
+            id=_text(claims, "jti"),
+            use=TokenUse(use),
+            principal=_principal(claims),
+            created_at=created_at,
+            expires_at=expires_at,
+            parent=_text(claims, "parent", empty=True),
+        )
+        if self.is_revoked(token):
+            raise _invalid("it was revoked")
+        return token
+
+    def is_revoked(self, token: TokenClaims) -> bool:
+        """Whether the token, or the one that was exchanged for it, was revoked."""
+        return token.id in self.revoked or token.parent in self.revoked
+
+    def is_valid(self, token: TokenClaims) -> bool:
+        """Whether a token that was read before is still accepted."""
+        return self.now() < token.expires_at and not self.is_revoked(token)
+
+    def log_in(self, client: str, secret: str) -> TokenClaims:
+        """Verify a client secret that must belong to this client, and return its claims."""
+        token = self.read(secret, TokenUse.LOGIN)
+        if token.principal.name != client:
+            text = "the client secret belongs to another client; log in with that client's name"
+            raise Unauthorized("InvalidClient", text)
+        return token
 
     def _claims(self, token: str) -> dict[str, Any]:
         """Verify header and signature, and return the claims.
@@ -144,16 +200,18 @@ class Tokens:
             raise _invalid("it was not issued by this service")
         return _decode(payload)
 
-    def _check_time(self, claims: dict[str, Any]) -> None:
+    def _check_time(self, claims: dict[str, Any]) -> tuple[int, int]:
+        """Refuse a token that is not valid now; return when it was issued and when it expires."""
         begins, ends = claims.get("nbf"), claims.get("exp")
         if type(begins) is not int or type(ends) is not int:  # True is an int as well
             raise _invalid("it has no valid nbf and exp claims")
-        now = self._now()
+        now = self.now()
         if now >= ends:
             text = "the token or client secret has expired; get a new one and send that"
             raise Unauthorized("ExpiredAuthenticationToken", text)
         if now < begins - SKEW_SECONDS:
             raise _invalid("it is dated in the future; check the clock")
+        return begins, ends
 
     def _signature(self, signed: str) -> str:
         return _encode(hmac.digest(self._key, signed.encode("ascii"), "sha256"))
@@ -162,6 +220,21 @@ class Tokens:
 def _invalid(why: str) -> Unauthorized:
     text = f"the token or client secret is not valid: {why}; get a new one and send that"
     return Unauthorized("InvalidAuthenticationToken", text)
+
+
+def _principal(claims: dict[str, Any]) -> Principal:
+    role = claims.get("role")
+    if not isinstance(role, str) or role not in list(Role):
+        raise _invalid("its role is unknown")
+    group = _text(claims, "group", empty=True)
+    return Principal(name=_text(claims, "sub"), role=Role(role), group=group)
+
+
+def _text(claims: dict[str, Any], name: str, *, empty: bool = False) -> str:
+    value = claims.get(name)
+    if not isinstance(value, str) or not (value or empty):
+        raise _invalid(f"its {name} claim is missing or not a text")
+    return value
 
 
 def _to_json(value: object) -> bytes:

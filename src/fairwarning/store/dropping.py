@@ -36,12 +36,6 @@ def drop_tombstones(connection: SqliteConnection, until: int) -> int:
     return connection.total_changes - changes
 
 
-def list_notes(connection: SqliteConnection, prefix: str) -> dict[str, str]:
-    """Return the notes whose names begin so."""
-    values = {"prefix": prefix, "end": prefix + chr(0x10FFFF)}
-    return dict(connection.execute(_SQL["list_notes"], values).fetchall())
-
-
 def drop_notes(connection: SqliteConnection, notes: Mapping[str, str]) -> None:
     """Drop these notes, unless their values have changed."""
     for name, value in notes.items():

@@ -188,13 +188,14 @@ class MemoryStore:
         self._check_open()
         return self._notes.get(name)
 
-    async def list_notes(self, prefix: str) -> dict[str, str]:
-        self._check_open()
-        return {name: value for name, value in self._notes.items() if name.startswith(prefix)}
-
     async def add_note_if_absent(self, name: str, value: str) -> str:
         self._check_open()
         return self._notes.setdefault(name, value)
+
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        self._check_open()
+        names = sorted(name for name in self._notes if name.startswith(prefix) and name > after)
+        return {name: self._notes[name] for name in names[:limit]}
 
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True

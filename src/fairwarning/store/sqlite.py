@@ -299,11 +299,11 @@ class SQLiteStore:
     async def get_note(self, name: str) -> str | None:
         return await self._read(tables.get_note, name)
 
-    async def list_notes(self, prefix: str) -> dict[str, str]:
-        return await self._read(dropping.list_notes, prefix)
-
     async def add_note_if_absent(self, name: str, value: str) -> str:
         return await self._read(tables.add_note_if_absent, name, value)
+
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        return await self._read(tables.list_notes, prefix, after, limit)
 
     async def claim_duty(self, duty: str) -> bool:  # noqa: ARG002  (no other process exists)
         return True

@@ -12,6 +12,9 @@ from typing import Protocol
 from fairwarning.core.cascade import JournalLine
 from fairwarning.core.model import Entity, Impact, Machine, Ref
 
+LAST_CHARACTER = "\U0010ffff"
+"""Sorts after any other: names that begin with a prefix sort before prefix + LAST_CHARACTER."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -161,11 +164,11 @@ class Store(Protocol):
     async def get_note(self, name: str) -> str | None:
         """Return a small named value stored outside the entities."""
 
-    async def list_notes(self, prefix: str) -> dict[str, str]:
-        """Return the notes whose names begin so."""
-
     async def add_note_if_absent(self, name: str, value: str) -> str:
         """Return the note of this name, after storing this value if there was none."""
+
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        """Return notes whose names begin with `prefix`, by name, starting after `after`."""
 
     async def claim_duty(self, duty: str) -> bool:
         """Return whether this process has the duty; it then keeps it for as long as it runs."""

@@ -24,7 +24,13 @@ from fairwarning.store.differences import (
     stale_version,
 )
 from fairwarning.store.files import SqliteConnection
-from fairwarning.store.store import Batch, JournalEntry, MachineLocation, ScopeChange
+from fairwarning.store.store import (
+    LAST_CHARACTER,
+    Batch,
+    JournalEntry,
+    MachineLocation,
+    ScopeChange,
+)
 
 Row = tuple[object, ...]
 Head = tuple[int, int, int]
@@ -318,3 +324,9 @@ def add_note_if_absent(connection: SqliteConnection, name: str, value: str) -> s
     """Return the note of this name, after storing this value if there was none."""
     connection.execute(_SQL["add_note_if_absent"], (name, value))
     return cast("str", connection.execute(_SQL["get_note"], (name,)).fetchone()[0])
+
+
+def list_notes(connection: SqliteConnection, prefix: str, after: str, limit: int) -> dict[str, str]:
+    """Return notes whose names begin with `prefix`, by name, starting after `after`."""
+    values = (max(prefix, after), prefix + LAST_CHARACTER, limit)
+    return dict(connection.execute(_SQL["list_notes"], values).fetchall())

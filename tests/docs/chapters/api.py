@@ -28,10 +28,10 @@ def write() -> str:
         "127.0.0.1:8170). The command line and the web console use it too. A running service "
         "serves its OpenAPI document at `GET /api/openapi.json`; this is "
         "[a copy](../openapi.json).",
-        "Every request needs the header `Authorization: Bearer TOKEN`. `fairwarning token NAME "
-        "--role operator` creates a token with full access, `--role reader` one for GET requests "
-        "only. A POST may have an `Idempotency-Key`: a repeated request with the same key has no "
-        "further effect and gets the same response, until the operation's "
+        "Every request needs the header `Authorization: Bearer TOKEN`. `fairwarning token create "
+        "NAME --role operator` creates a token with full access, `--role reader` one for GET "
+        "requests only. A POST may have an `Idempotency-Key`: a repeated request with the same key "
+        "has no further effect and gets the same response, until the operation's "
         "[retention](../upgrade-and-backup.md#retention) is over; the key of another request is "
         "refused (409). Lists take `limit` (1 to 1000) and `after`; pass the response's `next` as "
         "`after` to get the next page. `next` is null on the last page. Times are ISO 8601 in UTC.",

@@ -13,8 +13,8 @@ from fairwarning.core.model import Ref, ScaleSet, Scope
 from fairwarning.service import resources
 from fairwarning.service.config.settings import ArmSettings, CloudSettings
 from fairwarning.service.fleet import Fleet
+from fairwarning.service.issued_tokens import IssuedTokens
 from fairwarning.service.resources import GROUP, Resource
-from fairwarning.service.tokens import Tokens
 
 PAGE = 200  # resources on a page of a listing
 Page = tuple[Sequence[Resource], str]
@@ -28,7 +28,7 @@ class ArmContext:
     fleet: Fleet
     cloud: CloudSettings
     settings: ArmSettings
-    tokens: Tokens
+    tokens: IssuedTokens
 
     # --- Resources ---
 

@@ -6,7 +6,6 @@ Entra. Only the client credentials grant is supported.
 
 import base64
 import binascii
-import time
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
@@ -24,7 +23,8 @@ from fairwarning.arm.http.request import (
 from fairwarning.arm.http.routes import Route
 from fairwarning.arm.resources import images
 from fairwarning.service.config.settings import TENANT
-from fairwarning.service.tokens import ACCESS_SECONDS, Unauthorized
+from fairwarning.service.issued_tokens import SignedToken
+from fairwarning.service.tokens import TokenUse, Unauthorized
 
 NAME = "Fairwarning"
 ADFS = "adfs"
@@ -186,28 +186,28 @@ async def _token(context: ArmContext, request: ArmRequest) -> Response:
         form = await _read_form(request.http)
         client, secret = _credentials(form, request.http)
         _check_grant(form)
-        principal = context.tokens.log_in(client, secret)
+        client_secret = context.tokens.verifier.log_in(client, secret)
     except _LoginError as error:
         return _error_response(error.code, error.text, error.status)
     except Unauthorized as error:
         return _error_response("invalid_client", error.message, error.status)
-    return json_response(
-        _token_response(context.tokens.access(principal), form.get("resource", ""))
-    )
+    token = await context.tokens.issue(TokenUse.ARM, client_secret.principal, parent=client_secret)
+    return json_response(_token_response(token, form.get("resource", "")))
 
 
-def _token_response(token: str, resource: str) -> dict[str, Any]:
+def _token_response(token: SignedToken, resource: str) -> dict[str, Any]:
     """Return Entra's token response; v1.0, which names a resource, has numbers as strings."""
-    common = {"token_type": "Bearer", "access_token": token}
+    claims = token.claims
+    seconds = claims.expires_at - claims.created_at
+    common = {"token_type": "Bearer", "access_token": token.text}
     if not resource:
-        return {**common, "expires_in": ACCESS_SECONDS, "ext_expires_in": ACCESS_SECONDS}
-    now = int(time.time())
+        return {**common, "expires_in": seconds, "ext_expires_in": seconds}
     return {
         **common,
-        "expires_in": str(ACCESS_SECONDS),
-        "ext_expires_in": str(ACCESS_SECONDS),
-        "expires_on": str(now + ACCESS_SECONDS),
-        "not_before": str(now),
+        "expires_in": str(seconds),
+        "ext_expires_in": str(seconds),
+        "expires_on": str(claims.expires_at),
+        "not_before": str(claims.created_at),
         "resource": resource,
     }
 

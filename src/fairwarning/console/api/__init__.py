@@ -3,12 +3,35 @@
 from fairwarning.console.api.conditions import ClockAndFaultsApi
 from fairwarning.console.api.events import EventsApi
 from fairwarning.console.api.history import JournalApi
-from fairwarning.console.api.integrations import IntegrationsApi
+from fairwarning.console.api.integrations import IntegrationsApi, LoadWebhooks, ScenarioRunner
 from fairwarning.console.api.rollouts import RolloutsApi
 from fairwarning.console.api.sets import ScaleSetsApi
+from fairwarning.console.api.tokens import TokensApi
+from fairwarning.service.config.settings import CloudSettings
+from fairwarning.service.fleet import Fleet
+from fairwarning.service.issued_tokens import IssuedTokens
 
 __all__ = ["Api"]
 
 
-class Api(ScaleSetsApi, EventsApi, RolloutsApi, ClockAndFaultsApi, JournalApi, IntegrationsApi):
+class Api(
+    ScaleSetsApi,
+    EventsApi,
+    RolloutsApi,
+    ClockAndFaultsApi,
+    JournalApi,
+    IntegrationsApi,
+    TokensApi,
+):
     """The whole operator API of one fleet."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        cloud: CloudSettings,
+        webhooks: LoadWebhooks,
+        tokens: IssuedTokens,
+        scenarios: ScenarioRunner | None = None,
+    ) -> None:
+        IntegrationsApi.__init__(self, fleet, cloud, webhooks, scenarios)
+        self.issued_tokens = tokens

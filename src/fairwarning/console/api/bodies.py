@@ -127,6 +127,22 @@ class NewWebhook(Body):
     handshake: bool | UnsetType = UNSET
 
 
+class NewToken(Body):
+    """A token, or with `use: login` a client secret. `seconds`: until it expires."""
+
+    name: str
+    role: str
+    group: str = ""
+    use: str = "api"
+    seconds: int | None = None
+
+
+class TokenIds(Body):
+    """The ids of tokens."""
+
+    ids: list[str]
+
+
 def set_fields(body: Body) -> dict[str, Any]:
     """Return the members that the body sets."""
     fields: dict[str, Any] = msgspec.structs.asdict(body)

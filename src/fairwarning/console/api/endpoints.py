@@ -12,6 +12,7 @@ from fairwarning.console.api.machines import ACTIONS, SET_ACTIONS
 from fairwarning.console.api.part import MAX_PAGE_SIZE, PAGE_SIZE
 from fairwarning.console.api.rollouts import ROLLOUT_ACTIONS
 from fairwarning.core.errors import Refused
+from fairwarning.service.tokens import TokenClaims
 
 _MAX_DIGITS = 18
 _DAY_SECONDS = 24 * 3600
@@ -23,7 +24,12 @@ class ApiRequest:
 
     request: Request
     settings: Mapping[str, Any]
-    actor: str
+    token: TokenClaims
+
+    @property
+    def actor(self) -> str:
+        """The name that the journal records."""
+        return self.token.principal.name
 
     def path_param(self, name: str) -> str:
         """Return a path parameter."""
@@ -291,5 +297,26 @@ ENDPOINTS = (
         "POST", "/api/webhooks/{name}/test", "Send a test message to a webhook.",
         lambda api, req: api.test_webhook(req.path_param("name")),
         responses.WebhookTestResult, bodies.NoSettings,
+    ),
+    # --- Tokens ---
+    ApiEndpoint(
+        "GET", "/api/tokens", "List tokens that have not expired, by id.",
+        lambda api, req: api.tokens(req.query("after"), req.limit),
+        responses.TokenList, query=_NEXT,
+    ),
+    ApiEndpoint(
+        "POST", "/api/tokens", "Create a token, or a client secret. Needs a bearer token.",
+        lambda api, req: api.create_token(req.settings, req.token),
+        responses.CreatedToken, bodies.NewToken, 201,
+    ),
+    ApiEndpoint(
+        "GET", "/api/tokens/{id}", "Get a token, without its text.",
+        lambda api, req: api.token(req.path_param("id")), responses.TokenInfo,
+    ),
+    ApiEndpoint(
+        "POST", "/api/tokens/revoke",
+        "Revoke tokens, and those that were got with them: all of them or none.",
+        lambda api, req: api.revoke_tokens(req.settings, req.actor),
+        responses.RevokedTokens, bodies.TokenIds,
     ),
 )  # fmt: skip

@@ -11,7 +11,7 @@ import msgspec
 
 from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint
 from fairwarning.console.api.part import MAX_PAGE_SIZE
-from fairwarning.console.api.responses import CreatedWebhook
+from fairwarning.console.api.responses import CreatedToken, CreatedWebhook
 
 PATH = "/api/openapi.json"
 STREAM = "/api/stream"
@@ -128,7 +128,7 @@ def _header_parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
     if (
         endpoint.method != "POST"
         or endpoint.status not in {201, 202}
-        or endpoint.response is CreatedWebhook
+        or endpoint.response in {CreatedToken, CreatedWebhook}
     ):
         return []
     about = "A repeat with the same key has no further effect while the operation is kept."

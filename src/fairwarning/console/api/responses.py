@@ -275,6 +275,33 @@ class WebhookTestResult(Struct):
     status: int
 
 
+class TokenInfo(Struct):
+    """A token, without its text. `parent`: the id of the token that was exchanged for it."""
+
+    id: str
+    use: str
+    name: str
+    role: str
+    group: str
+    parent: str
+    created_at: Time
+    expires_at: Time
+    revoked_at: Time | None
+
+
+class CreatedToken(Struct):
+    """A new token with its text, which is shown only once."""
+
+    info: TokenInfo
+    token: str
+
+
+class RevokedTokens(Struct):
+    """The tokens of a request to revoke them."""
+
+    tokens: list[TokenInfo]
+
+
 # --- Pages --------------------------------------------------------------------------------------
 
 
@@ -336,3 +363,10 @@ class WebhookList(Struct):
     """All webhooks."""
 
     webhooks: list[WebhookInfo]
+
+
+class TokenList(Struct):
+    """A page of tokens, by id."""
+
+    tokens: list[TokenInfo]
+    next: str | None

@@ -15,9 +15,10 @@ from fairwarning.console.api.endpoints import ENDPOINTS, ApiEndpoint, ApiRequest
 from fairwarning.console.api.part import parse
 from fairwarning.console.api.stream import stream
 from fairwarning.core.errors import FairwarningError, Refused
-from fairwarning.service.tokens import Principal, Tokens
+from fairwarning.service.issued_tokens import IssuedTokens
+from fairwarning.service.tokens import TokenClaims
 
-Handler = Callable[[Request, Principal], Awaitable[Response]]
+Handler = Callable[[Request, TokenClaims], Awaitable[Response]]
 
 _BODY_BYTES = 64 * 1024
 _json = msgspec.json.Encoder().encode
@@ -27,7 +28,7 @@ NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 class Routes:
     """The routes of the API. Each requires a token."""
 
-    def __init__(self, api: Api, tokens: Tokens, closing: Callable[[], bool]) -> None:
+    def __init__(self, api: Api, tokens: IssuedTokens, closing: Callable[[], bool]) -> None:
         self._api = api
         self._tokens = tokens
         self._closing = closing
@@ -46,18 +47,18 @@ class Routes:
     def _route(self, method: str, path: str, handler: Handler) -> Route:
         async def authorized(request: Request) -> Response:
             try:
-                return await handler(request, access.authorize(request, self._tokens))
+                return await handler(request, access.authorize(request, self._tokens.verifier))
             except FairwarningError as error:
                 return error_response(error)
 
         return Route(path, authorized, methods=[method])
 
     def _handler(self, endpoint: ApiEndpoint) -> Handler:
-        async def handle(request: Request, principal: Principal) -> Response:
+        async def handle(request: Request, token: TokenClaims) -> Response:
             settings = await _settings(request) if endpoint.body else {}
             if endpoint.body is bodies.NoSettings:
                 parse(endpoint.body, settings)
-            api_request = ApiRequest(request, settings, principal.name)
+            api_request = ApiRequest(request, settings, token)
             result = await endpoint.handle(self._api, api_request)
             if endpoint.response is None:
                 return Response(status_code=endpoint.status, headers=NO_STORE)
@@ -65,17 +66,21 @@ class Routes:
 
         return handle
 
-    async def _document(self, _: Request, __: Principal) -> Response:
+    async def _document(self, _: Request, __: TokenClaims) -> Response:
         return JSONResponse(openapi.document(), headers=NO_STORE)
 
-    async def _stream(self, request: Request, principal: Principal) -> Response:
-        api_request = ApiRequest(request, {}, principal.name)
+    async def _stream(self, request: Request, token: TokenClaims) -> Response:
+        api_request = ApiRequest(request, {}, token)
         last = request.headers.get("last-event-id", "")
         if re.fullmatch("[0-9]{1,18}", last, re.ASCII):
             after: int | None = int(last)
         else:
             after = api_request.query_number("after") if api_request.query("after") else None
-        lines = stream(self._api, after, self._closing)
+
+        def ended() -> bool:
+            return self._closing() or not self._tokens.verifier.is_valid(token)
+
+        lines = stream(self._api, after, ended)
         return StreamingResponse(lines, media_type="text/event-stream", headers=NO_STORE)
 
 

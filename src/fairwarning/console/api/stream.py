@@ -17,18 +17,23 @@ _DRIFT_SECONDS = 0.5  # a larger difference means that an operator moved the vir
 _json = msgspec.json.Encoder().encode
 
 
-async def stream(api: Api, after: int | None, closing: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Yield every line after a line number, or every new line without one, until closed."""
+async def stream(api: Api, after: int | None, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Yield every line after a line number, or every new line without one, until ended.
+
+    A stream ends with the service, and with the token or session of its client.
+    """
     fleet = api.fleet
     woken = asyncio.Event()
-    fleet.readers.append(woken.set)
+    notifiers = (fleet.readers, api.issued_tokens.listeners)
+    for callbacks in notifiers:
+        callbacks.append(woken.set)
     try:
         newest = await fleet.reader.latest_lines(1)
         end = newest[0].number if newest else 0
         after = end if after is None else min(after, end)  # the number may be of an earlier journal
         clock = _ClockWatch(fleet)
         yield f"retry: 1000\nid: {after}\n\n".encode()
-        while not closing():
+        while not ended():
             woken.clear()
             entries = await fleet.reader.journal(after=after, limit=_PAGE_SIZE)
             for entry in entries:
@@ -42,7 +47,8 @@ async def stream(api: Api, after: int | None, closing: Callable[[], bool]) -> As
                 except TimeoutError:
                     yield b": nothing new\n\n"
     finally:
-        fleet.readers.remove(woken.set)
+        for callbacks in notifiers:
+            callbacks.remove(woken.set)
 
 
 class _ClockWatch:

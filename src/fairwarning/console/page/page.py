@@ -35,7 +35,7 @@ from fairwarning.console.page.request import (
 )
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.service.fleet import Fleet
-from fairwarning.service.tokens import Principal, Role, Unauthorized
+from fairwarning.service.tokens import Role, TokenClaims, Unauthorized
 
 _VIEWS: Views = [
     *fleet.VIEWS,
@@ -75,7 +75,7 @@ HEADERS = {
 class Page:
     """The routes of the page. They call the same methods as the HTTP API."""
 
-    def __init__(self, api: Api, fleet: Fleet, authorize: Callable[[Request], Principal]) -> None:
+    def __init__(self, api: Api, fleet: Fleet, authorize: Callable[[Request], TokenClaims]) -> None:
         self._api = api
         self._fleet = fleet
         self._authorize = authorize
@@ -101,7 +101,7 @@ class Page:
         return Route(path, handle, methods=["GET"])
 
     def _page_request(self, request: Request) -> PageRequest:
-        principal = self._authorize(request)
+        principal = self._authorize(request).principal
         can_edit = principal.role is Role.OPERATOR
         return PageRequest(request, self._api, self._fleet, principal.name, can_edit=can_edit)
 

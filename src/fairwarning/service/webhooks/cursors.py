@@ -11,6 +11,8 @@ from fairwarning.service.fleet import Fleet
 from fairwarning.service.webhooks.subscription import CURSORS, Subscription, resource_id
 from fairwarning.store.store import Batch
 
+_CURSORS_AT_ONCE = 1000  # looked at by one call
+
 
 class Cursors:
     """Reads and writes cursors."""
@@ -49,7 +51,8 @@ class Cursors:
 
 async def drop_orphaned_cursors(fleet: Fleet) -> int:
     """Drop the cursors of subscriptions that were removed; return how many."""
-    cursors = await fleet.store.list_notes(CURSORS)  # before the subscriptions: none is missed
+    # Before the subscriptions: none is missed.
+    cursors = await fleet.store.list_notes(CURSORS, "", _CURSORS_AT_ONCE)
     refs: dict[str, Ref] = {
         note: (Resource, resource_id(note.removeprefix(CURSORS))) for note in cursors
     }

@@ -29,7 +29,14 @@ from fairwarning.store.postgres.connections import (
 from fairwarning.store.postgres.entity_cache import EntityCache
 from fairwarning.store.postgres.rows import PostgresRows
 from fairwarning.store.scripts import Migration
-from fairwarning.store.store import Batch, Heartbeat, JournalEntry, MachineLocation, ScopeChange
+from fairwarning.store.store import (
+    LAST_CHARACTER,
+    Batch,
+    Heartbeat,
+    JournalEntry,
+    MachineLocation,
+    ScopeChange,
+)
 
 LEASE_SECONDS = 3.0
 CONNECTIONS = 5  # in addition to the listening one
@@ -290,8 +297,9 @@ class PostgresStore:
         result = await self._run("get_note", name=name)
         return str(result[0][0]) if result else None
 
-    async def list_notes(self, prefix: str) -> dict[str, str]:
-        return dict(await self._run("list_notes", prefix=prefix))
+    async def list_notes(self, prefix: str, after: str, limit: int) -> dict[str, str]:
+        first, until = max(prefix, after), prefix + LAST_CHARACTER
+        return dict(await self._run("list_notes", after=first, until=until, limit=limit))
 
     # --- Machines ---
 

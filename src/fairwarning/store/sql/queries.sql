@@ -242,7 +242,7 @@ INSERT OR IGNORE INTO note (name, value) VALUES (?, ?);
 SELECT value FROM note WHERE name = ?;
 
 -- name: list_notes
-SELECT name, value FROM note WHERE name >= :prefix AND name < :end;
+SELECT name, value FROM note WHERE name > ? AND name < ? ORDER BY name LIMIT ?;
 
 -- name: delete_note
 DELETE FROM note WHERE name = ? AND value = ?;

@@ -158,7 +158,8 @@ INSERT INTO note (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHI
 SELECT value FROM note WHERE name = %(name)s;
 
 -- name: list_notes
-SELECT name, value FROM note WHERE starts_with(name, %(prefix)s);
+SELECT name, value FROM note
+WHERE name > %(after)s AND name < %(until)s ORDER BY name LIMIT %(limit)s;
 
 -- name: position
 SELECT position FROM head;
