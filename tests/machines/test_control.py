@@ -14,6 +14,7 @@ import pytest
 from fairwarning.core.errors import Refused
 from fairwarning.machines.process import control, driver
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
+from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
 
@@ -115,6 +116,31 @@ async def test_only_a_listening_socket_is_an_endpoint(tmp_path: Path) -> None:
             reply = await answer(harness, b'{"attach": "web_0"}\n', other.fileno())
         assert reply is not None
         assert "not a listening socket" in str(reply["refused"])
+
+
+def open_descriptors() -> int:
+    """Return how many descriptors this process has."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@needs_linux
+@pytest.mark.parametrize(
+    "line",
+    [b'{"attach": "web_0"}\n', b'{"attach": "nobody"}\n', b'{"attach": 5}\n'],
+    ids=["not a socket", "unknown machine", "not a name"],
+)
+@run_async
+async def test_descriptors_of_a_refused_message_are_closed(tmp_path: Path, line: bytes) -> None:
+    """A program that is refused again and again does not use up the service's descriptors."""
+    async with process_harness(tmp_path) as harness:
+        before = open_descriptors()
+        descriptor = os.open("/dev/null", os.O_RDONLY)
+        for _ in range(20):
+            reply = await answer(harness, line, descriptor)
+            assert reply is not None
+            assert "refused" in reply
+        os.close(descriptor)
+        await wait_until_async(lambda: open_descriptors() == before, "they are closed")
 
 
 @run_async

@@ -29,6 +29,7 @@ CONNECT_SECONDS = 1.0  # a running service accepts at once
 _READ_BYTES = 16 * 1024
 _SOCKETS = 4  # received and not yet taken; one message carries one
 _NAME = "control.sock"
+_NOT_LISTENING = "the attached descriptor is not a listening socket"
 
 
 class ProtocolError(Exception):
@@ -109,14 +110,22 @@ class ControlConnection:
         return message
 
     def take_socket(self) -> socket.socket | None:
-        """Return the listening socket that came with the last message, if any."""
+        """Return the listening socket that came with the last message, if any.
+
+        Raises ProtocolError for any other descriptor, which is closed.
+        """
         if not self._sockets:
             return None
-        received = socket.socket(fileno=self._sockets.popleft())
+        descriptor = self._sockets.popleft()
+        try:
+            received = socket.socket(fileno=descriptor)
+        except OSError as error:
+            os.close(descriptor)
+            raise ProtocolError(_NOT_LISTENING) from error
         received.settimeout(0)
         if received.family != socket.AF_INET or not _listens(received):
             received.close()
-            raise ProtocolError("the attached descriptor is not a listening socket")
+            raise ProtocolError(_NOT_LISTENING)
         return received
 
     def send(self, message: Message, listener: socket.socket | None = None) -> None:
