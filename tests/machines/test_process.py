@@ -257,16 +257,54 @@ async def test_several_programs_of_one_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
+@pytest.mark.parametrize("kind", ["reboot", "redeploy"])
+@run_async
+async def test_a_temporary_disk_that_is_gone_is_made_again(tmp_path: Path, kind: str) -> None:
+    """The program may remove its own disk and the folders above it."""
+    async with process_harness(tmp_path) as harness:
+        await harness.start_counter()
+        shutil.rmtree(harness.data / "machines")
+        assert await harness.result(harness.submit(kind)) == ""
+        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+        await wait_until_async(lambda: harness.log().count("started") == 2, "it starts again")
+
+
+@pytest.mark.spec("O4")
+@pytest.mark.parametrize("replaced", ["machines", "machines/web_0", "machines/web_0/tmp"])
+@run_async
+async def test_a_link_in_place_of_the_temporary_disk_is_not_followed(
+    tmp_path: Path, replaced: str
+) -> None:
+    """A redeploy leaves the target of the link as it is and makes the folder again."""
+    precious = tmp_path / "precious"
+    (precious / "web_0" / "tmp").mkdir(parents=True)
+    kept = [precious / "file", precious / "tmp" / "file", precious / "web_0" / "tmp" / "file"]
+    for file in kept:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("text")
+    async with process_harness(tmp_path) as harness:
+        await harness.start_counter()
+        folder = harness.data / replaced
+        shutil.rmtree(folder)
+        folder.symlink_to(precious)
+        assert await harness.result(harness.submit("redeploy")) == ""
+        assert all(file.exists() for file in kept)
+        assert not folder.is_symlink()
+        assert list((harness.data / "machines" / "web_0" / "tmp").iterdir()) == []
+
+
+@pytest.mark.spec("O4")
 @run_async
 async def test_a_temporary_disk_that_cannot_be_emptied_is_reported(tmp_path: Path) -> None:
     """The redeploy fails with the reason; the program is started all the same."""
     async with process_harness(tmp_path) as harness:
         await harness.start_counter()
-        shutil.rmtree(harness.data / "machines")
+        moved = harness.data.rename(tmp_path / "moved")
         assert "No such file" in await harness.result(harness.submit("redeploy"))
         await wait_until_async(
             lambda: harness.log() == ["started", "ended", "started"], "it starts again"
         )
+        moved.rename(harness.data)
 
 
 @run_async

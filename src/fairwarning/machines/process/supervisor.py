@@ -6,22 +6,20 @@ program runs; `init.py` starts and signals it, and `link.py` talks to the servic
 
 import asyncio
 import os
-import re
-import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import sha256
 from pathlib import Path
 
 from fairwarning.core.errors import NotFound
 from fairwarning.machines.process import namespace
 from fairwarning.machines.process.init import KILLED, InitProcess
 from fairwarning.machines.process.link import ImpactOrder, ServiceLink, check_service
+from fairwarning.machines.process.temporary import TemporaryDisk
 
 GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
 
@@ -60,17 +58,14 @@ class MachineProgram:
     quiet: bool = False
 
     @property
-    def temporary(self) -> Path:
+    def temporary(self) -> TemporaryDisk:
         """The machine's temporary disk."""
-        safe = re.sub(r"[^A-Za-z0-9_-]", "_", self.machine)[:100]
-        if safe != self.machine:  # keep the names of different machines distinct
-            safe += "." + sha256(os.fsencode(self.machine)).hexdigest()[:12]
-        return self.folder / "machines" / safe / "tmp"
+        return TemporaryDisk(self.folder, self.machine)
 
     def environment(self, outside: Mapping[str, str]) -> dict[str, str]:
         """Return the program's environment, without proxies, which the machine cannot reach."""
         kept = {name: value for name, value in outside.items() if name.lower() not in _PROXIES}
-        return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary)}
+        return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary.path)}
 
 
 def run(program: MachineProgram) -> int:
@@ -80,7 +75,7 @@ def run(program: MachineProgram) -> int:
     no service is running, and FairwarningError when the system forbids namespaces.
     """
     check_service(program.folder)
-    program.temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
+    program.temporary.make()
     foreground = _in_foreground()
     namespace.enter()
     # Fork before a loop or a connection exists that the init process would inherit.
@@ -158,17 +153,14 @@ class Supervisor:
                 await self._freeze(order.seconds)
             case "reboot":
                 await self._stop()
-                self._start()
+                self._boot(self._program.temporary.make)
             case "redeploy" | "reimage":
                 await self._stop()
-                try:
-                    _empty_folder(self._program.temporary)
-                finally:
-                    self._start()
+                self._boot(self._program.temporary.empty)
             case "stop" | "deallocate" | "evict" | "delete":
                 await self._stop()
             case "start":
-                self._start()
+                self._boot(self._program.temporary.make)
             case _:
                 raise OSError(f"unknown impact {order.kind}; update fairwarning")
 
@@ -188,6 +180,13 @@ class Supervisor:
             await self._empty.wait()
         await self._close_endpoint()
         self._phase = _Phase.DOWN
+
+    def _boot(self, prepare: Callable[[], None]) -> None:
+        """Prepare the temporary disk and start the program, even without the disk."""
+        try:
+            prepare()
+        finally:
+            self._start()
 
     def _start(self) -> None:
         if self._phase is _Phase.RUNNING:
@@ -270,14 +269,6 @@ class Supervisor:
             with suppress(OSError):
                 sys.stderr.write(f"fairwarning: {self._program.machine} {text}\n")
                 sys.stderr.flush()
-
-
-def _empty_folder(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
 
 
 def _in_foreground() -> bool:
