@@ -7,7 +7,7 @@ import click
 
 from fairwarning.cli import options
 from fairwarning.core.errors import FairwarningError
-from fairwarning.machines.process import supervisor
+from fairwarning.machines.process import foreground, supervisor
 
 _EPILOG = """\b
 Examples:
@@ -48,7 +48,7 @@ def command(
         raise click.UsageError("--grace must be a number of seconds")
     task = supervisor.MachineProgram(machine, program, data.resolve(), grace, quiet)
     try:
-        code = supervisor.run(task)
+        code = foreground.run(task)
     except FairwarningError as error:
         click.echo(f"fairwarning: {error.message}", err=True)
         code = options.exit_code(error)

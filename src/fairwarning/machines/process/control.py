@@ -2,13 +2,13 @@
 
 Each message is a JSON object on one line; a listening socket may be attached to it. The messages:
 
-    program: {"attach": machine}, with the socket of its endpoint unless the machine is down
+    program: {"attach": machine}
     service: {"attached": machine, "host_name": ..., "scope": ...}
              or {"refused": error text, "status": as in `core.errors`}
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
     program: {"done": impact id, "error": ""}
     program: {"down": true}, to close its endpoint; service: {"closed": true}
-    program: {"up": true}, with the socket of its endpoint
+    program: {"up": true}, with the socket of its endpoint, to open it
 
 Either end may disconnect. A program then reconnects and attaches again.
 """

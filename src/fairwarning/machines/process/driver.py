@@ -152,7 +152,6 @@ class ProcessDriver:
             raise ProtocolError("the first message must attach to a machine")
         scope, machine = await self._find(name)
         program = AttachedProgram((scope, machine.name), connection)
-        await self._open_endpoint(program, connection)
         host_name = machine.host_name or machine.name
         connection.send({"attached": machine.name, "host_name": host_name, "scope": scope})
         self._register(program)
@@ -161,7 +160,7 @@ class ProcessDriver:
     async def _open_endpoint(self, program: AttachedProgram, connection: ControlConnection) -> None:
         listener = connection.take_socket()
         if listener is None:
-            return
+            raise ProtocolError("no socket is attached")
         try:
             program.set_endpoint(await self._serve_endpoint(listener, *program.key))
         except BaseException:

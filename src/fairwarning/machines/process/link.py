@@ -107,7 +107,7 @@ class ServiceLink:
         """Handle messages until the service disconnects; return whether it accepted us."""
         attached = False
         self._connection = connection
-        connection.send({"attach": self._machine}, self._listener)
+        connection.send({"attach": self._machine})
         while (message := await connection.receive()) is not None:
             attached = self._handle(message) or attached
         return attached
@@ -116,6 +116,8 @@ class ServiceLink:
         match message:
             case {"attached": _, "host_name": str(host_name)}:
                 self._was_attached = True
+                if self._listener is not None:
+                    self.endpoint_up(self._listener)
                 self._on_attached(host_name)
                 return True
             case {"refused": str(text), "status": int(status)}:
