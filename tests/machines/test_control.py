@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from fairwarning.core.errors import Refused
-from fairwarning.machines.process import control, driver
+from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
+from fairwarning.machines.process.peers import check_peer
 from tests.fixtures.requirements import needs_linux
 from tests.fixtures.waiting import LIMIT_SECONDS, run_async, wait_until_async
 from tests.machines.process_harness import ProcessDriverHarness, process_harness
@@ -62,7 +63,7 @@ class ForeignSocket(socket.socket):
 def test_another_user_is_refused() -> None:
     """Every user but root is refused."""
     with ForeignSocket() as connection, pytest.raises(Refused) as caught:
-        driver._check_peer(connection)
+        check_peer(connection)
     assert "another user" in caught.value.message
 
 

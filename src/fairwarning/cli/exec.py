@@ -43,6 +43,9 @@ def command(
     network. Impacts on the machine apply to the program: a freeze pauses it, a reboot stops it
     (SIGTERM, then SIGKILL) and restarts it, a redeploy also empties $TMPDIR, an eviction or a
     delete stops it for good. Does not need root.
+
+    COMMAND cannot act as another machine, but it has your files: do not run programs that you do
+    not trust. Run by root, it can leave the machine.
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")

@@ -5,9 +5,7 @@ endpoint. Another driver handles machines without a program.
 """
 
 import asyncio
-import os
 import socket
-import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from fairwarning.machines.driver import Driver, Report
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 from fairwarning.machines.process.markers import Markers
+from fairwarning.machines.process.peers import check_peer
 from fairwarning.machines.process.program import AttachedProgram, Key, PendingImpact
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
@@ -132,7 +131,7 @@ class ProcessDriver:
         connection = ControlConnection(accepted)
         program: AttachedProgram | None = None
         try:
-            _check_peer(accepted)
+            check_peer(accepted)
             message = await connection.receive()
             if message is not None:
                 program = await self._attach(connection, message)
@@ -201,11 +200,3 @@ class ProcessDriver:
         if program.key not in self._expected:
             self._markers.write(program.key, len(programs))
         program.disconnected()
-
-
-def _check_peer(accepted: socket.socket) -> None:
-    size = struct.calcsize("3i")
-    peer = accepted.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    _, user, _ = struct.unpack("3i", peer)
-    if user not in {0, os.getuid()}:
-        raise Refused("NotAllowed", "this service belongs to another user; run one of your own")
