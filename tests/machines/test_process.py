@@ -4,13 +4,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.requirements import needs_namespaces, needs_nsenter
-from tests.fixtures.waiting import run_async, wait_until_async
+from tests.fixtures.waiting import run_async, wait_until, wait_until_async
 from tests.machines.process_harness import process_harness, steady
 
 pytestmark = needs_namespaces
@@ -111,6 +112,38 @@ async def test_a_rebooted_machine_starts_again(tmp_path: Path) -> None:
         assert harness.messages() == ["fairwarning: web_0 is rebooted"]
         program.send_signal(signal.SIGTERM)
         assert await harness.exit_code(program) == 0
+
+
+@pytest.mark.spec("O3")
+@run_async
+async def test_a_second_passes_before_a_program_is_ended(tmp_path: Path) -> None:
+    """So the answer to an approval reaches the program that approved."""
+    script = (
+        "trap 'cut -d\" \" -f1 /proc/uptime; exit 0' TERM; echo here; while :; do sleep 0.01; done"
+    )
+    async with process_harness(tmp_path) as harness:
+        harness.start("sh", "-c", script)
+        await wait_until_async(lambda: harness.out() != "", "it runs")
+        submitted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        assert await harness.result(harness.submit("stop")) == ""
+        assert float(harness.out().split()[1]) >= submitted + 0.98  # /proc/uptime is rounded
+
+
+@pytest.mark.spec("O4")
+@run_async
+async def test_a_program_that_ends_before_the_reboot(tmp_path: Path) -> None:
+    """It is not started again, and the fallback driver reboots the machine."""
+    async with process_harness(tmp_path) as harness:
+        program = harness.start("sh", "-c", "echo here; read line", stdin=subprocess.PIPE)
+        await wait_until_async(lambda: harness.out() != "", "it runs")
+        assert program.stdin is not None
+        program.stdin.close()
+        wait_until(lambda: not harness.processes_inside(), "it ends, unknown to the service")
+        reboot = harness.submit("reboot")
+        assert await harness.exit_code(program) == 1
+        assert await harness.result(reboot) == ""
+        assert harness.fallback.executed == [reboot]
+        assert harness.out() == "here\n"
 
 
 @pytest.mark.spec("O4")

@@ -7,7 +7,8 @@ import click
 
 from fairwarning.cli import options
 from fairwarning.core.errors import FairwarningError
-from fairwarning.machines.process import foreground, supervisor
+from fairwarning.machines.process import foreground
+from fairwarning.machines.process.machine_program import GRACE_SECONDS, MachineProgram
 
 _EPILOG = """\b
 Examples:
@@ -26,7 +27,7 @@ machine does not exist, 4 if the service refuses. Linux only.
 @click.option(
     "--grace",
     type=click.FloatRange(min=0),
-    default=supervisor.GRACE_SECONDS,
+    default=GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="Time between SIGTERM and SIGKILL when the machine goes down.",
@@ -49,7 +50,7 @@ def command(
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
-    task = supervisor.MachineProgram(machine, program, data.resolve(), grace, quiet)
+    task = MachineProgram(machine, program, data.resolve(), grace, quiet)
     try:
         code = foreground.run(task)
     except FairwarningError as error:

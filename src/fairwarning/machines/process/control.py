@@ -7,6 +7,7 @@ Each message is a JSON object on one line; a listening socket may be attached to
              or {"refused": error text, "status": as in `core.errors`}
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
     program: {"done": impact id, "error": ""}
+    program: {"ended": true}, if it has ended by itself and disconnects
     program: {"down": true}, to close its endpoint; service: {"closed": true}
     program: {"up": true}, with the socket of its endpoint, to open it
 

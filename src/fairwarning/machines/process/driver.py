@@ -85,9 +85,15 @@ class ProcessDriver:
         elif not programs:
             self._fallback.carry_out(impact, report)
         else:
-            pending = PendingImpact(impact, report, programs)
+            pending = PendingImpact(impact, report, programs, self._carry_out_again)
             for program in programs:
                 program.order(pending)
+
+    def _carry_out_again(self, impact: Impact, report: Report) -> None:
+        try:
+            self.carry_out(impact, report)
+        except Exception as error:  # noqa: BLE001  (any exception of a driver fails the impact)
+            report(impact, f"the driver failed: {error}")
 
     # ------------------------------------------------- programs that reconnect
 
@@ -99,10 +105,7 @@ class ProcessDriver:
     def _release_waiting(self, key: Key) -> None:
         self._expected.pop(key, None)
         for impact, report in self._waiting.pop(key, []):
-            try:
-                self.carry_out(impact, report)
-            except Exception as error:  # noqa: BLE001  (any exception of a driver fails the impact)
-                report(impact, f"the driver failed: {error}")
+            self._carry_out_again(impact, report)
 
     # ------------------------------------------------------------------- connections
 
@@ -181,6 +184,8 @@ class ProcessDriver:
             match message:
                 case {"done": str(impact), "error": str(error)}:
                     program.done(impact, error)
+                case {"ended": True}:
+                    program.ended()
                 case {"down": True}:
                     program.close_endpoint()
                     connection.send({"closed": True})

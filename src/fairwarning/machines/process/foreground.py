@@ -18,7 +18,8 @@ from fairwarning.machines.process import namespace
 from fairwarning.machines.process.channel import Channel, Words
 from fairwarning.machines.process.init import InitProcess
 from fairwarning.machines.process.link import check_service
-from fairwarning.machines.process.supervisor import MachineProgram, run_supervisor
+from fairwarning.machines.process.machine_program import MachineProgram
+from fairwarning.machines.process.supervisor import run_supervisor
 
 _FORWARDED = (
     signal.SIGTERM,

@@ -103,6 +103,11 @@ class ServiceLink:
         if self._connection is not None:
             self._connection.send({"done": order, "error": error})
 
+    def leave(self) -> None:
+        """Report that the program has ended by itself; the machine goes on without it."""
+        if self._connection is not None:
+            self._connection.send({"ended": True})
+
     async def _handle_connection(self, connection: ControlConnection) -> bool:
         """Handle messages until the service disconnects; return whether it accepted us."""
         attached = False

@@ -18,21 +18,40 @@ class PendingImpact:
     """An impact in progress: finished when each program has reported or disconnected."""
 
     def __init__(
-        self, impact: Impact, report: Report, programs: Iterable["AttachedProgram"]
+        self,
+        impact: Impact,
+        report: Report,
+        programs: Iterable["AttachedProgram"],
+        hand_over: Callable[[Impact, Report], None],
     ) -> None:
+        """`hand_over` executes the impact if all programs end by themselves."""
         self.impact = impact
         self._report = report
         self._pending = set(programs)
+        self._hand_over = hand_over
+        self._executed = False
         self._error = ""
 
     def settle(self, program: "AttachedProgram", error: str) -> None:
         """Record that a program has finished. The impact fails with the first error."""
         if program not in self._pending:
             return
-        self._pending.discard(program)
+        self._executed = True
         self._error = self._error or error
-        if not self._pending:
+        self._discard(program)
+
+    def leave(self, program: "AttachedProgram") -> None:
+        """Record that a program has ended before the impact reached it."""
+        self._discard(program)
+
+    def _discard(self, program: "AttachedProgram") -> None:
+        self._pending.discard(program)
+        if self._pending:
+            return
+        if self._executed:
             self._report(self.impact, self._error)
+        else:
+            self._hand_over(self.impact, self._report)
 
 
 class AttachedProgram:
@@ -43,6 +62,7 @@ class AttachedProgram:
         self._connection = connection
         self._stop_serving: Callable[[], None] | None = None
         self._impacts: dict[str, PendingImpact] = {}
+        self._ended = False  # by itself
 
     def set_endpoint(self, stop_serving: Callable[[], None]) -> None:
         """Note that the program's endpoint is served; stop serving an earlier one."""
@@ -69,12 +89,20 @@ class AttachedProgram:
         if pending is not None:
             pending.settle(self, error)
 
+    def ended(self) -> None:
+        """Note that the program has ended by itself."""
+        self._ended = True
+
     def disconnected(self) -> None:
         """Settle all impacts of the program, which has disconnected."""
         impacts, self._impacts = self._impacts, {}
         for pending in impacts.values():
-            ended = pending.impact.kind in _ENDING
-            pending.settle(self, "" if ended else f"the program of {self.key[1]} disconnected")
+            if pending.impact.kind in _ENDING:
+                pending.settle(self, "")
+            elif self._ended:
+                pending.leave(self)
+            else:
+                pending.settle(self, f"the program of {self.key[1]} disconnected")
 
 
 def _seconds(impact: Impact) -> int:

@@ -10,23 +10,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError, NotFound
 from fairwarning.machines.process import namespace
 from fairwarning.machines.process.channel import Channel
 from fairwarning.machines.process.init import KILLED, InitCommands
 from fairwarning.machines.process.link import ImpactOrder, ServiceLink
-from fairwarning.machines.process.temporary import TemporaryDisk
+from fairwarning.machines.process.machine_program import MachineProgram
 
-GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
+ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that the impact ends
 
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
 _FINAL = {"evict", "delete"}
+_ENDING = _FINAL | {"reboot", "redeploy", "reimage", "stop", "deallocate"}
 _MESSAGES = {
     "freeze": "is frozen for {seconds:g} s",
     "reboot": "is rebooted",
@@ -38,28 +37,6 @@ _MESSAGES = {
     "deallocate": "is deallocated; it waits to be started",
     "start": "is started",
 }
-_PROXIES = {"http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy"}
-
-
-@dataclass(frozen=True)
-class MachineProgram:
-    """A command, the machine to run it as, and the service's data folder."""
-
-    machine: str
-    command: tuple[str, ...]
-    folder: Path  # the service's data
-    grace_seconds: float = GRACE_SECONDS
-    quiet: bool = False
-
-    @property
-    def temporary(self) -> TemporaryDisk:
-        """The machine's temporary disk."""
-        return TemporaryDisk(self.folder, self.machine)
-
-    def environment(self, outside: Mapping[str, str]) -> dict[str, str]:
-        """Return the program's environment, without proxies, which the machine cannot reach."""
-        kept = {name: value for name, value in outside.items() if name.lower() not in _PROXIES}
-        return kept | {"FAIRWARNING_MACHINE": self.machine, "TMPDIR": str(self.temporary.path)}
 
 
 def run_supervisor(program: MachineProgram, foreground: Channel, init: Channel) -> None:
@@ -127,6 +104,8 @@ class Supervisor:
         await self._created.wait()
         while True:
             order = await self._orders.get()
+            if order.kind in _ENDING and self._phase is _Phase.RUNNING:
+                await asyncio.sleep(ANSWER_SECONDS)
             self._report(_MESSAGES.get(order.kind, "got an unknown impact").format_map(vars(order)))
             error = ""
             try:
@@ -214,6 +193,7 @@ class Supervisor:
             case ["ended", int(code)]:
                 self._code = code
                 if self._phase is _Phase.RUNNING:
+                    self._link.leave()
                     self._finish(code)
             case ["empty"]:
                 self._empty.set()
