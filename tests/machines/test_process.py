@@ -114,6 +114,19 @@ async def test_a_rebooted_machine_starts_again(tmp_path: Path) -> None:
         assert await harness.exit_code(program) == 0
 
 
+@pytest.mark.spec("O4")
+@run_async
+async def test_a_program_can_stop_its_own_processes(tmp_path: Path) -> None:
+    """Only the program gets SIGTERM at first; a process that it leaves gets it afterwards."""
+    child = "trap 'echo child; exit 0' TERM; echo here; while :; do sleep 0.01; done"
+    program = "trap 'sleep 0.5; echo program; exit 0' TERM; sh -c \"$0\" & wait"
+    async with process_harness(tmp_path) as harness:
+        harness.start("sh", "-c", program, child)
+        await wait_until_async(lambda: harness.out() != "", "both run")
+        assert await harness.result(harness.submit("stop")) == ""
+        assert harness.out().split() == ["here", "program", "child"]
+
+
 @pytest.mark.spec("O3")
 @run_async
 async def test_a_second_passes_before_a_program_is_ended(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ machine does not exist, 4 if the service refuses. Linux only.
     default=GRACE_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="Time between SIGTERM and SIGKILL when the machine goes down.",
+    help="Time for COMMAND to end after SIGTERM, and then for the processes that it has left.",
 )
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")

@@ -71,7 +71,9 @@ class Supervisor:
         self._endpoint: socket.socket | None = None  # once the machine exists
         self._created = asyncio.Event()
         self._phase = _Phase.DOWN
-        self._empty = asyncio.Event()
+        self._ended = asyncio.Event()  # the program
+        self._empty = asyncio.Event()  # no process is left inside
+        self._ended.set()
         self._empty.set()
         self._code = 0  # exit code of the last run of the program
         self._orders: asyncio.Queue[ImpactOrder] = asyncio.Queue()
@@ -139,14 +141,17 @@ class Supervisor:
         self._init.thaw()
 
     async def _stop(self) -> None:
+        """End the program, then the processes that it has left."""
         self._phase = _Phase.ENDING
-        self._init.signal_all(signal.SIGTERM)
+        grace = self._program.grace_seconds
+        self._init.signal_program(signal.SIGTERM)
         self._init.signal_all(signal.SIGCONT)  # so that stopped processes can end, too
-        try:
-            await asyncio.wait_for(self._empty.wait(), self._program.grace_seconds)
-        except TimeoutError:
-            self._init.signal_all(signal.SIGKILL)
-            await self._empty.wait()
+        await _happens(self._ended, grace)
+        if not self._empty.is_set():
+            self._init.signal_all(signal.SIGTERM)
+            if not await _happens(self._empty, grace):
+                self._init.signal_all(signal.SIGKILL)
+                await self._empty.wait()
         await self._close_endpoint()
         self._phase = _Phase.DOWN
 
@@ -161,6 +166,7 @@ class Supervisor:
         if self._phase is _Phase.RUNNING:
             return
         self._open_endpoint()
+        self._ended.clear()
         self._empty.clear()
         self._init.start()
         self._phase = _Phase.RUNNING
@@ -192,6 +198,7 @@ class Supervisor:
         match words:
             case ["ended", int(code)]:
                 self._code = code
+                self._ended.set()
                 if self._phase is _Phase.RUNNING:
                     self._link.leave()
                     self._finish(code)
@@ -245,3 +252,10 @@ class Supervisor:
             with suppress(OSError):
                 sys.stderr.write(f"fairwarning: {self._program.machine} {text}\n")
                 sys.stderr.flush()
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    """Return whether the event happens within that time."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
