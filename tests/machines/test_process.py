@@ -183,6 +183,28 @@ async def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("O4")
+@pytest.mark.parametrize(
+    ("kind", "handed_over"), [("reboot", True), ("redeploy", True), ("stop", False)]
+)
+@run_async
+async def test_once_ends_with_the_first_life(
+    tmp_path: Path, kind: str, *, handed_over: bool
+) -> None:
+    """The program ends, exec ends with its exit code, and the machine boots without it."""
+    async with process_harness(tmp_path) as harness:
+        program = await harness.start_counter(options=("--once",))
+        temporary = harness.data / "machines" / "web_0" / "tmp"
+        (temporary / "file").write_text("text")
+        assert await harness.result(harness.submit("freeze", seconds=0)) == ""
+        impact = harness.submit(kind)
+        assert await harness.exit_code(program) == 0
+        assert await harness.result(impact) == ""
+        assert harness.log() == ["started", "ended"]
+        assert harness.fallback.executed == ([impact] if handed_over else [])
+        assert (temporary / "file").exists() == (kind != "redeploy")
+
+
+@pytest.mark.spec("O4")
 @pytest.mark.parametrize("kind", ["redeploy", "reimage"])
 @run_async
 async def test_a_redeploy_empties_the_temporary_disk(tmp_path: Path, kind: str) -> None:

@@ -32,11 +32,12 @@ machine does not exist, 4 if the service refuses. Linux only.
     metavar="SECONDS",
     help="Time for COMMAND to end after SIGTERM, and then for the processes that it has left.",
 )
+@click.option("--once", is_flag=True, help="End with the machine's first reboot, redeploy or stop.")
 @click.option("--quiet", is_flag=True, help="Do not report machine state changes on stderr.")
 @click.argument("machine")
 @click.argument("program", metavar="-- COMMAND...", nargs=-1, required=True)
 def command(
-    machine: str, program: tuple[str, ...], data: Path, grace: float, *, quiet: bool
+    machine: str, program: tuple[str, ...], data: Path, grace: float, *, once: bool, quiet: bool
 ) -> None:
     """Run COMMAND as if it were inside MACHINE.
 
@@ -50,7 +51,7 @@ def command(
     """
     if not math.isfinite(grace):
         raise click.UsageError("--grace must be a number of seconds")
-    task = MachineProgram(machine, program, data.resolve(), grace, quiet)
+    task = MachineProgram(machine, program, data.resolve(), grace, quiet=quiet, once=once)
     try:
         code = foreground.run(task)
     except FairwarningError as error:

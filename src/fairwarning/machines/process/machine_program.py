@@ -20,6 +20,7 @@ class MachineProgram:
     folder: Path  # the service's data
     grace_seconds: float = GRACE_SECONDS
     quiet: bool = False
+    once: bool = False  # end when the machine goes down for the first time
 
     @property
     def temporary(self) -> TemporaryDisk:

@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
@@ -25,7 +24,9 @@ ANSWER_SECONDS = 1.0  # for the answer to an approval to reach the program that 
 
 _HARMLESS = {signal.SIGUSR1, signal.SIGUSR2}  # they do not end a machine that is down
 _FINAL = {"evict", "delete"}
-_ENDING = _FINAL | {"reboot", "redeploy", "reimage", "stop", "deallocate"}
+_EMPTYING = {"redeploy", "reimage"}  # of the temporary disk
+_BOOTING = _EMPTYING | {"reboot", "start"}
+_ENDING = _FINAL | _EMPTYING | {"reboot", "stop", "deallocate"}
 _MESSAGES = {
     "freeze": "is frozen for {seconds:g} s",
     "reboot": "is rebooted",
@@ -114,26 +115,36 @@ class Supervisor:
                 await self._execute(order)
             except OSError as failure:
                 error = str(failure)
-            self._link.done(order.id, error)
-            if order.kind in _FINAL:
+            if self._ends_with(order) and order.kind in _BOOTING:
+                self._link.leave()
+            else:
+                self._link.done(order.id, error)
+            if self._ends_with(order):
                 self._finish(self._code)
 
+    def _ends_with(self, order: ImpactOrder) -> bool:
+        """Return whether exec ends after this impact."""
+        return order.kind in _FINAL or (self._program.once and order.kind in _ENDING)
+
     async def _execute(self, order: ImpactOrder) -> None:
-        match order.kind:
-            case "freeze":
-                await self._freeze(order.seconds)
-            case "reboot":
-                await self._stop()
-                self._boot(self._program.temporary.make)
-            case "redeploy" | "reimage":
-                await self._stop()
-                self._boot(self._program.temporary.empty)
-            case "stop" | "deallocate" | "evict" | "delete":
-                await self._stop()
-            case "start":
-                self._boot(self._program.temporary.make)
-            case _:
-                raise OSError(f"unknown impact {order.kind}; update fairwarning")
+        if order.kind not in _MESSAGES:
+            raise OSError(f"unknown impact {order.kind}; update fairwarning")
+        if order.kind == "freeze":
+            await self._freeze(order.seconds)
+        if order.kind in _ENDING:
+            await self._stop()
+        if order.kind in _BOOTING and self._phase is _Phase.DOWN:
+            try:
+                self._prepare_disk(order)
+            finally:
+                if not self._ends_with(order):
+                    self._start()
+
+    def _prepare_disk(self, order: ImpactOrder) -> None:
+        if order.kind in _EMPTYING:
+            self._program.temporary.empty()
+        else:
+            self._program.temporary.make()
 
     async def _freeze(self, seconds: float) -> None:
         self._init.freeze()
@@ -155,16 +166,7 @@ class Supervisor:
         await self._close_endpoint()
         self._phase = _Phase.DOWN
 
-    def _boot(self, prepare: Callable[[], None]) -> None:
-        """Prepare the temporary disk and start the program, even without the disk."""
-        try:
-            prepare()
-        finally:
-            self._start()
-
     def _start(self) -> None:
-        if self._phase is _Phase.RUNNING:
-            return
         self._open_endpoint()
         self._ended.clear()
         self._empty.clear()
