@@ -136,3 +136,32 @@ def test_a_program_that_approves_and_ends(tmp_path: Path) -> None:
             lambda: service.json("operation", "show", operation)["status"] == "Succeeded",
             "the reboot ends",
         )
+
+
+@pytest.mark.spec("O4")
+def test_neighbours_see_that_a_reboot_has_started(tmp_path: Path) -> None:
+    """The machine takes its time to boot, so they have the time to read the event."""
+    with ServiceProcess(tmp_path / "data", "--demo", "--memory", "--clock", "virtual") as service:
+        service.poll("db_1")
+        python = [sys.executable, "-u", "-c", HANDLER, ENDPOINT]
+        with subprocess.Popen(
+            service.inside("db_0", *python), stdout=subprocess.PIPE, text=True
+        ) as program:
+            try:
+                assert program.stdout is not None
+                assert program.stdout.readline() == "started\n"
+                assert service.run("machine", "restart", "db_0").returncode == 0
+                assert program.stdout.readline() == "approves Reboot\n"
+                assert program.stdout.readline() == "got SIGTERM\n"
+                (event,) = service.poll("db_1")["Events"]
+                assert event["EventStatus"] == "Started"
+                wait_until(lambda: end_boot(service), "the end of the event")
+                assert program.stdout.readline() == "started\n"
+            finally:
+                program.kill()
+
+
+def end_boot(service: ServiceProcess) -> bool:
+    """Let the time of a boot pass, which begins at some moment; return whether it is over."""
+    service.advance(5)
+    return not service.poll("db_1")["Events"]

@@ -6,6 +6,8 @@ Each message is a JSON object on one line; a listening socket may be attached to
     service: {"attached": machine, "host_name": ..., "scope": ...}
              or {"refused": error text, "status": as in `core.errors`}
     service: {"order": impact id, "do": kind of impact, "seconds": duration of a freeze}
+    program: {"stopped": impact id}, when it has ended and the machine is to boot
+    service: {"boot": impact id}, when the time that takes has passed
     program: {"done": impact id, "error": ""}
     program: {"ended": true}, if it has ended by itself and disconnects
     program: {"down": true}, to close its endpoint; service: {"closed": true}

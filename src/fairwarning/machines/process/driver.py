@@ -7,16 +7,22 @@ endpoint. Another driver handles machines without a program.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 
 from fairwarning.core.errors import FairwarningError, Refused
 from fairwarning.core.model import Impact, Machine
-from fairwarning.machines.driver import Driver, Report
+from fairwarning.machines.driver import Driver, Later, Report
 from fairwarning.machines.process import control
 from fairwarning.machines.process.control import ControlConnection, Message, ProtocolError
 from fairwarning.machines.process.markers import Markers
 from fairwarning.machines.process.peers import check_peer
-from fairwarning.machines.process.program import AttachedProgram, Key, PendingImpact
+from fairwarning.machines.process.program import (
+    AttachedProgram,
+    ImpactCallbacks,
+    Key,
+    PendingImpact,
+)
 
 Find = Callable[[str], Awaitable[tuple[str, Machine]]]
 """Returns the scope and the machine of a name. Raises NotFound, or Refused if it is ambiguous.
@@ -40,12 +46,21 @@ class ProcessDriver:
     """
 
     def __init__(
-        self, fallback: Driver, find: Find, serve_endpoint: ServeEndpoint, folder: Path
+        self,
+        fallback: Driver,
+        find: Find,
+        serve_endpoint: ServeEndpoint,
+        folder: Path,
+        *,
+        later: Later,
+        boot_seconds: float,
     ) -> None:
         self._fallback = fallback
         self._find = find
         self._serve_endpoint = serve_endpoint
         self._folder = folder
+        self._later = later
+        self._boot_seconds = boot_seconds
         self._markers = Markers(folder / "attached")
         self._attached: dict[Key, list[AttachedProgram]] = {}
         self._expected = dict(self._markers.read())
@@ -85,9 +100,16 @@ class ProcessDriver:
         elif not programs:
             self._fallback.carry_out(impact, report)
         else:
-            pending = PendingImpact(impact, report, programs, self._carry_out_again)
+            callbacks = ImpactCallbacks(self._carry_out_again, self._boot_later)
+            pending = PendingImpact(impact, report, programs, callbacks)
             for program in programs:
                 program.order(pending)
+
+    def _boot_later(self, boot: Callable[[], None]) -> None:
+        if self._boot_seconds:
+            self._later(self._boot_seconds, boot)
+        else:
+            boot()
 
     def _carry_out_again(self, impact: Impact, report: Report) -> None:
         try:
@@ -184,6 +206,9 @@ class ProcessDriver:
             match message:
                 case {"done": str(impact), "error": str(error)}:
                     program.done(impact, error)
+                case {"stopped": str(impact)}:
+                    if not program.stopped(impact):  # of an earlier service that forgot it
+                        self._boot_later(partial(program.boot, impact))
                 case {"ended": True}:
                     program.ended()
                 case {"down": True}:

@@ -1,6 +1,7 @@
 """The service's view of attached programs and of the impacts that they execute."""
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from fairwarning.core import limits
 from fairwarning.core.model import Impact, ImpactKind
@@ -9,6 +10,16 @@ from fairwarning.machines.process.control import ControlConnection
 
 Key = tuple[str, str]
 """Identifies a machine: its scope's id and its name."""
+
+
+class ImpactCallbacks(NamedTuple):
+    """What the driver does for an impact in progress."""
+
+    hand_over: Callable[[Impact, Report], None]
+    """Executes an impact before which all programs have ended by themselves."""
+    boot_later: Callable[[Callable[[], None]], None]
+    """Calls back when a machine has booted."""
+
 
 # After these impacts the program is gone, so a disconnect means success.
 _ENDING = {ImpactKind.EVICT, ImpactKind.DELETE, ImpactKind.STOP, ImpactKind.DEALLOCATE}
@@ -22,13 +33,14 @@ class PendingImpact:
         impact: Impact,
         report: Report,
         programs: Iterable["AttachedProgram"],
-        hand_over: Callable[[Impact, Report], None],
+        callbacks: ImpactCallbacks,
     ) -> None:
-        """`hand_over` executes the impact if all programs end by themselves."""
         self.impact = impact
         self._report = report
         self._pending = set(programs)
-        self._hand_over = hand_over
+        self._stopped: set[AttachedProgram] = set()
+        self._callbacks = callbacks
+        self._booting = False
         self._executed = False
         self._error = ""
 
@@ -44,14 +56,28 @@ class PendingImpact:
         """Record that a program has ended before the impact reached it."""
         self._discard(program)
 
+    def stopped(self, program: "AttachedProgram") -> None:
+        """Record that a program is down. The machine boots when all of them are."""
+        self._stopped.add(program)
+        self._boot_if_down()
+
     def _discard(self, program: "AttachedProgram") -> None:
         self._pending.discard(program)
         if self._pending:
-            return
-        if self._executed:
+            self._boot_if_down()
+        elif self._executed:
             self._report(self.impact, self._error)
         else:
-            self._hand_over(self.impact, self._report)
+            self._callbacks.hand_over(self.impact, self._report)
+
+    def _boot_if_down(self) -> None:
+        if self._pending <= self._stopped and not self._booting:
+            self._booting = True
+            self._callbacks.boot_later(self._boot)
+
+    def _boot(self) -> None:
+        for program in self._pending:
+            program.boot(self.impact.id)
 
 
 class AttachedProgram:
@@ -82,6 +108,18 @@ class AttachedProgram:
         self._connection.send(
             {"order": impact.id, "do": impact.kind.value, "seconds": _seconds(impact)}
         )
+
+    def stopped(self, impact: str) -> bool:
+        """Handle the report that the program is down; return whether the impact is known."""
+        pending = self._impacts.get(impact)
+        if pending is None:
+            return False
+        pending.stopped(self)
+        return True
+
+    def boot(self, impact: str) -> None:
+        """Let the program start again."""
+        self._connection.send({"boot": impact})
 
     def done(self, impact: str, error: str) -> None:
         """Handle the program's report that an impact is finished."""

@@ -138,6 +138,7 @@ class Supervisor:
                 self._prepare_disk(order)
             finally:
                 if not self._ends_with(order):
+                    await self._link.wait_for_boot(order.id)
                     self._start()
 
     def _prepare_disk(self, order: ImpactOrder) -> None:
